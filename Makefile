@@ -1,0 +1,51 @@
+# The two commands are `make release` and `make test`; each sets up what it needs in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help release test test-fast lint benchmark clean
+
+help: ## show what there is
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels to dist/index, and install it from there
+	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
+
+test: $(VENV)/.tests ## run every test
+	@$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.tests ## run the tests that build and install nothing, in under a minute
+	@$(BIN)/python -m pytest -m "not slow"
+
+lint: $(VENV)/.lint ## check style, types and formatting
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'package/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+
+benchmark: $(VENV)/.tests ## measure planning and index writing
+	@$(BIN)/python -m tests.benchmarks
+
+clean: ## remove what the other commands made here
+	rm -rf $(VENV) dist
+
+# The environment: the toolkit first, then what its tests and its checks need.
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "fatwheel needs Python 3.10 or later: make PYTHON=python3.12 …")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.toolkit: $(VENV)/.python pyproject.toml
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.toolkit
+	@$(BIN)/python -m pip install --quiet --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.toolkit
+	@$(BIN)/python -m pip install --quiet --group lint
+	@touch $@

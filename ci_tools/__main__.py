@@ -1,0 +1,241 @@
+"""The command line: parse, call one function, print."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from rich.console import Console
+
+from ci_tools import __version__, catalog, config, planfile, planning, terminal
+from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
+from ci_tools.model import Level, Platform, Python
+from ci_tools.outside import Outside
+from ci_tools.storage import cache_folder, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ci_tools.model import Plan
+
+    Verb = Callable[[argparse.Namespace, Outside], int]
+    Verbs = argparse._SubParsersAction["_Parser"]  # noqa: SLF001 - argparse has no other name for it
+
+__all__ = ["main"]
+
+DONE, BAD, WRONG_INPUT, MACHINE_FAILED = 0, 1, 2, 3
+INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argument errors in the same voice as every other."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, hint=f"`{self.prog} --help` lists what there is")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0 done, 1 judged bad, 2 wrong input, 3 the machine failed."""
+    stderr = Console(stderr=True)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        options = _parser().parse_args(arguments)
+        return int(options.verb(options, _outside(stderr)))
+    except FatwheelError as error:
+        return _told(stderr, error)
+    except KeyboardInterrupt:
+        stderr.print("interrupted; the same command goes on where this one stopped", highlight=False)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        return _told(
+            stderr, MachineError(f"{error.strerror or error}{place}", hint="mend it and run the same command again")
+        )
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Take a polite kill as Ctrl-C, so that what was begun is cleaned up."""
+    raise KeyboardInterrupt
+
+
+def _told(stderr: Console, error: FatwheelError) -> int:
+    stderr.print(
+        f"fatwheel: {error}", style="red" if stderr.is_terminal else None, markup=False, highlight=False, soft_wrap=True
+    )
+    return error.status
+
+
+def _outside(stderr: Console) -> Outside:
+    return Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=terminal.Talk(stderr))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="fatwheel", description="The fewest wheels that serve everybody: plan, build, audit, validate, publish."
+    )
+    parser.add_argument("--version", action="version", version=f"fatwheel {__version__}")
+    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    plan = _verb(verbs, "plan", _plan, "say which wheels serve the request, and why")
+    _config_argument(plan)
+    plan.add_argument("--explain", action="store_true", help="give every cell its own line")
+    plan.add_argument("--format", choices=("table", "json", "github"), default="table", help="default: %(default)s")
+    plan.add_argument("--only", metavar="PLATFORM", help="show this platform alone")
+    plan.add_argument("--out", type=Path, metavar="FILE", help="write plan.json as well")
+
+    build = _verb(verbs, "build", _build, "build one job of the plan")
+    _config_argument(build)
+    build.add_argument("--plan", type=Path, metavar="FILE", help="a plan.json that the plan made here must equal")
+    build.add_argument("--job", required=True, metavar="NAME", help="a job of the plan, or sdist")
+    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
+
+    audit = _verb(verbs, "audit", _audit, "check what is inside wheels")
+    audit.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL")
+    audit.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml whose plan the wheels must fit")
+    audit.add_argument("--format", choices=("table", "json"), default="table", help="default: %(default)s")
+
+    validate = _verb(verbs, "validate", _validate, "install wheels in clean environments and run them")
+    validate.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL")
+    validate.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
+    validate.add_argument("--python", metavar="VERSION", help="the Python to install into; default: this one")
+
+    publish = _verb(verbs, "publish", _publish, "publish finished files")
+    publish.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
+    _target_arguments(publish)
+
+    release = _verb(verbs, "release", _release, "plan, build, audit, validate, publish and install, on this machine")
+    _config_argument(release)
+    _target_arguments(release)
+    release.add_argument(
+        "--out",
+        type=Path,
+        default=Path("dist"),
+        metavar="DIR",
+        help="where files, logs and receipts go; default: %(default)s",
+    )
+    release.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
+    return parser
+
+
+def _verb(verbs: Verbs, name: str, call: Verb, text: str) -> _Parser:
+    parser = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.set_defaults(verb=call)
+    return parser
+
+
+def _config_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", nargs="?", type=Path, default=Path(config.DEFAULT_NAME), metavar="fatwheel.yml",
+                        help="default: %(default)s")  # fmt: skip
+
+
+def _target_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, metavar="TARGET", help="dir:PATH")
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="let a file take the place of one with other bytes, in an index of your own",
+    )
+
+
+# ---------------------------------------------------------------- verbs
+
+
+def _plan(options: argparse.Namespace, outside: Outside) -> int:
+    plan = planning.make_plan(options.config, outside).plan
+    text = planfile.dumps(plan)
+    if options.out:
+        with write_atomically(options.out) as file:
+            file.write(text.encode())
+    _print_plan(_only(plan, options.only), options.format, explain=options.explain)
+    return DONE
+
+
+def _only(plan: Plan, name: str | None) -> Plan:
+    if name is None:
+        return plan
+    asked = [str(platform.platform) for platform in plan.request.platforms]
+    if name not in asked:
+        msg = f'the request has no platform "{name}", {nearest(name, asked)}'
+        raise InputError(msg)
+    return planfile.only(plan, Platform(name))
+
+
+def _print_plan(plan: Plan, form: str, *, explain: bool) -> None:
+    if form == "table":
+        terminal.print_tables(terminal.plan_tables(plan, explain=explain), Console())
+    else:
+        print(planfile.dumps(plan) if form == "json" else planfile.github_matrix(plan), end="")
+
+
+def _build(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import pipeline
+
+    planned = planning.make_plan(options.config, outside, pinned=options.plan)
+    for made in pipeline.build(planned, [options.job], options.out, outside):
+        print(made.path)
+    return DONE
+
+
+def _audit(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import pipeline
+
+    plan = planning.make_plan(options.config, outside).plan if options.config else None
+    findings = pipeline.audit_files(options.wheels, plan, outside)
+    if options.format == "json":
+        print(json.dumps([finding._asdict() for finding in findings], indent=1))
+    else:
+        terminal.print_tables(terminal.findings_table(findings, len(options.wheels)), Console())
+    return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
+
+
+def _validate(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import pipeline
+
+    request = config.load(options.config, catalog.load()) if options.config else None
+    python = _python(options.python) if options.python else None
+    trials = pipeline.validate_files(options.wheels, request, python, outside)
+    terminal.print_tables(terminal.trials_table(trials), Console())
+    pipeline.refuse_failures(trials)
+    return DONE
+
+
+def _python(text: str) -> Python:
+    try:
+        return Python.parse(text)
+    except ValueError as error:
+        msg = f"--python: {error}"
+        raise InputError(msg) from None
+
+
+def _publish(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import pipeline
+
+    for file in pipeline.publish(options.folder, options.to, outside, replace_files=options.replace):
+        print(file.path)
+    return DONE
+
+
+def _release(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import pipeline
+
+    planned = planning.make_plan(options.config, outside)
+    stdout = Console()
+    terminal.print_tables(terminal.plan_tables(planned.plan, explain=False), stdout)
+    released = pipeline.release(
+        planned, options.to, options.out, outside, here=options.here, replace_files=options.replace
+    )
+    terminal.print_tables(terminal.released_tables(released), stdout)
+    print(released.install)
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""Static checks on a finished wheel: one small generator per rule, each finding with what was found and expected."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.tags import parse_tag
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.fatbinary import images, undefined_symbols
+from ci_tools.model import AcceleratorKind, CudaArch, Finding, JobKind, Level
+from ci_tools.process import run, tail
+from ci_tools.wheelfile import opened, record_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.model import Job
+    from ci_tools.wheelfile import Wheel
+
+__all__ = ["RULES", "audit"]
+
+PYTHON_SYMBOL = re.compile(r"_?Py[A-Z_]")
+DRIVE = re.compile(r"^[A-Za-z]:")
+SHOWN = 5  # how many of many a message names
+
+
+class Flaw(NamedTuple):
+    """What one rule found wrong."""
+
+    message: str
+    found: str
+    expected: str
+    level: Level = Level.ERROR
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A wheel under audit, the job it should be the result of if that is known, and the sizes its targets take."""
+
+    wheel: Wheel
+    job: Job | None
+    limits: Mapping[str, int]
+    work: Path  # a folder for what a rule's tool writes
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """The tags of the file name, as text."""
+        return frozenset(map(str, self.wheel.named[2])) if self.wheel.named else frozenset()
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether every tag says `any`."""
+        return bool(self.tags) and all(tag.endswith("-none-any") for tag in self.tags)
+
+
+def audit(path: Path, *, job: Job | None, limits: Mapping[str, int], work: Path) -> tuple[Finding, ...]:
+    """Return everything wrong with the wheel at `path`, in the order of `RULES`; nothing means it is good.
+
+    `job` is the plan's; without one, only what a wheel must always hold is checked. A file that is no wheel
+    has one finding.
+    """
+    try:
+        wheel = opened(path)
+    except Rejected as error:
+        return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
+    with wheel.archive:
+        subject = Subject(wheel, job, limits, work)
+        return tuple(
+            Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
+            for name, rule in RULES.items()
+            for flaw in _flaws(rule, subject)
+        )
+
+
+def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:
+    """Yield a rule's flaws; a member that cannot be read is one."""
+    try:
+        yield from rule(subject)
+    except Rejected as error:
+        yield Flaw(error.message, "unreadable", "a whole file")
+
+
+# ---------------------------------------------------------------- the archive
+
+
+def paths(subject: Subject) -> Iterator[Flaw]:
+    """No member leaves the folder a wheel is unpacked into, is a link, or is there twice."""
+    names = Counter(info.filename for info in subject.wheel.infos)
+    for info in subject.wheel.infos:
+        name = info.filename
+        if name.startswith("/") or "\\" in name or DRIVE.match(name) or ".." in name.split("/"):
+            yield Flaw(f"{name} leaves the folder it is unpacked into", name, "a relative path with forward slashes")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            yield Flaw(f"{name} is a symbolic link", "a link", "a file")
+    for name, count in names.items():
+        if count > 1:
+            yield Flaw(f"{name} is in the archive {count} times", str(count), "1")
+
+
+def record(subject: Subject) -> Iterator[Flaw]:
+    """RECORD lists every member once, with the hash and size of its content."""
+    wheel = subject.wheel
+    own = f"{wheel.dist_info}/RECORD"
+    rows = {row[0]: row[1:] for row in wheel.record() if row}
+    if not rows:
+        yield Flaw("the wheel has no RECORD", "nothing", own)
+        return
+    for info in wheel.infos:
+        row = rows.pop(info.filename, None)
+        if row is None:
+            yield Flaw(f"{info.filename} is not in RECORD", "no row", "its hash and size")
+        elif info.filename not in {own, f"{own}.jws", f"{own}.p7s"}:
+            yield from _record_row(info.filename, wheel.read(info), row)
+    for name in rows:
+        yield Flaw(f"RECORD lists {name}, which is not in the wheel", "no such member", name)
+
+
+def _record_row(name: str, data: bytes, row: Sequence[str]) -> Iterator[Flaw]:
+    if [*row, "", ""][:2] != [record_hash(data), str(len(data))]:
+        yield Flaw(f"{name} is not what RECORD says", f"{record_hash(data)},{len(data)}", ",".join(row))
+
+
+# ---------------------------------------------------------------- the labels
+
+
+def names(subject: Subject) -> Iterator[Flaw]:
+    """File name, dist-info folder and METADATA agree on project and version."""
+    wheel = subject.wheel
+    if wheel.named is None:
+        yield Flaw("the file name is not a wheel's", wheel.path.name, "name-version-python-abi-platform.whl (PEP 427)")
+        return
+    if not wheel.dist_info:
+        yield Flaw("the wheel does not have one dist-info folder", "none or several", "one")
+        return
+    name, version, _ = wheel.named
+    folder_name, _, folder_version = wheel.dist_info.removesuffix(".dist-info").partition("-")
+    said = {
+        "the dist-info folder": (folder_name, folder_version),
+        "METADATA": (wheel.metadata.get("Name", ""), wheel.metadata.get("Version", "")),
+    }
+    for where, (said_name, said_version) in said.items():
+        if canonicalize_name(said_name) != name:
+            yield Flaw(f"{where} and the file name differ in the project", said_name or "nothing", name)
+        if _version(said_version) != version:
+            yield Flaw(f"{where} and the file name differ in the version", said_version or "nothing", str(version))
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def tags(subject: Subject) -> Iterator[Flaw]:
+    """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones."""
+    said = {str(tag) for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in parse_tag(line)}
+    if said != subject.tags:
+        yield Flaw("WHEEL and the file name differ in their tags", _listed(said), _listed(subject.tags))
+    purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
+    if subject.tags and purelib != str(subject.is_pure).lower():
+        yield Flaw("Root-Is-Purelib does not fit the tags", purelib or "nothing", str(subject.is_pure).lower())
+    if subject.job and subject.wheel.path.name != subject.job.wheel:
+        yield Flaw("the file name is not the planned one", subject.wheel.path.name, subject.job.wheel)
+
+
+# ---------------------------------------------------------------- the content
+
+
+def pure(subject: Subject) -> Iterator[Flaw]:
+    """Any-platform wheels hold no compiled file, by magic number; one for a platform holds some."""
+    compiled = {info.filename: subject.wheel.binary_format(info) for info in subject.wheel.infos}
+    found = {name: kind for name, kind in compiled.items() if kind}
+    if subject.is_pure:
+        for name, kind in found.items():
+            yield Flaw(f"{name} is compiled, in a wheel for any platform", kind, "no compiled file")
+    elif subject.tags and not found:
+        yield Flaw("nothing is compiled, in a wheel for one platform", "no compiled file", "a library")
+
+
+def python_symbols(subject: Subject) -> Iterator[Flaw]:
+    """Libraries of a wheel tagged for every Python ask for no Python symbol."""
+    if subject.is_pure or not any(tag.startswith("py3-none-") for tag in subject.tags):
+        return
+    for info in subject.wheel.libraries:
+        symbols = sorted(filter(PYTHON_SYMBOL.match, undefined_symbols(subject.wheel.read(info))))
+        if symbols:
+            yield Flaw(f"{info.filename} asks for Python symbols", _listed(symbols), "none, as tagged py3-none")
+
+
+def abi3(subject: Subject) -> Iterator[Flaw]:
+    """abi3audit agrees that a wheel tagged abi3 keeps to the limited API of its version."""
+    if not any("-abi3-" in tag for tag in subject.tags):
+        return
+    report = subject.work / f"{subject.wheel.path.name}.abi3audit.json"
+    report.unlink(missing_ok=True)
+    log = report.with_suffix(".log")
+    command: tuple[str | Path, ...] = (sys.executable, "-m", "abi3audit", "--strict", "--report", "--output", report)
+    run([*command, subject.wheel.path], log=log)  # its status says that something is wrong; the report says what
+    if not report.is_file():
+        msg = f"abi3audit failed on {subject.wheel.path.name}:\n{tail(log, 8)}"
+        raise MachineError(msg)
+    for spec in json.loads(report.read_text(encoding="utf-8"))["specs"].values():
+        for library in spec["wheel"]:
+            yield from _beyond_abi3(library["name"], library["result"])
+
+
+def _beyond_abi3(library: str, result: Mapping[str, Any]) -> Iterator[Flaw]:
+    if result["is_abi3"] and result["is_abi3_baseline_compatible"]:
+        return
+    symbols = [*result["non_abi3_symbols"], *result["future_abi3_objects"]]
+    expected = f"the limited API of Python {result['baseline']}"
+    yield Flaw(f"{library} leaves the limited API of its tag", _listed(symbols), expected)
+
+
+def fatbinary(subject: Subject) -> Iterator[Flaw]:
+    """Device code is for the planned architectures, no more and no fewer, in every library that has any."""
+    job = subject.job
+    if job is None or job.accelerator is None or job.accelerator.kind is not AcceleratorKind.CUDA:
+        return
+    expected = set(_expected_images(job))
+    by_library = {info.filename: images(subject.wheel.read(info)) for info in subject.wheel.libraries}
+    with_device_code = {name: set(map(str, found)) for name, found in by_library.items() if found}
+    if not with_device_code:
+        yield Flaw("no library holds device code", "none", _listed(expected))
+    for name, found in with_device_code.items():
+        if found != expected:
+            yield Flaw(f"{name} is not for the planned architectures", _listed(found), _listed(expected))
+
+
+def _expected_images(job: Job) -> Iterator[str]:
+    for arch in map(CudaArch.parse, job.archs):
+        yield arch.sm
+        if arch.ptx:
+            yield arch.compute
+
+
+def size(subject: Subject) -> Iterator[Flaw]:
+    """Files are no larger than where they may go takes: PyPI unless the version is a local one, else GitHub."""
+    if subject.wheel.named is None:
+        return
+    to_pypi = subject.job is None or subject.job.kind is JobKind.PURE
+    place = "pypi" if to_pypi and not subject.wheel.named[1].local else "github"
+    found, most = subject.wheel.path.stat().st_size, subject.limits[place]
+    if found > most:
+        yield Flaw(f"the wheel is too large for {place}", f"{found:,} bytes", f"at most {most:,} bytes")
+
+
+def _listed(items: Iterable[str]) -> str:
+    """Return a few of many, sorted."""
+    listed = sorted(items)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more or "none"
+
+
+RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
+    "paths": paths,
+    "record": record,
+    "names": names,
+    "tags": tags,
+    "pure": pure,
+    "python-symbols": python_symbols,
+    "abi3": abi3,
+    "fatbinary": fatbinary,
+    "size": size,
+}

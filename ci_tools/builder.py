@@ -1,0 +1,242 @@
+"""From a job to a wheel: built by the project's own backend, at one path everywhere, then repaired and labelled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import build
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.interpreter import create
+from ci_tools.model import AcceleratorKind, JobKind
+from ci_tools.process import clean_environment, run, tail
+from ci_tools.storage import locked, write_atomically
+from ci_tools.wheelfile import relabel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ci_tools.interpreter import Environment
+    from ci_tools.model import Job, Plan
+    from ci_tools.outside import Outside
+    from ci_tools.source import Tree
+    from ci_tools.toolchain import Toolchain
+
+__all__ = ["Workshop", "build_key"]
+
+EPOCH = "315532800"  # 1980-01-01, the earliest time a zip file can hold; the same for a checkout and an unpacked sdist
+# What torch or the driver brings; a wheel must not carry a second copy.
+NOT_OURS = (
+    "libtorch*.so",
+    "libc10*.so",
+    "libcuda.so.*",
+    "libcudart.so.*",
+    "libcublas*.so.*",
+    "libcudnn*.so.*",
+    "libcufft*.so.*",
+    "libcurand*.so.*",
+    "libcusolver*.so.*",
+    "libcusparse*.so.*",
+    "libnvrtc*.so.*",
+    "libnccl*.so.*",
+    "libamdhip64.so.*",
+    "libsycl.so.*",
+)
+ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
+HINTS = {
+    "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
+    "No space left on device": "the disk is full: free some and run the same command again",
+    "Temporary failure in name resolution": "the network is down: run the same command again once it is back",
+    "Killed": "the machine ran out of memory: lower `build: {max-jobs: …}`",
+    "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
+    "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
+    "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
+}
+
+
+def build_key(job: Job, plan: Plan, toolchain: Toolchain) -> str:
+    """Return a hash of all that the wheel's bytes depend on: the same key, the same bytes."""
+    request = plan.request
+    parts = [
+        plan.pins.source_sha256,
+        plan.pins.fatwheel,
+        job.wheel,
+        job.archs,
+        job.env,
+        str(job.python),
+        job.requires_torch,
+        toolchain.identity,
+        request.subdirectory,
+        request.include,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """Where builds happen on this machine."""
+
+    logs: Path
+    outside: Outside
+
+    def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Path:
+        """Build the job's wheel into `out`; its name is the plan's.
+
+        Raises Rejected where the build fails or makes another wheel than planned.
+        """
+        with self._scratch(plan, job.name) as scratch:
+            variables = self._variables(job, plan, toolchain, scratch)
+            built = self._backend("wheel", plan, tree, scratch, toolchain.python, variables)
+            log = self.log(job.name)
+            if job.kind is JobKind.NATIVE:
+                built = self._repaired(built, job, scratch, log)
+            local = job.wheel.split("-")[1].partition("+")[2]
+            project, version, rest = built.name.split("-", 2)
+            name = f"{project}-{version}+{local}-{rest}" if local else built.name
+            _refuse_other(name, job.wheel, log)
+            relabel(built, out / name, local=local, requires_torch=job.requires_torch)
+            return out / name
+
+    def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:
+        """Build the project's sdist into `out`."""
+        with self._scratch(plan, "sdist") as scratch:
+            variables = {**dict(plan.request.build.env), "SOURCE_DATE_EPOCH": EPOCH}
+            built = self._backend("sdist", plan, tree, scratch, interpreter, variables)
+            _refuse_other(built.name, plan.sdist, self.log("sdist"))
+            with built.open("rb") as source, write_atomically(out / built.name) as sink:
+                shutil.copyfileobj(source, sink)
+            return out / built.name
+
+    def log(self, job: str) -> Path:
+        """Return where the output of a job's build goes."""
+        return self.logs / f"{job}.log"
+
+    # -- the place
+
+    @contextmanager
+    def _scratch(self, plan: Plan, job: str) -> Iterator[Path]:
+        """Yield an empty folder whose path is the same on every machine, for this run alone.
+
+        nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
+        """
+        base = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _own_folder
+        folder = base / f"{_slug(plan)}{job}"
+        with locked(self.outside.cache / "locks" / folder.name, self.outside.reporter.say):
+            _own_folder(folder)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _variables(self, job: Job, plan: Plan, toolchain: Toolchain, scratch: Path) -> dict[str, str]:
+        """Return what a build is told by environment; the config has the last word."""
+        jobs = str(plan.request.build.max_jobs or os.cpu_count() or 1)
+        told = {"SOURCE_DATE_EPOCH": EPOCH, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
+        for variable, folder in toolchain.folders:
+            (scratch / variable.lower()).symlink_to(folder)
+            told[variable] = str(scratch / variable.lower())
+        if job.accelerator and job.archs:
+            told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
+        return {**told, **dict(job.env)}
+
+    # -- the backend
+
+    def _backend(
+        self,
+        what: Literal["wheel", "sdist"],
+        plan: Plan,
+        tree: Tree,
+        scratch: Path,
+        interpreter: Path,
+        variables: Mapping[str, str],
+    ) -> Path:
+        """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
+        source, minutes = scratch / "source", plan.request.build.timeout_minutes
+        tree.copy_to(source)
+        log = self.log(scratch.name.removeprefix(_slug(plan)))
+        log.unlink(missing_ok=True)
+        isolated = create(interpreter, scratch / "env", log, self.outside.environ, variables)
+        deadline = time.monotonic() + minutes * 60
+
+        def runner(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
+            variables = {**isolated.variables, **(extra_environ or {})}
+            left = max(deadline - time.monotonic(), 1)
+            ended = run(cmd, log=log, cwd=Path(cwd or source), env=variables, timeout=left)
+            if ended.status:
+                raise _failed(log, f"the build took over {minutes} minutes" if ended.timed_out else "the build failed")
+
+        try:
+            builder = build.ProjectBuilder(source / plan.request.subdirectory, str(isolated.python), runner)
+            for requirements in (builder.build_system_requires, lambda: builder.get_requires_for_build(what)):
+                wanted = requirements() if callable(requirements) else requirements
+                self._install(isolated, wanted, plan, scratch)
+            return Path(builder.build(what, scratch / "built"))
+        except (build.BuildException, build.BuildBackendException) as error:
+            msg = f"the project cannot be built: {error}"
+            raise Rejected(msg, hint=f"log: {log}") from None
+
+    def _install(self, isolated: Environment, requirements: set[str], plan: Plan, scratch: Path) -> None:
+        """Install build requirements, held to the config's constraints."""
+        if not requirements:
+            return
+        wanted = scratch / "requirements.txt"
+        wanted.write_text("".join(f"{line}\n" for line in sorted(requirements)), encoding="utf-8")
+        pins = plan.request.build.constraints
+        isolated.install("-r", wanted, *(("-c", scratch / "source" / pins) if pins else ()))
+
+    def _repaired(self, wheel: Path, job: Job, scratch: Path, log: Path) -> Path:
+        """Let auditwheel prove the platform tag and write it; a wheel that misses it fails the build."""
+        if not job.wheel_platform.startswith(("manylinux", "musllinux")):
+            return wheel
+        out = scratch / "repaired"
+        excludes = [part for pattern in NOT_OURS for part in ("--exclude", pattern)]
+        command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
+        tools = os.pathsep.join((str(Path(sys.executable).parent), self.outside.environ.get("PATH", "")))
+        env = clean_environment(self.outside.environ, {"SOURCE_DATE_EPOCH": EPOCH, "PATH": tools})
+        ended = run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=env)
+        if ended.status:
+            raise _failed(log, f"the wheel does not keep to {job.wheel_platform}")
+        return next(out.iterdir())
+
+
+def _own_folder(folder: Path) -> None:
+    """Make `folder` anew, readable by this user alone; refuse one that somebody else has put there."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        found = None
+    if found and (not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid())):
+        msg = f"{folder} belongs to somebody else, expected to build there"
+        raise MachineError(msg, hint="remove it, or build as the user who owns it")
+    if found:
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700)
+
+
+def _slug(plan: Plan) -> str:
+    return f"fatwheel-{plan.project.name}-{plan.project.version}-"
+
+
+def _refuse_other(built: str, planned: str, log: Path) -> None:
+    """Refuse a file that is not the planned one: its tags or version are not what the plan says, and stay so."""
+    if built != planned:
+        msg = f"the build made {built}, expected {planned}"
+        raise Rejected(msg, hint=f"the plan reads the source, the build ran it: one of them is wrong; log: {log}")
+
+
+def _failed(log: Path, what: str) -> Rejected:
+    """Return the error of a failed build: the last lines, the log's path, and a hint where one is known."""
+    last = tail(log)
+    hint = next((hint for sign, hint in HINTS.items() if sign in last), "")
+    return Rejected(f"{what}; the last lines of {log}:\n{last}", hint=hint)

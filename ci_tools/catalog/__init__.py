@@ -1,0 +1,154 @@
+"""What is known of torch, CUDA, Python and the platforms: data files, read once.
+
+A new torch, CUDA or Python is a line in a data file beside this module.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.model import Accelerator, AcceleratorKind, CudaArch, Minor, Platform, Python
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Catalog", "Cuda", "Headers", "PlatformFacts", "TorchRelease", "load"]
+
+HERE = Path(__file__).parent
+FILES = ("cuda.toml", "limits.toml", "platforms.toml", "python.toml", "torch.toml")
+
+
+class PlatformFacts(NamedTuple):
+    """The machine a platform's wheels run on, and the defaults of its jobs."""
+
+    os: str
+    machine: str
+    accelerator: AcceleratorKind | None
+    wheel_platform: str
+    runner: str
+
+    @property
+    def host(self) -> str:
+        """The machine as the torch table names it, `linux-x86_64`."""
+        return f"{self.os}-{self.machine}"
+
+
+class Cuda(NamedTuple):
+    """One CUDA toolkit release."""
+
+    version: Minor
+    architectures: frozenset[str]  # "9.0", "9.0a", "10.0f"
+    pypi: str  # the exact cuda-toolkit version on the package index; empty where it has no compiler there
+    driver: str  # the Linux driver it ships with: the floor for its PTX
+    sass_driver: str  # the oldest Linux driver branch that runs its SASS
+
+    def knows(self, arch: CudaArch) -> bool:
+        """Whether its nvcc compiles for `arch`."""
+        return f"{arch.capability}{arch.variant}" in self.architectures
+
+
+class Headers(NamedTuple):
+    """The smallest wheel that carries a torch release's headers; `size` in bytes."""
+
+    file: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRelease:
+    """One minor release of torch, and what upstream ships of it, by host."""
+
+    version: Minor
+    patch: str
+    pythons: Mapping[str, frozenset[Python]]
+    accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """All tables, and the sha256 of the files they came from."""
+
+    platforms: Mapping[Platform, PlatformFacts]
+    pythons: tuple[Python, ...]
+    free_threaded_stable_abi: Minor
+    cuda: Mapping[Minor, Cuda]
+    torch: Mapping[Minor, TorchRelease]
+    limits: Mapping[str, int]  # bytes
+    sha256: str
+
+    def not_shipped(self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python) -> str:
+        """Return why upstream has no such torch, as far as the catalog knows, or nothing where it has one."""
+        host = self.platforms[platform].host
+        release = self.torch[torch]
+        if python not in release.pythons.get(host, ()):
+            return f"the catalog has no torch {torch} for Python {python} on {host}"
+        if accelerator is None:
+            return ""
+        shipped = release.accelerators.get((host, accelerator.kind), frozenset())
+        if accelerator.version in shipped or (accelerator.version is None and shipped):
+            return ""
+        return f"the catalog has no torch {torch} for {accelerator.label} on {host}"
+
+
+@functools.cache
+def load() -> Catalog:
+    """Read the data files that come with the toolkit."""
+    data = {name: (HERE / name).read_bytes() for name in FILES}
+    tables = {name: tomllib.loads(content.decode()) for name, content in data.items()}
+    return Catalog(
+        platforms={Platform(name): _platform(table) for name, table in tables["platforms.toml"].items()},
+        pythons=tuple(map(Python.parse, tables["python.toml"]["releases"])),
+        free_threaded_stable_abi=Minor.parse(tables["python.toml"]["free-threaded-stable-abi"]),
+        cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda.toml"]["release"])},
+        torch={torch.version: torch for torch in map(_torch, tables["torch.toml"]["release"])},
+        limits=tables["limits.toml"],
+        sha256=hashlib.sha256(b"".join(data.values())).hexdigest(),
+    )
+
+
+def _platform(table: Mapping[str, str]) -> PlatformFacts:
+    accelerator = AcceleratorKind(table["accelerator"]) if "accelerator" in table else None
+    return PlatformFacts(table["os"], table["machine"], accelerator, table["wheel-platform"], table["runner"])
+
+
+def _cuda(table: Mapping[str, Any]) -> Cuda:
+    variants = (
+        *table["archs"],
+        *(f"{arch}a" for arch in table["arch_specific"]),
+        *(f"{arch}f" for arch in table["family_specific"]),
+    )
+    return Cuda(
+        Minor.parse(table["version"]),
+        frozenset(variants),
+        table.get("pypi", ""),
+        table["driver"],
+        table["sass_driver"],
+    )
+
+
+def _torch(table: Mapping[str, Any]) -> TorchRelease:
+    accelerators = {
+        (host, kind): frozenset(map(Minor.parse, versions))
+        for kind in (AcceleratorKind.CUDA, AcceleratorKind.ROCM)
+        for host, versions in table.get(kind.value, {}).items()
+    }
+    unversioned = {(host, AcceleratorKind.XPU): frozenset({None}) for host in table.get("xpu", {}).get("machines", ())}
+    return TorchRelease(
+        version=Minor.parse(table["version"]),
+        patch=table["patch"],
+        pythons={host: frozenset(map(Python.parse, names)) for host, names in table["pythons"].items()},
+        accelerators={**accelerators, **unversioned},
+        headers=Headers(**table["headers"]),
+    )

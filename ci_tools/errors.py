@@ -1,0 +1,77 @@
+"""Every error Fatwheel raises on purpose: one sentence, then a hint, and the exit status it stands for."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "FatwheelError",
+    "InputError",
+    "MachineError",
+    "Problem",
+    "Rejected",
+    "RejectedInput",
+    "nearest",
+]
+
+
+class FatwheelError(Exception):
+    """An error with one sentence for the user, an optional hint, and an exit status."""
+
+    status: ClassVar[int]
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Return the sentence, with the hint on a line of its own."""
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class Rejected(FatwheelError):
+    """The work was done and judged bad: a failed build, an audit finding, a failed validation."""
+
+    status = 1
+
+
+class InputError(FatwheelError):
+    """What the user gave is wrong: an argument, a config, a source tree."""
+
+    status = 2
+
+
+class MachineError(FatwheelError):
+    """The machine or the network failed, and trying again may help."""
+
+    status = 3
+
+
+class Problem(NamedTuple):
+    """One mistake in the user's input: where it is (`file:line:column`) and what is wrong with it."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class RejectedInput(InputError):
+    """Every problem found in one input, reported together."""
+
+    def __init__(self, problems: Iterable[Problem], *, hint: str = "") -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)), hint=hint)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return `did you mean …?` for the closest of `names`, or the names themselves when none is close."""
+    known = sorted(names)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"

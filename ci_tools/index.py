@@ -1,0 +1,123 @@
+"""From the files of a project to the pages pip and uv read: PEP 503 HTML, PEP 691 JSON, PEP 658 and 714 metadata."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from packaging.version import Version
+
+__all__ = ["IndexedFile", "project_html", "project_json", "projects_html", "projects_json", "version_of"]
+
+API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
+
+
+class IndexedFile(NamedTuple):
+    """One published file: where it lies, its hashes, and what installers ask before they fetch it."""
+
+    name: str
+    folder: str  # the accelerator folder that holds it; empty for the root, whose files every folder lists
+    sha256: str
+    size: int  # bytes
+    uploaded: str  # RFC 3339, UTC
+    requires_python: str = ""
+    metadata_sha256: str = ""  # of the `.metadata` file beside it; empty for an sdist
+    yanked: str | None = None  # the reason; None where it is not yanked
+
+
+def version_of(name: str) -> Version:
+    """Return the version in a wheel's or an sdist's file name; raise ValueError where it is neither."""
+    return parse_wheel_filename(name)[1] if name.endswith(".whl") else parse_sdist_filename(name)[1]
+
+
+def _address(file: IndexedFile, folder: str) -> str:
+    """Return the file's address relative to the project page in `folder`; `+` is `%2B`, which S3 insists on."""
+    up = "../" if file.folder == folder else "../../" if folder else "../"
+    down = "" if file.folder == folder or not file.folder else f"{file.folder}/"
+    return up + quote(down + file.name)
+
+
+def _ordered(files: Iterable[IndexedFile]) -> list[IndexedFile]:
+    return sorted(files, key=lambda file: (version_of(file.name), file.name))
+
+
+def project_html(project: str, files: Sequence[IndexedFile], folder: str) -> bytes:
+    """Return the PEP 503 page of `project` for the index in `folder`."""
+    rows = "\n".join(_anchor(file, folder) for file in _ordered(files))
+    return _page(f"Links for {project}", rows)
+
+
+def _anchor(file: IndexedFile, folder: str) -> str:
+    attributes = {"href": f"{_address(file, folder)}#sha256={file.sha256}"}
+    if file.requires_python:
+        attributes["data-requires-python"] = file.requires_python
+    if file.metadata_sha256:
+        attributes["data-core-metadata"] = f"sha256={file.metadata_sha256}"
+        attributes["data-dist-info-metadata"] = f"sha256={file.metadata_sha256}"
+    if file.yanked is not None:
+        attributes["data-yanked"] = file.yanked
+    written = " ".join(f'{name}="{html.escape(value)}"' for name, value in attributes.items())
+    return f"    <a {written}>{html.escape(file.name)}</a><br>"
+
+
+def project_json(project: str, files: Sequence[IndexedFile], folder: str) -> bytes:
+    """Return the PEP 691 document of `project` for the index in `folder`."""
+    ordered = _ordered(files)
+    document = {
+        "meta": {"api-version": API_VERSION},
+        "name": canonicalize_name(project),
+        "versions": list(dict.fromkeys(str(version_of(file.name)) for file in ordered)),
+        "files": [_entry(file, folder) for file in ordered],
+    }
+    return json.dumps(document, indent=1).encode()
+
+
+def _entry(file: IndexedFile, folder: str) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "filename": file.name,
+        "url": _address(file, folder),
+        "hashes": {"sha256": file.sha256},
+        "size": file.size,
+        "upload-time": file.uploaded,
+        "yanked": False if file.yanked is None else file.yanked or True,
+    }
+    if file.requires_python:
+        entry["requires-python"] = file.requires_python
+    if file.metadata_sha256:
+        entry["core-metadata"] = {"sha256": file.metadata_sha256}
+    return entry
+
+
+def projects_html(projects: Iterable[str]) -> bytes:
+    """Return the PEP 503 page that lists projects."""
+    rows = "\n".join(f'    <a href="{quote(name)}/">{html.escape(name)}</a><br>' for name in sorted(projects))
+    return _page("Simple index", rows)
+
+
+def projects_json(projects: Iterable[str]) -> bytes:
+    """Return the PEP 691 document that lists projects."""
+    document = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in sorted(projects)]}
+    return json.dumps(document, indent=1).encode()
+
+
+def _page(title: str, rows: str) -> bytes:
+    return f"""<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="pypi:repository-version" content="{API_VERSION}">
+    <title>{html.escape(title)}</title>
+  </head>
+  <body>
+    <h1>{html.escape(title)}</h1>
+{rows}
+  </body>
+</html>
+""".encode()

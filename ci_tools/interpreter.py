@@ -1,0 +1,94 @@
+"""Python interpreters on this machine, and environments made from them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.process import clean_environment, output, run, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.model import Python
+
+__all__ = ["Environment", "create", "find"]
+
+IDENTITY = (
+    "import sys, sysconfig; "
+    "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
+)
+NETWORK_SIGNS = (
+    "Failed to establish",
+    "Temporary failure",
+    "Max retries",
+    "Connection",
+    "Read timed out",
+    "No space left",
+)
+
+
+def find(python: Python, environ: Mapping[str, str]) -> Path | None:
+    """Return an interpreter of that very version, free-threaded or not: this one, one on PATH, or one of pyenv's."""
+    folders = [Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder]
+    pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    candidates = [
+        Path(sys.executable),
+        *(folder / f"python{python}" for folder in folders),
+        *(folder / "bin" / "python" for folder in sorted(pyenv.glob(f"{python.version}*"), reverse=True)),
+    ]
+    usable = (path for path in candidates if path.exists() and output([path, "-c", IDENTITY]) == str(python))
+    return next(usable, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A virtual environment, the variables its commands see, and the log they write to."""
+
+    path: Path
+    variables: Mapping[str, str]
+    log: Path
+
+    @property
+    def scripts(self) -> Path:
+        """The folder of its commands."""
+        return self.path / ("Scripts" if os.name == "nt" else "bin")
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.scripts / ("python.exe" if os.name == "nt" else "python")
+
+    def install(self, *arguments: str | Path) -> None:
+        """Install what pip's `arguments` name.
+
+        Raises MachineError where the network or the disk failed, Rejected where pip refuses.
+        """
+        pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
+        ended = run([*pip, "--no-input", "--no-compile", *arguments], log=self.log, env=self.variables)
+        if ended.status:
+            last = tail(self.log, 12)
+            shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
+            msg = f"pip cannot install {shown}; the last lines of {self.log}:\n{last}"
+            raise (MachineError if any(sign in last for sign in NETWORK_SIGNS) else Rejected)(msg)
+
+
+def create(
+    interpreter: Path, path: Path, log: Path, environ: Mapping[str, str], extra: Mapping[str, str] | None = None
+) -> Environment:
+    """Make an empty environment at `path`, from nothing, whose commands see few variables and `extra`."""
+    shutil.rmtree(path, ignore_errors=True)
+    variables = clean_environment(environ, extra or {})
+    environment = Environment(path=path, variables=variables, log=log)
+    search = os.pathsep.join((str(environment.scripts), variables.get("PATH", os.defpath)))
+    environment = Environment(path=path, variables={**variables, "PATH": search, "VIRTUAL_ENV": str(path)}, log=log)
+    ended = run([interpreter, "-m", "venv", "--without-pip", path], log=log, env=variables)
+    if ended.status:
+        msg = f"{interpreter} cannot make an environment:\n{tail(log, 8)}"
+        raise MachineError(msg, hint="Debian and Ubuntu keep it in a package of its own: python3-venv")
+    return environment

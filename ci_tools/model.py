@@ -1,0 +1,572 @@
+"""The nouns of Fatwheel as frozen values: request, cell, evidence, job, plan, receipt, finding.
+
+Nothing here reads a file, a clock or the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = [
+    "Accelerator",
+    "AcceleratorKind",
+    "Binding",
+    "Build",
+    "Cell",
+    "Command",
+    "Covered",
+    "CudaArch",
+    "Enabled",
+    "Evidence",
+    "Extensions",
+    "Finding",
+    "GitSource",
+    "Globs",
+    "Job",
+    "JobKind",
+    "Level",
+    "Minor",
+    "Outcome",
+    "PathSource",
+    "Pins",
+    "Plan",
+    "Platform",
+    "PlatformEvidence",
+    "PlatformRequest",
+    "Project",
+    "Publish",
+    "Python",
+    "PythonApi",
+    "Receipt",
+    "Release",
+    "Request",
+    "Route",
+    "SdistSource",
+    "Skipped",
+    "ToolchainKind",
+    "Torch",
+    "TorchAbi",
+    "Trial",
+    "Validation",
+]
+
+
+class Name(str, Enum):
+    """A closed set of names that print as themselves (`enum.StrEnum` of Python 3.11)."""
+
+    def __str__(self) -> str:
+        """Return the name as users write it."""
+        return str(self.value)
+
+
+# ---------------------------------------------------------------- versions
+
+
+class Minor(NamedTuple):
+    """A `major.minor` version of Python, torch, CUDA or ROCm; orders as numbers."""
+
+    major: int
+    minor: int
+
+    @classmethod
+    def parse(cls, text: str) -> Minor:
+        """Read `13.0`; raise ValueError for anything else."""
+        match = re.fullmatch(r"(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})", text)
+        if match is None:
+            msg = f'"{text}" is not a version such as 13.0'
+            raise ValueError(msg)
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        """Return `13.0`."""
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def digits(self) -> str:
+        """The version without its dot, as in `cu130` and `cp312`."""
+        return f"{self.major}{self.minor}"
+
+    @property
+    def next(self) -> Minor:
+        """The first version that is not this one any more."""
+        return Minor(self.major, self.minor + 1)
+
+
+class Python(NamedTuple):
+    """A Python minor version, free-threaded (PEP 703) or not."""
+
+    version: Minor
+    free_threaded: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Python:
+        """Read `3.14` or `3.14t`; raise ValueError for anything else."""
+        return cls(Minor.parse(text.removesuffix("t")), text.endswith("t"))
+
+    def __str__(self) -> str:
+        """Return `3.14t`."""
+        return f"{self.version}{'t' if self.free_threaded else ''}"
+
+    @property
+    def interpreter_tag(self) -> str:
+        """The wheel's Python tag, `cp314` (PEP 425)."""
+        return f"cp{self.version.digits}"
+
+    @property
+    def abi_tag(self) -> str:
+        """The wheel's ABI tag, `cp314t` for free-threaded (PEP 703)."""
+        return f"{self.interpreter_tag}{'t' if self.free_threaded else ''}"
+
+
+class CudaArch(NamedTuple):
+    """One entry of `TORCH_CUDA_ARCH_LIST`: a compute capability, its variant, and whether PTX rides along."""
+
+    capability: Minor
+    variant: str = ""  # "a": this chip only; "f": this chip's family (CUDA 12.9 and later)
+    ptx: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> CudaArch:
+        """Read `9.0`, `9.0a` or `10.0+PTX`; raise ValueError for anything else."""
+        match = re.fullmatch(r"(\d{1,2}\.\d)([af]?)(\+PTX)?", text)
+        if match is None:
+            msg = f'"{text}" is not an architecture such as 9.0, 9.0a or 10.0+PTX'
+            raise ValueError(msg)
+        return cls(Minor.parse(match[1]), match[2], match[3] is not None)
+
+    def __str__(self) -> str:
+        """Return `10.0+PTX`."""
+        return f"{self.capability}{self.variant}{'+PTX' if self.ptx else ''}"
+
+    @property
+    def sm(self) -> str:
+        """The name of its machine code (SASS), `sm_100a`."""
+        return f"sm_{self.capability.digits}{self.variant}"
+
+    @property
+    def compute(self) -> str:
+        """The name of its virtual code (PTX), `compute_100a`."""
+        return f"compute_{self.capability.digits}{self.variant}"
+
+
+# ---------------------------------------------------------------- platforms
+
+
+class Platform(Name):
+    """The platforms a request can name."""
+
+    LINUX_CUDA = "linux-cuda"
+    LINUX_CUDA_AARCH64 = "linux-cuda-aarch64"
+    LINUX_ROCM = "linux-rocm"
+    LINUX_XPU = "linux-xpu"
+    LINUX_CPU = "linux-cpu"
+    LINUX_AARCH64 = "linux-aarch64"
+    MACOS_ARM64 = "macos-arm64"
+    WINDOWS = "windows"
+    WINDOWS_CUDA = "windows-cuda"
+
+
+class AcceleratorKind(Name):
+    """The maker's software stack a wheel is compiled for."""
+
+    CUDA = "cuda"
+    ROCM = "rocm"
+    XPU = "xpu"
+
+
+class Accelerator(NamedTuple):
+    """An accelerator's software stack and its version, where the stack has one."""
+
+    kind: AcceleratorKind
+    version: Minor | None = None
+
+    @property
+    def label(self) -> str:
+        """What local versions and index folders say: `cu130`, `rocm7.1`, `xpu`."""
+        if self.kind is AcceleratorKind.CUDA and self.version:
+            return f"cu{self.version.digits}"
+        return f"{self.kind}{self.version or ''}"
+
+
+# ---------------------------------------------------------------- the request
+
+
+class Enabled(Name):
+    """Whether a platform has a job: as the source shows, always, or never."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"
+
+
+class ToolchainKind(Name):
+    """Where a job's compiler comes from: the machine, the package index, or the first of both that has it."""
+
+    SYSTEM = "system"
+    PYPI = "pypi"
+    AUTO = "auto"
+
+
+class Globs(NamedTuple):
+    """Path patterns in gitignore syntax, relative to the source root: what is meant, less what is not."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathSource:
+    """A source tree on this machine."""
+
+    path: str  # relative to the config's folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitSource:
+    """A git repository at a ref, which the plan pins to a commit."""
+
+    url: str
+    ref: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdistSource:
+    """A source distribution from the package index, pinned by its sha256."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torch:
+    """The torch axis: every catalogued release from `lowest` up, or just the `versions` listed."""
+
+    lowest: Minor | None = None
+    versions: tuple[Minor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformRequest:
+    """One platform of the request."""
+
+    platform: Platform
+    where: str  # file:line, for the reasons a plan gives
+    enabled: Enabled = Enabled.AUTO
+    owner: str = ""
+    native: Globs = field(default_factory=Globs)
+    accelerators: tuple[Accelerator, ...] = ()  # empty where the platform has none
+    archs: tuple[str, ...] = ()  # CUDA: CudaArch; ROCm: gfx names
+    one_per_major: bool = False
+    wheel_platform: str  # the wheel's platform tag without the machine, such as manylinux_2_28
+    runner: str = ""
+    toolchain: ToolchainKind = ToolchainKind.AUTO
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """How every job is built."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    constraints: str = ""  # path of a pip constraints file in the source
+    max_jobs: int = 0  # 0: one per core
+    timeout_minutes: int = 360  # a hosted runner's limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command of the validation, run in the environment the wheel was installed into."""
+
+    run: str
+    needs_gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What must work once a wheel is installed in a clean environment."""
+
+    torch: str = ""  # exact version; empty: no torch is installed first
+    torch_index: str = ""
+    imports: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+    timeout_seconds: int = 600
+
+
+class Route(Name):
+    """What PyPI gets: the wheels without a local version and the sdist, the smart sdist alone, or nothing."""
+
+    WHEELS = "wheels"
+    SMART = "smart"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Where a release goes."""
+
+    pypi: Route = Route.NONE
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The templates a GitHub Release is named by; `{name}`, `{version}` and the like are filled in."""
+
+    tag: str = "v{version}"
+    title: str = "{name} {version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What one `fatwheel.yml` asks for, checked and resolved against the catalog."""
+
+    name: str
+    config: str  # the config's path in the source, or its name: the same on every machine
+    source: PathSource | GitSource | SdistSource
+    subdirectory: str = ""  # where pyproject.toml lies below the source root
+    include: tuple[str, ...] = ()  # what of the source a build may see; empty: all of it
+    version: str = ""  # for projects whose version is dynamic
+    pythons: tuple[Python, ...]
+    torch: Torch | None = None
+    platforms: tuple[PlatformRequest, ...]
+    build: Build = Build()
+    validate: Validation = Validation()
+    publish: Publish = Publish()
+    release: Release = Release()
+
+
+# ---------------------------------------------------------------- the evidence
+
+
+class Project(NamedTuple):
+    """What `pyproject.toml` and its kin say of the project."""
+
+    name: str
+    version: str
+    requires_python: str
+    backend: str
+    where: str
+
+
+class Extensions(Name):
+    """Whether the build compiles anything for a platform."""
+
+    NONE = "none"
+    SOME = "some"
+    UNKNOWN = "unknown"
+
+
+class Binding(Name):
+    """How tightly compiled code binds to an ABI."""
+
+    NONE = "none"  # uses none of it
+    STABLE = "stable"  # the stable part only, from a lowest version on
+    FULL = "full"  # one binary for each version
+    UNKNOWN = "unknown"
+
+
+class PythonApi(NamedTuple):
+    """Which Python C API the compiled code uses; `lowest` goes with the limited API."""
+
+    kind: Binding
+    where: str
+    lowest: Minor | None = None
+
+
+class TorchAbi(NamedTuple):
+    """Which torch ABI the compiled code uses; `target` is TORCH_TARGET_VERSION."""
+
+    kind: Binding
+    where: str
+    target: Minor | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformEvidence:
+    """What the source shows of one platform, each with where it was read."""
+
+    platform: Platform
+    native_files: tuple[str, ...]
+    extensions: Extensions
+    extensions_where: str
+    python_api: PythonApi
+    torch_abi: TorchAbi
+
+    @property
+    def is_native(self) -> bool:
+        """Whether anything is, or might be, compiled for the platform."""
+        return bool(self.native_files) or self.extensions is not Extensions.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was read in the source to decide."""
+
+    project: Project
+    source_sha256: str
+    commit: str  # empty where the source is no git checkout
+    platforms: tuple[PlatformEvidence, ...]
+
+
+# ---------------------------------------------------------------- the plan
+
+
+class Cell(NamedTuple):
+    """One point of the request."""
+
+    platform: Platform
+    accelerator: Accelerator | None
+    torch: Minor | None
+    python: Python
+
+    def __str__(self) -> str:
+        """Return `linux-cuda / cu130 / torch2.10 / cp312`."""
+        accelerator = f" / {self.accelerator.label}" if self.accelerator else ""
+        torch = f" / torch{self.torch}" if self.torch else ""
+        return f"{self.platform}{accelerator}{torch} / {self.python.abi_tag}"
+
+
+class JobKind(Name):
+    """Whether a job compiles."""
+
+    PURE = "pure"
+    NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One wheel to build, and all that its build depends on."""
+
+    name: str
+    kind: JobKind
+    platform: Platform | None  # None: any, for the pure wheel
+    python: Python  # the oldest it serves
+    python_stays: bool  # its wheel is for that very Python, so that one builds it
+    torch: Minor | None  # the torch whose headers it is built with
+    accelerator: Accelerator | None
+    archs: tuple[str, ...]
+    runner: str
+    owner: str
+    wheel: str  # the expected file name
+    wheel_platform: str  # its platform tag
+    requires_torch: str  # what Requires-Dist narrows to where the torch axis stays: ">=2.10,<2.11"
+    toolchain: ToolchainKind
+    env: tuple[tuple[str, str], ...]
+    covers: tuple[Cell, ...]
+
+    @property
+    def folder(self) -> str:
+        """The index folder its wheel lies in, `cu130` or `cu130torch2.10`; none for the pure wheel, which all list."""
+        if self.kind is JobKind.PURE:
+            return ""
+        label = self.accelerator.label if self.accelerator else "cpu"
+        return f"{label}torch{self.torch}" if self.requires_torch else label
+
+
+class Covered(NamedTuple):
+    """A cell, the job whose wheel serves it, and why that wheel does."""
+
+    cell: Cell
+    job: str
+    reason: str
+
+
+class Skipped(NamedTuple):
+    """A cell that gets no wheel, and why."""
+
+    cell: Cell
+    reason: str
+
+
+class Pins(NamedTuple):
+    """What a plan was made from, so that a runner can refuse a difference."""
+
+    source_sha256: str
+    commit: str
+    catalog_sha256: str
+    fatwheel: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The jobs that serve a request, and for every cell its job or the reason it has none."""
+
+    request: Request
+    project: Project
+    pins: Pins
+    jobs: tuple[Job, ...]
+    sdist: str  # the expected file name
+    covered: tuple[Covered, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def cells(self) -> int:
+        """The number of cells asked for."""
+        return len(self.covered) + len(self.skipped)
+
+
+# ---------------------------------------------------------------- what is known of a finished file
+
+
+class Level(Name):
+    """How bad a finding is: an error keeps a wheel from being published."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Finding(NamedTuple):
+    """One thing an audit found wrong with a wheel."""
+
+    wheel: str
+    rule: str
+    level: Level
+    message: str
+    found: str
+    expected: str
+
+
+class Outcome(Name):
+    """What a trial showed; what was not exercised has not passed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_EXERCISED = "not exercised"
+
+
+class Trial(NamedTuple):
+    """One thing tried with an installed wheel."""
+
+    what: str
+    outcome: Outcome
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What is known of one finished file: which job made it from what, and what it has been through."""
+
+    file: str
+    sha256: str
+    size: int  # bytes
+    project: str
+    version: str
+    job: str
+    folder: str  # the index folder it belongs to; empty: every one lists it
+    key: str  # a hash of all that its bytes depend on
+    seconds: float  # what the build took
+    findings: tuple[Finding, ...] = ()
+    audited: bool = False
+    trials: tuple[Trial, ...] = ()
+    trials_key: str = ""  # a hash of what the trials were run with
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it was audited, and nothing that was tried has failed."""
+        bad = any(finding.level is Level.ERROR for finding in self.findings)
+        return self.audited and not bad and not any(trial.outcome is Outcome.FAILED for trial in self.trials)

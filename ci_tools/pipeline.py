@@ -1,0 +1,351 @@
+"""The verbs that follow a plan: build, audit, validate, publish, and release, which is all of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import catalog as catalogs
+from ci_tools import receipts, toolchain
+from ci_tools.audit import audit
+from ci_tools.builder import Workshop, build_key
+from ci_tools.errors import InputError, MachineError, Rejected, nearest
+from ci_tools.interpreter import find
+from ci_tools.model import JobKind, Level, Outcome, Receipt, Validation
+from ci_tools.planning import SDIST
+from ci_tools.storage import locked, sha256_of
+from ci_tools.targets.folder import FolderTarget
+from ci_tools.validator import Validator, has_gpu, own_imports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ci_tools.model import Finding, Job, Plan, Python, Request, Trial
+    from ci_tools.outside import Outside
+    from ci_tools.planning import Planned
+    from ci_tools.targets.folder import Published
+
+__all__ = [
+    "Left",
+    "Made",
+    "Released",
+    "audit_files",
+    "build",
+    "publish",
+    "refuse_failures",
+    "release",
+    "validate_files",
+]
+
+
+class Made(NamedTuple):
+    """A finished file, its receipt, and whether this run built it."""
+
+    path: Path
+    receipt: Receipt
+    built: bool
+
+
+class Left(NamedTuple):
+    """A job this machine cannot build, and why."""
+
+    job: Job
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """What a release did on this machine."""
+
+    made: tuple[Made, ...]
+    published: tuple[Published, ...]
+    left: tuple[Left, ...]
+    trials: tuple[Trial, ...]
+    install: str
+    seconds: float
+
+
+# ---------------------------------------------------------------- build
+
+
+def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -> tuple[Made, ...]:
+    """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same."""
+    jobs = [planned.job(name) for name in names if name != SDIST]
+    with locked(out / ".fatwheel", outside.reporter.say):
+        made = [_sdist(planned, out, outside)] if SDIST in names else []
+        return (*made, *(_wheel(planned, job, out, outside) for job in jobs))
+
+
+def _workshop(out: Path, outside: Outside) -> Workshop:
+    return Workshop(logs=out / "logs", outside=outside)
+
+
+def _toolchains(planned: Planned, outside: Outside) -> toolchain.Toolchains:
+    return toolchain.Toolchains(planned.catalog, outside)
+
+
+def _wheel(planned: Planned, job: Job, out: Path, outside: Outside) -> Made:
+    tools = _toolchains(planned, outside).prepare(job)
+    key = build_key(job, planned.plan, tools)
+    kept = _kept(out / job.wheel, key, outside)
+    if kept:
+        return kept
+    started = time.monotonic()
+    with outside.reporter.step(f"build {job.wheel}"):
+        path = _workshop(out, outside).build_wheel(job, planned.plan, planned.tree, tools, out)
+    return _made(path, planned.plan, job.name, job.folder, key, time.monotonic() - started)
+
+
+def _sdist(planned: Planned, out: Path, outside: Outside) -> Made:
+    tools = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
+    key = f"{planned.plan.pins.source_sha256}-{planned.plan.pins.fatwheel}"
+    kept = _kept(out / planned.plan.sdist, key, outside)
+    if kept:
+        return kept
+    started = time.monotonic()
+    with outside.reporter.step(f"build {planned.plan.sdist}"):
+        path = _workshop(out, outside).build_sdist(planned.plan, planned.tree, tools.python, out)
+    return _made(path, planned.plan, SDIST, "", key, time.monotonic() - started)
+
+
+def _kept(path: Path, key: str, outside: Outside) -> Made | None:
+    """Return what an earlier run made of the very same inputs."""
+    receipt = receipts.load(path)
+    if receipt is None or receipt.key != key:
+        return None
+    outside.reporter.say(f"keep {path.name}: nothing it depends on has changed")
+    return Made(path, receipt, built=False)
+
+
+def _made(path: Path, plan: Plan, job: str, folder: str, key: str, seconds: float) -> Made:
+    receipt = Receipt(
+        file=path.name,
+        sha256=sha256_of(path),
+        size=path.stat().st_size,
+        project=plan.project.name,
+        version=plan.project.version,
+        job=job,
+        folder=folder,
+        key=key,
+        seconds=round(seconds, 1),
+    )
+    return Made(path, receipts.save(path, receipt), built=True)
+
+
+# ---------------------------------------------------------------- audit
+
+
+def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
+    """Audit wheel files, each against the plan's job of that file name where there is a plan."""
+    jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    found: list[Finding] = []
+    for path in paths:
+        _refuse_no_file(path)
+        with outside.reporter.step(f"audit {path.name}") as step:
+            findings = audit(path, job=jobs.get(path.name), limits=catalogs.load().limits, work=outside.cache / "audit")
+            step.result(f"{len(findings)} findings" if findings else "good")
+        _note(path, findings=findings, audited=True)
+        found += findings
+    return tuple(found)
+
+
+def _refuse_no_file(path: Path) -> None:
+    if path.is_dir():
+        msg = f"{path} is a folder, expected wheels"
+        raise InputError(msg, hint=f"name them: {path}/*.whl")
+    if not path.is_file():
+        names = [str(other) for other in path.parent.glob("*.whl")] if path.parent.is_dir() else []
+        msg = f"there is no {path}{', ' + nearest(str(path), names) if names else ''}"
+        raise InputError(msg)
+
+
+def _note(path: Path, **changes: object) -> None:
+    """Put what was found into the file's receipt, where it has one."""
+    receipt = receipts.load(path)
+    if receipt:
+        receipts.save(path, replace(receipt, **changes))  # type: ignore[arg-type]  # its own fields
+
+
+# ---------------------------------------------------------------- validate
+
+
+def validate_files(
+    paths: Iterable[Path], request: Request | None, python: Python | None, outside: Outside
+) -> dict[str, tuple[Trial, ...]]:
+    """Install each wheel in a clean environment and run what the config says; without one, import what it installs."""
+    return {path.name: _validate(path, request, python, outside) for path in paths}
+
+
+def _validate(path: Path, request: Request | None, python: Python | None, outside: Outside) -> tuple[Trial, ...]:
+    _refuse_no_file(path)
+    validation = request.validate if request else Validation(imports=own_imports(path))
+    validator = _validator(validation, python, path.parent, outside)
+    key = validator.key(sha256_of(path))
+    receipt = receipts.load(path)
+    if receipt and receipt.trials_key == key and receipt.is_good:
+        outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
+        return receipt.trials
+    with outside.reporter.step(f"validate {path.name}") as step:
+        trials = validator.from_file(path)
+        step.result(_outcomes(trials))
+    _note(path, trials=trials, trials_key=key)
+    return trials
+
+
+def _validator(validation: Validation, python: Python | None, out: Path, outside: Outside) -> Validator:
+    interpreter = find(python, outside.environ) if python else Path(sys.executable)
+    if interpreter is None:
+        msg = f"Python {python} is not on this machine"
+        raise MachineError(msg)
+    logs = out / "logs"
+    return Validator(validation=validation, interpreter=interpreter, logs=logs, outside=outside, gpu=has_gpu())
+
+
+def _outcomes(trials: Sequence[Trial]) -> str:
+    counts = {outcome: sum(trial.outcome is outcome for trial in trials) for outcome in Outcome}
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+
+
+def refuse_failures(trials: Mapping[str, Sequence[Trial]]) -> None:
+    """Raise Rejected with every failed trial."""
+    failed = [(wheel, trial) for wheel, tried in trials.items() for trial in tried if trial.outcome is Outcome.FAILED]
+    if failed:
+        shown = "\n".join(f"{wheel}: {trial.what}: {trial.detail}" for wheel, trial in failed)
+        raise Rejected(shown)
+
+
+# ---------------------------------------------------------------- publish
+
+
+def publish(folder: Path, target: str, outside: Outside, *, replace_files: bool = False) -> tuple[Published, ...]:
+    """Publish every finished file in `folder` that has a receipt.
+
+    Raises InputError where there is none, or a file was not audited and validated.
+    """
+    destination = target_folder(target)
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
+        raise InputError(msg)
+    files = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+    found = [(path, _publishable(path)) for path in files]
+    if not found:
+        msg = f"{folder} holds no wheel and no sdist"
+        raise InputError(msg)
+    return _publish(found, destination, outside, replace_files=replace_files)
+
+
+def _publish(
+    files: Sequence[tuple[Path, Receipt]], destination: Path, outside: Outside, *, replace_files: bool
+) -> tuple[Published, ...]:
+    index = FolderTarget(root=destination, replace=replace_files, reporter=outside.reporter)
+    project = files[0][1].project
+    with outside.reporter.step(f"publish {len(files)} files to {destination}") as step:
+        published = index.publish(project, [(path, receipt.folder) for path, receipt in files])
+        new = sum(file.new for file in published)
+        step.result(f"{new} new" if new else "all there already")
+    return published
+
+
+def target_folder(target: str) -> Path:
+    """Return the folder of a `dir:PATH` target; raise InputError for another kind."""
+    kind, _, path = target.partition(":")
+    if kind != "dir" or not path:
+        msg = f'"{target}" is no target this version publishes to, expected dir:PATH'
+        raise InputError(msg)
+    return Path(path).absolute()
+
+
+def _publishable(path: Path) -> Receipt:
+    receipt = receipts.load(path)
+    if receipt is None:
+        msg = f"{path} has no receipt of its present bytes"
+        raise InputError(msg, hint="`fatwheel build` writes one; a file changed since then is not published")
+    if path.suffix == ".whl" and not receipt.is_good:
+        msg = f"{path} is not audited and good"
+        raise InputError(msg, hint="run `fatwheel audit` and `fatwheel validate` on it with the project's --config")
+    return receipt
+
+
+# ---------------------------------------------------------------- release
+
+
+def release(planned: Planned, target: str, out: Path, outside: Outside, *, here: bool, replace_files: bool) -> Released:
+    """Build, audit, validate, publish to `target` and install from there.
+
+    Raises MachineError at the start where a job cannot be built on this machine, unless `here` says to go on
+    with the rest; Rejected where a wheel is bad.
+    """
+    started = time.monotonic()
+    destination = target_folder(target)
+    left = left_over(planned, outside)
+    if left and not here:
+        lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
+        msg = f"this machine cannot build {len(left)} of {len(planned.plan.jobs)} jobs:\n{lines}"
+        raise MachineError(msg, hint="--here goes on with the rest, and says so")
+    names = [SDIST, *(job.name for job in planned.plan.jobs if job not in {job for job, _ in left})]
+    made = build(planned, names, out, outside)
+    wheels = [file.path for file in made if file.path.suffix == ".whl"]
+    refuse_findings(audit_files(wheels, planned.plan, outside))
+    refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
+    files = [(file.path, _publishable(file.path)) for file in made]
+    published = _publish(files, destination, outside, replace_files=replace_files)
+    requirement, index = _best(made, planned.plan, destination)
+    trials = _installed(made, requirement, index, planned.plan.request, out, outside)
+    return Released(
+        made=made,
+        published=published,
+        left=left,
+        trials=trials,
+        install=f'pip install --extra-index-url {index} "{requirement}"',
+        seconds=time.monotonic() - started,
+    )
+
+
+def left_over(planned: Planned, outside: Outside) -> tuple[Left, ...]:
+    """Return the jobs this machine cannot build."""
+    tools = _toolchains(planned, outside)
+    reasons = ((job, tools.missing(job)) for job in planned.plan.jobs)
+    return tuple(Left(job, reason) for job, reason in reasons if reason)
+
+
+def refuse_findings(findings: Sequence[Finding]) -> None:
+    """Raise Rejected with every finding that is an error."""
+    errors = [finding for finding in findings if finding.level is Level.ERROR]
+    if errors:
+        raise Rejected("\n".join(map(_shown, errors)))
+
+
+def _shown(finding: Finding) -> str:
+    what = f"{finding.wheel}: {finding.rule}: {finding.message}"
+    return f"{what} (found {finding.found}, expected {finding.expected})"
+
+
+def _best(made: Sequence[Made], plan: Plan, destination: Path) -> tuple[str, str]:
+    """Return the requirement and the index address of the most specific wheel made here."""
+    by_wheel = {job.wheel: job for job in plan.jobs}
+    jobs = [by_wheel[file.path.name] for file in made if file.path.name in by_wheel]
+    job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
+    version = job.wheel.split("-")[1]
+    return f"{plan.project.name}=={version}", (destination / (job.folder or "cpu")).as_uri()
+
+
+def _installed(
+    made: Sequence[Made], requirement: str, index: str, request: Request, out: Path, outside: Outside
+) -> tuple[Trial, ...]:
+    """Install from the index as a user would, unless an earlier run did so with these very bytes."""
+    validator = _validator(request.validate, None, out, outside)
+    key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), requirement, index]))
+    record = out / "index"
+    kept = receipts.load_trials(record, key)
+    if kept:
+        outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with these very bytes")
+        return kept
+    with outside.reporter.step(f"install {requirement} from {index}") as step:
+        trials = validator.from_index(requirement, index)
+        step.result(_outcomes(trials))
+    refuse_failures({"index": trials})
+    receipts.save_trials(record, key, trials)
+    return trials

@@ -1,0 +1,152 @@
+"""A plan as the JSON that users script against, and what differs between two of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.errors import InputError
+from ci_tools.model import Accelerator, Minor, Name, Python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ci_tools.model import Job, Plan, Platform, Request
+
+__all__ = ["SCHEMA_VERSION", "differences", "digest", "dumps", "github_matrix", "only", "read", "to_json"]
+
+SCHEMA_VERSION = 1
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "request": _plain(plan.request),
+        "pins": plan.pins._asdict(),
+        "project": plan.project._asdict(),
+        "cells": plan.cells,
+        "jobs": [_job(job) for job in plan.jobs],
+        "sdist": plan.sdist,
+        "covered": [{"cell": str(cell), "job": job, "reason": reason} for cell, job, reason in plan.covered],
+        "skipped": [{"cell": str(cell), "reason": reason} for cell, reason in plan.skipped],
+        "warnings": list(plan.warnings),
+        "validate": [_validation(plan.request, job) for job in plan.jobs],
+        "publish": _publish(plan),
+    }
+
+
+def dumps(plan: Plan) -> str:
+    """Return the plan's JSON text, the same for the same plan."""
+    return json.dumps(to_json(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def only(plan: Plan, platform: Platform) -> Plan:
+    """Return what the plan says of one platform: its cells, and the jobs that cover them."""
+    covered = tuple(item for item in plan.covered if item.cell.platform is platform)
+    names = {item.job for item in covered}
+    return replace(
+        plan,
+        jobs=tuple(job for job in plan.jobs if job.name in names),
+        covered=covered,
+        skipped=tuple(item for item in plan.skipped if item.cell.platform is platform),
+    )
+
+
+def github_matrix(plan: Plan) -> str:
+    """Return the jobs as one line of JSON for a workflow's `matrix: include`, small enough for a step output."""
+    rows = [
+        {"job": job.name, "runner": job.runner, "python": str(job.python), "platform": _plain(job.platform)}
+        for job in plan.jobs
+    ]
+    return json.dumps({"include": rows}, separators=(",", ":")) + "\n"
+
+
+def digest(text: str) -> str:
+    """Return the sha256 of a plan's JSON text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the plan in the file at `path`; raise InputError where there is none."""
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from None
+    except ValueError as error:
+        msg = f"{path} is not a plan: {error}"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from None
+    if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
+        msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
+        raise InputError(msg)
+    return plan
+
+
+def differences(before: object, after: object, where: str = "plan") -> Iterator[str]:
+    """Yield one line for every place where two plans differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*before, *after)):
+            yield from differences(before.get(key), after.get(key), f"{where}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from differences(old, new, f"{where}[{index}]")
+    elif before != after:
+        yield f"{where}: {_brief(before)} in the plan, {_brief(after)} here"
+
+
+def _brief(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits on a line
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return frozen values as JSON values."""
+    if isinstance(value, (Minor, Python, Name)):
+        return str(value)
+    if isinstance(value, Accelerator):
+        return {"kind": str(value.kind), "version": _plain(value.version)}
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        items = [_plain(item) for item in value]
+        return dict(zip(names, items, strict=True)) if names else items
+    return value
+
+
+def _job(job: Job) -> dict[str, Any]:
+    accelerator = _plain(job.accelerator)
+    return {
+        "name": job.name,
+        "kind": str(job.kind),
+        "platform": _plain(job.platform),
+        "python": str(job.python),
+        "torch": _plain(job.torch),
+        "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
+        "runner": job.runner,
+        "owner": job.owner or None,
+        "wheel": job.wheel,
+        "toolchain": str(job.toolchain),
+        "env": dict(job.env),
+        "covers": [str(cell) for cell in job.covers],
+    }
+
+
+def _validation(request: Request, job: Job) -> dict[str, Any]:
+    return {"job": job.name, "python": str(job.python), **_plain(request.validate)}
+
+
+def _publish(plan: Plan) -> list[dict[str, Any]]:
+    """Return what goes to PyPI by its route, and what goes to every other target."""
+    wheels = [job.wheel for job in plan.jobs]
+    pypi = {
+        "wheels": [wheel for wheel in wheels if "+" not in wheel] + [plan.sdist],
+        "smart": [plan.sdist],
+        "none": [],
+    }[str(plan.request.publish.pypi)]
+    targets = [{"target": target, "files": [*wheels, plan.sdist]} for target in plan.request.publish.targets]
+    return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]

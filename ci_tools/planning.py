@@ -1,0 +1,61 @@
+"""The first verb, plan: config, source, evidence, plan. It loads nothing that builds, so that it is quick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import catalog as catalogs
+from ci_tools import config, evidence, planfile, planner, source
+from ci_tools.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model import Job, Plan
+    from ci_tools.outside import Outside
+    from ci_tools.source import Tree
+
+__all__ = ["SDIST", "Planned", "make_plan"]
+
+SDIST = "sdist"
+
+
+class Planned(NamedTuple):
+    """A plan, the tree it was made from, and the catalog it was made with."""
+
+    plan: Plan
+    tree: Tree
+    catalog: Catalog
+
+    def job(self, name: str) -> Job:
+        """Return the job of that name; raise InputError where the plan has none."""
+        jobs = {job.name: job for job in self.plan.jobs}
+        if name not in jobs:
+            msg = f'the plan has no job "{name}", {nearest(name, [*jobs, SDIST])}'
+            raise InputError(msg)
+        return jobs[name]
+
+
+def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None) -> Planned:
+    """Read the config at `path`, its source, and plan.
+
+    With `pinned`, a plan.json, the plan made here must be the one in that file: raises InputError with what differs.
+    """
+    catalog = catalogs.load()
+    request = config.load(path, catalog)
+    expected = planfile.read(pinned) if pinned else None
+    commit = expected["pins"]["commit"] if expected else ""
+    tree = source.open_tree(request, path.parent, outside, commit)
+    plan = planner.make_plan(request, evidence.gather(request, tree), catalog)
+    if expected:
+        _refuse_difference(expected, plan, pinned)
+    return Planned(plan, tree, catalog)
+
+
+def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | None) -> None:
+    different = list(planfile.differences(expected, planfile.to_json(plan)))
+    if different:
+        shown = "\n".join(f"  {line}" for line in different[:8])
+        msg = f"{pinned} is not the plan of what is here:\n{shown}"
+        raise InputError(msg, hint="check out the plan's commit, or plan again")

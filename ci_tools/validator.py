@@ -1,0 +1,132 @@
+"""Installs a wheel in a clean environment and runs it; what was not run is recorded as not exercised."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging import tags
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.interpreter import create
+from ci_tools.model import Outcome, Trial
+from ci_tools.process import output, run, tail
+from ci_tools.wheelfile import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.interpreter import Environment
+    from ci_tools.model import Command, Validation
+    from ci_tools.outside import Outside
+
+__all__ = ["Validator", "has_gpu", "own_imports"]
+
+
+def has_gpu() -> bool:
+    """Whether this machine has a GPU that a driver answers for."""
+    return bool(output(["nvidia-smi", "--list-gpus"]) or output(["rocm-smi", "--showid"]))
+
+
+def own_imports(wheel: Path) -> tuple[str, ...]:
+    """Return the packages and modules a wheel installs at the top."""
+    found = opened(wheel)
+    with found.archive:
+        paths = [info.filename.split("/") for info in found.infos if ".dist-info/" not in info.filename]
+    packages = {parts[0] for parts in paths if parts[1:] == ["__init__.py"]}
+    modules = {parts[0].removesuffix(".py") for parts in paths if len(parts) == 1 and parts[0].endswith(".py")}
+    return tuple(sorted(packages | modules))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validator:
+    """Tries installed wheels on this machine."""
+
+    validation: Validation
+    interpreter: Path
+    logs: Path
+    outside: Outside
+    gpu: bool
+
+    def key(self, what: str) -> str:
+        """Return a hash of `what` and of all that trying it depends on: the same key, the same outcome."""
+        parts = [what, repr(self.validation), str(self.interpreter), self.gpu]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def runs_here(self, wheel: Path) -> bool:
+        """Whether the wheel is for this kind of machine."""
+        found = opened(wheel)
+        found.archive.close()
+        wanted = {tag.platform for tag in found.named[2]} if found.named else set()
+        return bool(wanted & {"any", *tags.platform_tags()})
+
+    def from_file(self, wheel: Path) -> tuple[Trial, ...]:
+        """Install the wheel from its file and try it."""
+        if not self.runs_here(wheel):
+            return (Trial(f"install {wheel.name}", Outcome.NOT_EXERCISED, "its tags are for another machine"),)
+        return self._tried(wheel.name, (str(wheel.absolute()),))
+
+    def from_index(self, requirement: str, index_url: str) -> tuple[Trial, ...]:
+        """Install `requirement` as a user would, the index added to the default one, and try it."""
+        return self._tried("index", ("--extra-index-url", index_url, requirement))
+
+    def _tried(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
+        log = self.logs / f"validate-{name}.log"
+        log.unlink(missing_ok=True)
+        with self._environment(log) as environment:
+            what = f"pip install {' '.join(Path(part).name if part.endswith('.whl') else part for part in arguments)}"
+            try:
+                self._install_torch(environment)
+                environment.install(*arguments)
+            except Rejected as error:
+                return (Trial(what, Outcome.FAILED, str(error)),)
+            trials = [Trial(what, Outcome.PASSED)]
+            trials += [self._imported(environment, module) for module in self.validation.imports]
+            trials += [self._commanded(environment, command) for command in self.validation.commands]
+        return tuple(trials)
+
+    @contextmanager
+    def _environment(self, log: Path) -> Iterator[Environment]:
+        """Yield a fresh environment with an empty folder to work in; nothing of it stays."""
+        folder = Path(tempfile.mkdtemp(prefix="fatwheel-validate-"))
+        try:
+            yield create(self.interpreter, folder / "env", log, self.outside.environ)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _install_torch(self, environment: Environment) -> None:
+        if self.validation.torch:
+            index = ("--index-url", self.validation.torch_index) if self.validation.torch_index else ()
+            environment.install(*index, f"torch=={self.validation.torch}")
+
+    def _imported(self, environment: Environment, module: str) -> Trial:
+        return self._run(environment, f"import {module}", ["python", "-c", f"import {module}"])
+
+    def _commanded(self, environment: Environment, command: Command) -> Trial:
+        if command.needs_gpu and not self.gpu:
+            return Trial(command.run, Outcome.NOT_EXERCISED, "no GPU here")
+        return self._run(environment, command.run, shlex.split(command.run))
+
+    def _run(self, environment: Environment, what: str, command: list[str]) -> Trial:
+        """Run one command in the environment, away from any source tree."""
+        program = shutil.which(command[0], path=environment.variables["PATH"]) or command[0]
+        seconds = self.validation.timeout_seconds
+        variables = environment.variables
+        try:
+            ended = run(
+                [program, *command[1:]], log=environment.log, cwd=environment.path, env=variables, timeout=seconds
+            )
+        except MachineError as error:
+            return Trial(what, Outcome.FAILED, error.message)
+        if ended.timed_out:
+            return Trial(what, Outcome.FAILED, f"took over {seconds} seconds")
+        if ended.status:
+            return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12)}")
+        return Trial(what, Outcome.PASSED)

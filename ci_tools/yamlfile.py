@@ -1,0 +1,165 @@
+"""A YAML file as plain values, with the line and column of every one of them.
+
+Stricter than YAML: one document, no key twice, no tags, no expansion beyond `MOST_VALUES`. A number with a
+point stays the text that was written, so that `python: [3.10]` means 3.10.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import yaml
+
+from ci_tools.errors import InputError, Problem, RejectedInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["Document", "Value", "read"]
+
+Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | bool | None"
+Keys: TypeAlias = "tuple[str | int, ...]"
+
+MOST_BYTES = 1_000_000
+MOST_VALUES = 20_000  # a request for 100,000 cells needs a few hundred
+DEEPEST = 40
+CORE = "tag:yaml.org,2002:"
+TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
+
+
+class Document(NamedTuple):
+    """A parsed file: its values, and where each of them and each key stands."""
+
+    name: str
+    value: Value
+    values: Mapping[Keys, tuple[int, int]]
+    keys: Mapping[Keys, tuple[int, int]]
+
+    def where(self, keys: Keys = (), *, key: bool = False) -> str:
+        """Return `file:line:column` of the value at `keys`, or of its key; of the nearest parent if it has none."""
+        table = self.keys if key else self.values
+        while keys and keys not in table:
+            keys = keys[:-1]
+        line, column = table.get(keys, (1, 1))
+        return f"{self.name}:{line}:{column}"
+
+
+def read(path: Path, name: str) -> Document:
+    """Read the YAML file at `path`, called `name` in messages; raise InputError with every mistake in it."""
+    node = compose(text_of(path, name), name)
+    reader = _Reader(name)
+    value = reader.value(node, ())
+    if reader.problems:
+        raise RejectedInput(reader.problems)
+    return Document(name, value, reader.values, reader.keys)
+
+
+def text_of(path: Path, name: str) -> str:
+    """Return the file's text; raise InputError where it is a folder, too large, not UTF-8, or empty."""
+    if path.is_dir():
+        msg = f"{name} is a folder, expected a YAML file"
+        raise InputError(msg)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        msg = f"{name} is not text: byte {error.start} is not UTF-8, expected a YAML file"
+        raise InputError(msg) from None
+    except OSError as error:
+        msg = f"{name} cannot be read: {error.strerror}"
+        raise InputError(msg) from None
+    if len(data) > MOST_BYTES:
+        msg = f"{name} is larger than {MOST_BYTES:,} bytes, expected a config written by a person"
+        raise InputError(msg)
+    if not text.strip():
+        msg = f"{name} is empty"
+        raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
+    return text
+
+
+def compose(text: str, name: str) -> yaml.Node | None:
+    """Return the document's root node; raise RejectedInput at the place where YAML breaks."""
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        reason = error.problem or error.context or "cannot be parsed"
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        where, reason = f"{name}:{line}", f"the character U+{ord(str(error.character)):04X} is not allowed in YAML"
+    except RecursionError:
+        where, reason = name, "values are nested too deep"
+    raise RejectedInput([Problem(where, f"this is not YAML: {reason}")])
+
+
+class _Reader:
+    """Turns nodes into values, noting positions and collecting problems."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problems: list[Problem] = []
+        self.values: dict[Keys, tuple[int, int]] = {}
+        self.keys: dict[Keys, tuple[int, int]] = {}
+        self.count = 0
+
+    def problem(self, node: yaml.Node, what: str) -> None:
+        line, column = position(node)
+        self.problems.append(Problem(f"{self.name}:{line}:{column}", what))
+
+    def value(self, node: yaml.Node | None, keys: Keys) -> Value:
+        if node is None:
+            return None
+        self.count += 1
+        if self.count > MOST_VALUES or len(keys) > DEEPEST:
+            line, column = position(node)
+            what = f"aliases expand to more than {MOST_VALUES:,} values or {DEEPEST} levels, expected a plain config"
+            raise RejectedInput([Problem(f"{self.name}:{line}:{column}", what)])
+        self.values.setdefault(keys, position(node))
+        if isinstance(node, yaml.MappingNode) and node.tag == CORE + "map":
+            return self.mapping(node, keys)
+        if isinstance(node, yaml.SequenceNode) and node.tag == CORE + "seq":
+            return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node)
+        self.problem(node, f'the YAML tag "{short(node.tag)}" is not allowed, expected a plain value')
+        return None
+
+    def mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Value]:
+        result: dict[str, Value] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problem(key_node, "a key must be a plain word")
+                continue
+            name = key_node.value
+            path = (*keys, name)
+            if name in result:
+                self.problem(key_node, f'the key "{name}" is here twice, first on line {self.keys[path][0]}')
+            self.keys.setdefault(path, position(key_node))
+            result[name] = self.value(value_node, path)
+        return result
+
+    def scalar(self, node: yaml.ScalarNode) -> Value:
+        text: str = node.value
+        if node.tag == CORE + "bool":
+            return text.lower() in {"true", "yes", "on"}
+        if node.tag == CORE + "null":
+            return None
+        if node.tag == CORE + "int":
+            return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+        if node.tag not in TEXT_TAGS:
+            self.problem(node, f'the YAML tag "{short(node.tag)}" is not allowed, expected a plain value')
+        return text
+
+
+def position(node: yaml.Node) -> tuple[int, int]:
+    """Return the node's line and column, from 1."""
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def short(tag: str) -> str:
+    """Return a tag as it is written in a file, `!!set` or `!mine`."""
+    return tag.replace(CORE, "!!", 1)

@@ -1,0 +1,66 @@
+"""The bodies that must agree: the generic one, the CUDA kernel run on the host, and the CUDA kernel on a GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import ao_kernels
+
+Body = Callable[..., Tensor]
+
+HOST = Path(__file__).parent / "host"
+KERNEL = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise"
+SCHEMA = "bf16i4bf16_rowwise(Tensor input, Tensor weight, Tensor scale, Tensor zero_point) -> Tensor"
+
+
+def compile_for_host(library: Path) -> None:
+    torch_home = Path(torch.__file__).parent
+    includes = (f"-I{folder}" for folder in (HOST, KERNEL, torch_home / "include"))
+    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", *includes]
+    defines = ["-DUSE_CUDA", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+    # Its stand-ins for CUDA must win over the originals, where torch has them.
+    link = [f"-L{torch_home / 'lib'}", "-ltorch_cpu", "-Wl,-Bsymbolic"]
+    subprocess.run([*command, *defines, HOST / "bf16i4bf16_rowwise.cpp", *link, "-o", library], check=True)
+
+
+@pytest.fixture(scope="session")
+def kernel_on_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Body]:
+    if not shutil.which(os.environ.get("CXX", "g++")):
+        pytest.skip("no C++ compiler: install g++ or set CXX")
+    library = tmp_path_factory.mktemp("host") / "libao_on_host.so"
+    compile_for_host(library)
+    fragment = torch.library.Library("ao_on_host", "FRAGMENT")
+    fragment.define(SCHEMA)
+    torch.ops.load_library(library)
+    yield torch.ops.ao_on_host.bf16i4bf16_rowwise
+    del fragment
+
+
+def kernel_on_gpu(*operands: Tensor) -> Tensor:
+    return ao_kernels.bf16i4bf16_rowwise(*(operand.cuda() for operand in operands)).cpu()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("generic", id="generic"),
+        pytest.param("kernel_on_host", id="kernel-on-host"),
+        pytest.param("kernel_on_gpu", id="kernel-on-gpu", marks=pytest.mark.gpu),
+    ]
+)
+def body(request: pytest.FixtureRequest) -> Body:
+    if request.param == "generic":
+        return ao_kernels.bf16i4bf16_rowwise
+    if request.param == "kernel_on_host":
+        found: Body = request.getfixturevalue("kernel_on_host")
+        return found
+    if not torch.cuda.is_available() or not ao_kernels.describe().startswith("CUDA"):
+        pytest.skip(f"needs a GPU and the CUDA wheel; {ao_kernels.describe()}")
+    return kernel_on_gpu

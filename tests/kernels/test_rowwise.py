@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from ao_kernels import bf16i4bf16_rowwise, int4_row_quantize_zp, pack_int4, unpack_int4
+from ao_kernels.__main__ import INPUT, PRODUCT, WEIGHT
+
+Body = Callable[..., Tensor]
+
+SQNR_BAR = 48  # decibels; rounding the output alone to bfloat16 leaves 55.5
+SCALE_DTYPES = [pytest.param(torch.float32, id="float32"), pytest.param(torch.bfloat16, id="bfloat16")]
+
+
+class Operands(NamedTuple):
+    input: Tensor
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+
+def operands(
+    leading: tuple[int, ...] = (4,),
+    columns: int = 8,
+    depth: int = 64,
+    group_size: int = 32,
+    dtype: torch.dtype = torch.float32,
+) -> Operands:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(*leading, depth, generator=random).bfloat16()
+    q, scale, zero_point = int4_row_quantize_zp(torch.randn(columns, depth, generator=random), group_size)
+    return Operands(x, pack_int4(q), scale.to(dtype), zero_point.to(dtype))
+
+
+def exact(given: Operands) -> Tensor:
+    """The product in float64, from the bytes up: independent of how ao_kernels unpacks."""
+    nibbles = torch.stack((given.weight & 15, (given.weight >> 4) & 15), dim=-1).flatten(-2)
+    q = torch.where(nibbles > 7, nibbles - 16, nibbles).double()
+    group = torch.arange(q.shape[1]) // (q.shape[1] // max(given.scale.shape[0], 1))
+    weight = q * given.scale.double()[group].t() + given.zero_point.double()[group].t()
+    return given.input.double() @ weight.t()
+
+
+def sqnr(reference: Tensor, output: Tensor) -> float:
+    return 20 * math.log10(reference.norm() / (reference - output).norm())
+
+
+@pytest.mark.parametrize("dtype", SCALE_DTYPES)
+def test_the_golden_product_is_exact(body: Body, dtype: torch.dtype) -> None:
+    q, scale, zero_point = int4_row_quantize_zp(WEIGHT, group_size=16)
+    assert torch.equal(body(INPUT, pack_int4(q), scale.to(dtype), zero_point.to(dtype)), PRODUCT)
+
+
+@pytest.mark.parametrize("dtype", SCALE_DTYPES)
+@pytest.mark.parametrize("depth", [4096, 8192])
+def test_the_product_is_near_the_exact_one(body: Body, depth: int, dtype: torch.dtype) -> None:
+    given = operands(columns=64, depth=depth, group_size=128, dtype=dtype)
+    assert sqnr(exact(given), body(*given).double()) >= SQNR_BAR
+
+
+def product_by_torch(given: Operands, group_size: int) -> Tensor:
+    u = (unpack_int4(given.weight) + 8).int()
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(u, 1)  # noqa: SLF001 - the only other int4 operator
+    grid = torch.stack((given.scale, given.zero_point), dim=-1)
+    product: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(given.input, packed, group_size, grid)  # noqa: SLF001
+    return product
+
+
+def test_the_product_is_near_that_of_the_int4_operator_of_torch(body: Body) -> None:
+    given = operands(columns=64, depth=4096, group_size=128, dtype=torch.bfloat16)
+    theirs = product_by_torch(given, group_size=128)
+    assert sqnr(theirs.double(), body(*given).double()) >= SQNR_BAR
+
+
+@pytest.mark.parametrize(
+    ("leading", "columns", "depth", "group_size"),
+    [
+        pytest.param((), 8, 64, 32, id="vector"),
+        pytest.param((3,), 8, 64, 32, id="matrix"),
+        pytest.param((2, 3), 8, 64, 32, id="batch"),
+        pytest.param((2, 1, 3), 8, 64, 64, id="one-group"),
+        pytest.param((3,), 5, 66, 22, id="group-of-another-size"),
+        pytest.param((3,), 5, 30, 3, id="byte-in-two-groups"),
+        pytest.param((3,), 1, 2, 1, id="smallest"),
+        pytest.param((0,), 8, 64, 32, id="no-rows"),
+        pytest.param((2, 0), 8, 64, 32, id="empty-batch"),
+        pytest.param((3,), 0, 64, 32, id="no-columns"),
+        pytest.param((3,), 8, 0, 32, id="no-depth"),
+    ],
+)
+def test_every_shape_gives_a_contiguous_product(
+    body: Body, leading: tuple[int, ...], columns: int, depth: int, group_size: int
+) -> None:
+    given = operands(leading, columns, depth, group_size)
+    product = body(*given)
+    assert (product.shape, product.dtype, product.is_contiguous()) == ((*leading, columns), torch.bfloat16, True)
+    torch.testing.assert_close(product.double(), exact(given), rtol=0.02, atol=0.05)
+
+
+def test_operands_need_not_be_contiguous(body: Body) -> None:
+    given = operands((2, 3))
+    strided = Operands(*(operand.mT.contiguous().mT for operand in given))
+    assert not any(operand.is_contiguous() for operand in strided)
+    assert torch.equal(body(*strided), body(*given))
+
+
+FAULTS = [
+    pytest.param({"input": torch.ones(2, 64)}, "input must be bfloat16, got", id="input-dtype"),
+    pytest.param({"weight": torch.ones(8, 32)}, "weight must be int8, got", id="weight-dtype"),
+    pytest.param({"scale": torch.ones(2, 8).half()}, "scale must be float32 or bfloat16, got", id="scale-dtype"),
+    pytest.param({"zero_point": torch.ones(2, 8).bfloat16()}, "zero_point must have scale's dtype", id="mixed-dtypes"),
+    pytest.param({"input": torch.ones(()).bfloat16()}, "input must have at least 1 dimension, got 0", id="input-rank"),
+    pytest.param({"weight": torch.ones(8).char()}, "weight must have 2 dimensions, got 1", id="weight-rank"),
+    pytest.param({"scale": torch.ones(8)}, "scale must have 2 dimensions, got 1", id="scale-rank"),
+    pytest.param({"zero_point": torch.ones(8)}, "zero_point must have 2 dimensions, got 1", id="zero-point-rank"),
+    pytest.param({"input": torch.ones(2, 62).bfloat16()}, "input's last dimension must be K = 64, got 62", id="depth"),
+    pytest.param({"scale": torch.ones(2, 9)}, "scale must have N = 8 columns, got 9", id="columns"),
+    pytest.param({"scale": torch.ones(3, 8)}, "rows that divides K = 64, got 3", id="groups"),
+    pytest.param({"zero_point": torch.ones(1, 8)}, r"have scale's shape \[2, 8\], got \[1, 8\]", id="zero-point-shape"),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), FAULTS)
+def test_every_body_names_what_does_not_fit(body: Body, fault: dict[str, Tensor], message: str) -> None:
+    with pytest.raises((TypeError, ValueError, RuntimeError), match=message):
+        body(*operands()._replace(**fault))
+
+
+def test_operands_on_two_devices_are_named() -> None:
+    given = operands()
+    with pytest.raises(ValueError, match="must be on one device, got cpu and meta"):
+        bf16i4bf16_rowwise(*given._replace(weight=given.weight.to("meta")))
+
+
+def test_faults_of_one_kind_are_named_together() -> None:
+    with pytest.raises(TypeError, match=r"input must be bfloat16, got torch.float32; weight must be int8"):
+        bf16i4bf16_rowwise(*operands()._replace(input=torch.ones(2, 64), weight=torch.ones(8, 32)))
+
+
+@pytest.mark.parametrize("leading", [(), (3,), (2, 3), (2, 0)], ids=str)
+def test_the_operator_keeps_the_promises_that_torch_checks(leading: tuple[int, ...]) -> None:
+    given = operands(leading)
+    given.input.requires_grad_()
+    torch.library.opcheck(torch.ops.ao.bf16i4bf16_rowwise.default, given)
+
+
+@pytest.mark.parametrize("leading", [(), (3,), (2, 3)], ids=str)
+def test_the_gradient_is_that_of_the_exact_product(leading: tuple[int, ...]) -> None:
+    given = operands(leading, columns=64, depth=128)
+    exact_input = given.input.double().requires_grad_()
+    exact(given._replace(input=exact_input)).sum().backward()
+    given.input.requires_grad_()
+    bf16i4bf16_rowwise(*given).sum().backward()
+    assert given.input.grad is not None
+    assert exact_input.grad is not None
+    assert sqnr(exact_input.grad, given.input.grad.double()) >= SQNR_BAR
+
+
+def test_the_operator_stays_one_node_in_a_compiled_graph() -> None:
+    nodes: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., object]:
+        nodes.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    given = operands()
+    compiled = torch.compile(bf16i4bf16_rowwise, fullgraph=True, backend=backend)
+    assert torch.equal(compiled(*given), bf16i4bf16_rowwise(*given))
+    assert nodes == [torch.ops.ao.bf16i4bf16_rowwise]

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow
+
+PACKAGE = Path(__file__).parents[2] / "package"
+
+
+def build(kind: str, source: Path, out: Path, **environment: str) -> Path:
+    """Builds in an environment of its own, as a user's pip does."""
+    command = [sys.executable, "-m", "build", f"--{kind}", "--outdir", str(out), str(source)]
+    inherited = {name: value for name, value in os.environ.items() if name not in {"AO_KERNELS_CUDA", "PYTHONPATH"}}
+    subprocess.run(command, check=True, capture_output=True, text=True, env=inherited | environment)
+    (built,) = out.iterdir()
+    return built
+
+
+def unpack(sdist: Path, folder: Path) -> Path:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "ao_kernels-0.1.0"
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sdist = build("sdist", PACKAGE, tmp_path_factory.mktemp("sdist"))
+    return unpack(sdist, tmp_path_factory.mktemp("unpacked"))
+
+
+@pytest.fixture
+def cuda() -> dict[str, str]:
+    if not os.environ.get("CUDA_HOME"):
+        pytest.skip("needs nvcc: set CUDA_HOME to a CUDA toolkit")
+    headers = str(Path(torch.__file__).parent / "include")
+    return {"AO_KERNELS_CUDA": "1", "FATWHEEL_TORCH_INCLUDE": os.environ.get("FATWHEEL_TORCH_INCLUDE", headers)}
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_a_wheel_is_pure_unless_cuda_is_asked_for(tmp_path: Path) -> None:
+    wheel = build("wheel", PACKAGE, tmp_path)
+    assert wheel.name == "ao_kernels-0.1.0-py3-none-any.whl"
+    kinds = {Path(name).suffix for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert kinds == {".py", ".typed"}
+
+
+def files_in(folder: Path) -> dict[Path, str]:
+    return {file.relative_to(folder): sha256(file) for file in folder.rglob("*") if file.is_file()}
+
+
+def test_the_sdist_holds_the_kernels(unpacked: Path) -> None:
+    assert files_in(unpacked / "kernels") == files_in(PACKAGE.parent / "kernels")
+
+
+def test_the_sdist_makes_itself_again(unpacked: Path, tmp_path: Path) -> None:
+    again = unpack(build("sdist", unpacked, tmp_path / "sdist"), tmp_path / "again")
+    assert files_in(again) == files_in(unpacked)
+
+
+def test_the_cuda_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cuda: dict[str, str], tmp_path: Path) -> None:
+    tree = build("wheel", PACKAGE, tmp_path / "tree", **cuda)
+    sdist = build("wheel", unpacked, tmp_path / "sdist", **cuda)
+    assert tree.name == sdist.name == "ao_kernels-0.1.0-py3-none-linux_x86_64.whl"
+    assert sha256(tree) == sha256(sdist)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        pytest.param("CUDA_HOME", "/nowhere", "CUDA_HOME must name a CUDA toolkit", id="cuda-home"),
+        pytest.param(
+            "TORCH_CUDA_ARCH_LIST", "9.0;Hopper", 'must list architectures such as 9.0.*got "Hopper"', id="arch"
+        ),
+        pytest.param("FATWHEEL_TORCH_INCLUDE", "/nowhere", "FATWHEEL_TORCH_INCLUDE must name a folder", id="headers"),
+    ],
+)
+def test_the_build_names_what_it_misses(
+    cuda: dict[str, str], name: str, value: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        build("wheel", PACKAGE, tmp_path, **cuda | {name: value})
+    assert re.search(message, " ".join((failed.value.stdout + failed.value.stderr).split()))
