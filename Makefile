@@ -46,6 +46,6 @@ $(VENV)/.tests: $(VENV)/.toolkit
 	@$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 
-$(VENV)/.lint: $(VENV)/.toolkit
+$(VENV)/.lint: $(VENV)/.tests
 	@$(BIN)/python -m pip install --quiet --group lint
 	@touch $@

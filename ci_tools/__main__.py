@@ -170,7 +170,7 @@ def _only(plan: Plan, name: str | None) -> Plan:
 
 def _print_plan(plan: Plan, form: str, *, explain: bool) -> None:
     if form == "table":
-        terminal.print_tables(terminal.plan_tables(plan, explain=explain), Console())
+        terminal.show(terminal.plan_tables(plan, explain=explain))
     else:
         print(planfile.dumps(plan) if form == "json" else planfile.github_matrix(plan), end="")
 
@@ -192,7 +192,7 @@ def _audit(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "json":
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
-        terminal.print_tables(terminal.findings_table(findings, len(options.wheels)), Console())
+        terminal.show(terminal.findings_table(findings, len(options.wheels)))
     return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
 
 
@@ -202,7 +202,7 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
     request = config.load(options.config, catalog.load()) if options.config else None
     python = _python(options.python) if options.python else None
     trials = pipeline.validate_files(options.wheels, request, python, outside)
-    terminal.print_tables(terminal.trials_table(trials), Console())
+    terminal.show(terminal.trials_table(trials))
     pipeline.refuse_failures(trials)
     return DONE
 
@@ -227,12 +227,11 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import pipeline
 
     planned = planning.make_plan(options.config, outside)
-    stdout = Console()
-    terminal.print_tables(terminal.plan_tables(planned.plan, explain=False), stdout)
+    terminal.show(terminal.plan_tables(planned.plan, explain=False))
     released = pipeline.release(
         planned, options.to, options.out, outside, here=options.here, replace_files=options.replace
     )
-    terminal.print_tables(terminal.released_tables(released), stdout)
+    terminal.show(terminal.released_tables(released))
     print(released.install)
     return DONE
 

@@ -15,6 +15,7 @@ from ci_tools.process import clean_environment, output, run, tail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ci_tools.errors import FatwheelError
     from ci_tools.model import Python
 
 __all__ = ["Environment", "create", "find"]
@@ -23,14 +24,8 @@ IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
-NETWORK_SIGNS = (
-    "Failed to establish",
-    "Temporary failure",
-    "Max retries",
-    "Connection",
-    "Read timed out",
-    "No space left",
-)
+# What pip says where it reached no index at all, or a full disk; "none" is also what a misspelt name gives.
+MACHINE_SIGNS = ("(from versions: none)", "Connection", "Max retries", "Read timed out", "No space left on device")
 
 
 def find(python: Python, environ: Mapping[str, str]) -> Path | None:
@@ -72,10 +67,16 @@ class Environment:
         pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
         ended = run([*pip, "--no-input", "--no-compile", *arguments], log=self.log, env=self.variables)
         if ended.status:
-            last = tail(self.log, 12)
-            shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
-            msg = f"pip cannot install {shown}; the last lines of {self.log}:\n{last}"
-            raise (MachineError if any(sign in last for sign in NETWORK_SIGNS) else Rejected)(msg)
+            raise self._refused(arguments)
+
+    def _refused(self, arguments: tuple[str | Path, ...]) -> FatwheelError:
+        """Return what a failed install means: the network's or the machine's fault, or the project's."""
+        last = tail(self.log, 12)
+        shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
+        msg = f"pip cannot install {shown}; the last lines of {self.log}:\n{last}"
+        if any(sign in last for sign in MACHINE_SIGNS):
+            return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
+        return Rejected(msg)
 
 
 def create(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -17,13 +19,12 @@ from ci_tools.model import Level, Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rich.console import Console
     from rich.progress import TaskID
 
-    from ci_tools.model import Cell, Covered, Finding, Plan, Skipped, Trial
+    from ci_tools.model import Cell, Finding, Plan, Trial
     from ci_tools.pipeline import Released
 
-__all__ = ["Talk", "findings_table", "plan_tables", "print_tables", "released_tables", "trials_table"]
+__all__ = ["Talk", "findings_table", "plan_tables", "released_tables", "show", "trials_table"]
 
 PLAIN_WIDTH = 200  # where stdout is no terminal, lines are for a log
 
@@ -72,10 +73,19 @@ class _Step:
         self.outcome = text
 
 
-def print_tables(tables: Iterable[Table], console: Console) -> None:
-    """Print tables, each as wide as it needs where the output is no terminal."""
+def console() -> Console:
+    """Return a console on stdout, wide where that is a file or a pipe: lines there are for a log."""
+    stdout = Console()
+    return stdout if stdout.is_terminal else Console(width=PLAIN_WIDTH)
+
+
+def show(tables: Iterable[Table]) -> None:
+    """Print tables on stdout."""
+    stdout = console()
     for table in tables:
-        console.print(table, width=None if console.is_terminal else PLAIN_WIDTH)
+        with stdout.capture() as drawn:
+            stdout.print(table)
+        print("\n".join(line.rstrip() for line in drawn.get().rstrip().split("\n")), end="\n\n")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -93,64 +103,69 @@ def _row(table: Table, *values: object) -> None:
 
 
 def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
-    """Yield the plan for people: jobs, then cells with their reasons, a row for all that share one or for each."""
-    jobs = _table(f"{plan.project.name} {plan.project.version}: {plan.cells} cells, {len(plan.jobs)} jobs",
-                  "job", "wheel", "archs", "runner", "owner", "cells")  # fmt: skip
+    """Yield the plan for people: its jobs, then every cell's job and reason, with `explain` a line for each cell.
+
+    Without it, cells that differ in torch and Python alone share a line, and reasons are given once, by number.
+    """
+    title = (
+        f"{plan.project.name} {plan.project.version}: {plan.cells} cells asked for, {len(plan.jobs)} wheels to build"
+    )
+    jobs = _table(title, "job", "cells", "wheel", "owner")
     for job in plan.jobs:
-        _row(jobs, job.name, job.wheel, " ".join(job.archs), job.runner, job.owner, len(job.covers))
+        _row(jobs, job.name, len(job.covers), job.wheel, job.owner)
     yield jobs
-    if plan.covered:
-        yield _covered(plan.covered, explain=explain)
-    if plan.skipped:
-        yield _skipped(plan.skipped, explain=explain)
+    yield from _each_cell(plan) if explain else _grouped_cells(plan)
     if plan.warnings:
-        warnings = _table("warnings", "warning")
+        warnings = _table("warnings", "what")
         for warning in plan.warnings:
             _row(warnings, warning)
         yield warnings
 
 
-def _covered(covered: Sequence[Covered], *, explain: bool) -> Table:
-    table = _table("covered", "cells", "job", "why")
-    if explain:
-        for cell, job, reason in covered:
-            _row(table, cell, job, reason)
-        return table
-    for (job, reason, platform, accelerator), group in groupby(covered, key=_covered_group):
-        cells = [item.cell for item in group]
-        _row(table, _cells(f"{platform}{f' / {accelerator}' if accelerator else ''}", cells), job, reason)
-    return table
+def _each_cell(plan: Plan) -> Iterator[Table]:
+    table = _table("cells", "cell", "job", "why")
+    for cell, job, reason in plan.covered:
+        _row(table, cell, job, reason)
+    for cell, reason in plan.skipped:
+        _row(table, cell, "skipped", reason)
+    yield table
 
 
-def _covered_group(item: Covered) -> tuple[str, str, str, str]:
-    return item.job, item.reason, str(item.cell.platform), _label(item.cell)
+def _grouped_cells(plan: Plan) -> Iterator[Table]:
+    reasons: dict[str, int] = {}
+    cells = _table("cells", "cells", "job", "why")
+    for (job, reason), group in _grouped(plan):
+        number = reasons.setdefault(reason, len(reasons) + 1)
+        _row(cells, _described(group), job, number)
+    yield cells
+    why = _table("why", "", "")
+    why.show_header = False
+    for reason, number in reasons.items():
+        _row(why, number, reason)
+    yield why
 
 
-def _skipped(skipped: Sequence[Skipped], *, explain: bool) -> Table:
-    table = _table("skipped", "cells", "why")
-    if explain:
-        for cell, reason in skipped:
-            _row(table, cell, reason)
-        return table
-    ordered = sorted(skipped, key=lambda item: (str(item.cell.platform), _label(item.cell), item.reason))
-    for (platform, accelerator, reason), group in groupby(
-        ordered, key=lambda item: (str(item.cell.platform), _label(item.cell), item.reason)
-    ):
-        cells = [item.cell for item in group]
-        _row(table, _cells(f"{platform}{f' / {accelerator}' if accelerator else ''}", cells), reason)
-    return table
+def _grouped(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
+    """Yield the cells of each platform and accelerator that share a job, or none, and a reason."""
+    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+    covered = ((cell, job, reason) for cell, job, reason in plan.covered)
+    skipped = ((cell, "skipped", reason) for cell, reason in plan.skipped)
+    for cell, job, reason in chain(covered, skipped):
+        groups.setdefault((cell.platform, _label(cell), job, reason), []).append(cell)
+    for (_, _, job, reason), cells in groups.items():
+        yield (job, reason), cells
 
 
 def _label(cell: Cell) -> str:
     return cell.accelerator.label if cell.accelerator else ""
 
 
-def _cells(name: str, cells: Sequence[Cell]) -> str:
-    """Return many cells of one platform in a few words."""
+def _described(cells: Sequence[Cell]) -> str:
+    """Return many cells of one platform and accelerator in a few words."""
     torches = sorted({cell.torch for cell in cells if cell.torch})
+    axes = [cells[0].platform, _label(cells[0]), f"torch {_span(torches)}" if torches else ""]
     pythons = sorted({cell.python for cell in cells})
-    torch = f" / torch {_span(torches)}" if torches else ""
-    return f"{name}{torch} / Python {_span(pythons)} ({len(cells)})"
+    return " / ".join(str(axis) for axis in (*axes, f"Python {_span(pythons)}") if axis)
 
 
 def _span(versions: Sequence[object]) -> str:
@@ -182,13 +197,15 @@ def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:
 
 
 def released_tables(released: Released) -> Iterator[Table]:
-    """Yield the summary of a release."""
-    paths = {file.file: file.path for file in released.published}
-    table = _table(f"released in {released.seconds:.1f} s", "file", "size", "build", "where")
+    """Yield the summary of a release: what was made and where it is, what was left, what was not exercised."""
+    built = sum(made.built for made in released.made)
+    work = f"{built} of {len(released.made)} files built" if built else "nothing had changed, nothing was built"
+    folders = {file.file: _near(file.path.parent) for file in released.published}
+    files = _table(f"released in {released.seconds:.1f} s: {work}", "file", "size", "time", "where")
     for made in released.made:
         took = f"{made.receipt.seconds:.1f} s" if made.built else "kept"
-        _row(table, made.path.name, _size(made.receipt.size), took, paths[made.path.name])
-    yield table
+        _row(files, made.path.name, _size(made.receipt.size), took, folders[made.path.name])
+    yield files
     if released.left:
         left = _table("left for another machine", "job", "wheel", "why")
         for job, reason in released.left:
@@ -200,6 +217,12 @@ def released_tables(released: Released) -> Iterator[Table]:
         for trial in skipped:
             _row(table, trial.what, trial.detail)
         yield table
+
+
+def _near(path: Path) -> str:
+    """Return a path as the user would type it from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _size(count: int) -> str:

@@ -9,7 +9,7 @@ function(read_cuda_compiler RESULT)
   set(${RESULT} "${COMPILER}" PARENT_SCOPE)
 endfunction()
 
-# TORCH_CUDA_ARCH_LIST as it was given, with semicolons, and as CMake writes it: 9.0 is 90-real, 9.0+PTX adds 90-virtual.
+# TORCH_CUDA_ARCH_LIST as it was given, with semicolons, and as CMake writes it: 9.0 is 90-real, +PTX adds 90-virtual.
 function(read_cuda_architectures AS_GIVEN AS_CMAKE)
   string(REGEX REPLACE "[ ;]+" ";" GIVEN "$ENV{TORCH_CUDA_ARCH_LIST}")
   list(FILTER GIVEN EXCLUDE REGEX "^$")
@@ -19,7 +19,8 @@ function(read_cuda_architectures AS_GIVEN AS_CMAKE)
   set(ARCHITECTURES)
   foreach(ENTRY IN LISTS GIVEN)
     if(NOT ENTRY MATCHES "^([0-9]+)\\.([0-9][af]?)(\\+PTX)?$")
-      message(FATAL_ERROR "TORCH_CUDA_ARCH_LIST must list architectures such as 9.0, 9.0a or 10.0+PTX, got \"${ENTRY}\"")
+      message(FATAL_ERROR
+        "TORCH_CUDA_ARCH_LIST must list architectures such as 9.0, 9.0a or 10.0+PTX, got \"${ENTRY}\"")
     endif()
     list(APPEND ARCHITECTURES "${CMAKE_MATCH_1}${CMAKE_MATCH_2}-real")
     if(CMAKE_MATCH_3)

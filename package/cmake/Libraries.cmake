@@ -1,4 +1,4 @@
-# What the library needs when it is loaded: torch's libraries and the CUDA runtime, all of which torch has loaded by then.
+# What the library needs when it is loaded: torch's libraries and the CUDA runtime, which torch has loaded by then.
 
 # Names libtorch.so and libtorch_cpu.so as needed without having them: stubs with these names take their place. The
 # loader then finds torch's CUDA functions through libtorch.so, which needs libtorch_cuda.so where there is one.

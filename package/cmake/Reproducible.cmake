@@ -1,7 +1,7 @@
 # The same bytes from the same sources, whichever folder and process they are built in.
 
-# Writes NEW for OLD, given as OLD=NEW, wherever a source's or a header's path would get into the library. Where two fit,
-# the later one holds.
+# Writes NEW for OLD, given as OLD=NEW, wherever a source's or a header's path would get into the library. Where two
+# fit, the later one holds.
 function(hide_paths TARGET)
   list(TRANSFORM ARGN PREPEND "-ffile-prefix-map=")
   foreach(OPTION IN LISTS ARGN)

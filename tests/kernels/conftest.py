@@ -8,11 +8,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import ao_kernels
 import pytest
 import torch
 from torch import Tensor
-
-import ao_kernels
 
 Body = Callable[..., Tensor]
 

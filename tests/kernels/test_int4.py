@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from ao_kernels import int4_row_quantize_zp, pack_int4, unpack_int4
 
 ROWS = torch.tensor([[*range(16)], [-15, 0, *range(-1, -15, -1)], [30, 0, *range(2, 30, 2)]], dtype=torch.float32)

@@ -4,10 +4,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import ao_kernels
 import pytest
 import torch
-
-import ao_kernels
 from ao_kernels import native
 from ao_kernels.native import Action, CudaBuild, Decision, decide
 

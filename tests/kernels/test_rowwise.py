@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from torch import Tensor
-
 from ao_kernels import bf16i4bf16_rowwise, int4_row_quantize_zp, pack_int4, unpack_int4
 from ao_kernels.__main__ import INPUT, PRODUCT, WEIGHT
+from torch import Tensor
 
 Body = Callable[..., Tensor]
 

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "package"
 
 
 def build(kind: str, source: Path, out: Path, **environment: str) -> Path:
-    """Builds in an environment of its own, as a user's pip does."""
+    """Build in an environment of its own, as a user's pip does."""
     command = [sys.executable, "-m", "build", f"--{kind}", "--outdir", str(out), str(source)]
     inherited = {name: value for name, value in os.environ.items() if name not in {"AO_KERNELS_CUDA", "PYTHONPATH"}}
     subprocess.run(command, check=True, capture_output=True, text=True, env=inherited | environment)

@@ -1,4 +1,4 @@
-"""Checks an installation: multiplies a small matrix whose product is known and compares."""
+"""Check an installation: multiply two small matrices whose product is known, and compare."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PRODUCT = torch.tensor([[120, -120, 240], [0, -15, 30], [-8, -8, 16]], dtype=tor
 
 
 def is_exact(device: str) -> bool:
-    """Whether quantizing, packing and multiplying on ``device`` gives the known product."""
+    """Whether quantizing, packing and multiplying on `device` gives the known product."""
     q, scale, zero_point = ao_kernels.int4_row_quantize_zp(WEIGHT.to(device), group_size=16)
     product = ao_kernels.bf16i4bf16_rowwise(INPUT.to(device), ao_kernels.pack_int4(q), scale, zero_point)
     return torch.equal(product.cpu(), PRODUCT)
 
 
 def main() -> int:
-    """Prints which body serves and whether its product on ``--device`` is right."""
+    """Print which body serves and whether its product on `--device` is right."""
     parser = argparse.ArgumentParser(prog="python -m ao_kernels", description=__doc__)
     parser.add_argument("--device", default="cpu", help="the torch device to multiply on (default: %(default)s)")
     device = parser.parse_args().device

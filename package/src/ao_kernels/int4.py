@@ -12,23 +12,24 @@ SMALLEST_RANGE = 1e-6  # a group of equal values still gets a scale to divide by
 
 
 def int4_row_quantize_zp(x: Tensor, group_size: int = 128) -> tuple[Tensor, Tensor, Tensor]:
-    """Quantizes each row of a weight to int4, with a scale and a zero point for every ``group_size`` values.
+    """Quantize each row of a weight to int4, with a scale and a zero point for every `group_size` values.
 
-    The weight that ``q`` stands for is ``q * scale + zero_point``; the zero point is a real value, that of ``q = 0``.
-    All arithmetic is in float32. The last group is shorter when ``group_size`` does not divide K;
-    :func:`~ao_kernels.bf16i4bf16_rowwise` cannot tell where such groups begin, so pad K for it first.
+    The weight that `q` stands for is `q * scale + zero_point`; the zero point is a real value, that of `q = 0`.
+    All arithmetic is in float32. The last group is shorter when `group_size` does not divide K;
+    `bf16i4bf16_rowwise` cannot tell where such groups begin, so pad K for it first.
 
     Args:
         x: [N, K], floating point.
         group_size: values of a row that share one scale and zero point, at least 1.
 
     Returns:
-        ``q`` int8 [N, K] with values from -8 to 7; ``scale`` and ``zero_point`` float32 [ceil(K / group_size), N],
+        `q` int8 [N, K] with values from -8 to 7; `scale` and `zero_point` float32 [ceil(K / group_size), N],
         contiguous.
 
     Raises:
-        TypeError: ``x`` is not floating point.
-        ValueError: ``x`` is not two-dimensional, or ``group_size`` is below 1.
+        TypeError: `x` is not floating point.
+        ValueError: `x` is not two-dimensional, or `group_size` is below 1.
+
     """
     _check_quantizable(x, group_size)
     groups = _split(x.to(torch.float32), group_size)
@@ -44,7 +45,7 @@ def int4_row_quantize_zp(x: Tensor, group_size: int = 128) -> tuple[Tensor, Tens
 
 
 def pack_int4(q: Tensor) -> Tensor:
-    """Packs int4 values two to a byte: those at even positions in the low four bits, in two's complement.
+    """Pack int4 values two to a byte: those at even positions in the low four bits, in two's complement.
 
     Args:
         q: [..., K], int8 with values from -8 to 7; K is even.
@@ -53,8 +54,9 @@ def pack_int4(q: Tensor) -> Tensor:
         int8 [..., K / 2], contiguous.
 
     Raises:
-        TypeError: ``q`` is not int8.
-        ValueError: ``q`` has no dimension, K is odd, or a value is out of range.
+        TypeError: `q` is not int8.
+        ValueError: `q` has no dimension, K is odd, or a value is out of range.
+
     """
     _check_int8("q", q)
     if q.shape[-1] % 2:
@@ -65,18 +67,19 @@ def pack_int4(q: Tensor) -> Tensor:
 
 
 def unpack_int4(packed: Tensor, dtype: torch.dtype = torch.int8) -> Tensor:
-    """Gives back the values that :func:`pack_int4` packed.
+    """Give back the values that `pack_int4` packed.
 
     Args:
         packed: int8 [..., K / 2].
         dtype: of the result; every floating-point one holds the values exactly.
 
     Returns:
-        ``dtype`` [..., K] with values from -8 to 7, contiguous.
+        `dtype` [..., K] with values from -8 to 7, contiguous.
 
     Raises:
-        TypeError: ``packed`` is not int8.
-        ValueError: ``packed`` has no dimension.
+        TypeError: `packed` is not int8.
+        ValueError: `packed` has no dimension.
+
     """
     _check_int8("packed", packed)
     q = packed.new_empty(*packed.shape[:-1], 2 * packed.shape[-1], dtype=dtype)

@@ -1,4 +1,4 @@
-"""Which body serves: probes the wheel and torch, decides, and loads the wheel's CUDA library where it fits."""
+"""Which body serves: probe the wheel and torch, decide, and load the wheel's CUDA library where it fits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class CudaBuild:
     """The CUDA library of a wheel, as its build described it."""
 
     cuda: str
-    """The toolkit's version, such as ``13.0``."""
+    """The toolkit's version, such as `13.0`."""
     architectures: str
-    """What the library was compiled for, as in ``TORCH_CUDA_ARCH_LIST``."""
+    """What the library was compiled for, as in `TORCH_CUDA_ARCH_LIST`."""
 
     @classmethod
     def from_file(cls, path: Path) -> CudaBuild | None:
-        """Reads what the build wrote; None in a wheel without a CUDA library."""
+        """Read what the build wrote; None in a wheel without a CUDA library."""
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
@@ -46,7 +46,7 @@ class Decision:
 
 
 def decide(build: CudaBuild | None, torch_version: str, torch_cuda: str | None) -> Decision:
-    """Decides by the CUDA major version: a library runs with every torch built for the same one."""
+    """Decide by the CUDA major version: a library runs with every torch built for the same one."""
     if build is None:
         return Decision(action=Action.LEAVE, reason="generic body: this wheel holds no CUDA kernels")
     if torch_cuda is None:
@@ -65,7 +65,7 @@ DECISION = decide(CudaBuild.from_file(PACKAGE / "cuda_build.json"), str(torch.__
 
 
 def load() -> None:
-    """Loads the CUDA library where it fits, and warns where a wheel for another CUDA is installed."""
+    """Load the CUDA library where it fits, and warn where a wheel for another CUDA is installed."""
     if DECISION.action is Action.LOAD:
         torch.ops.load_library(PACKAGE / "libao_kernels_cuda.so")
     elif DECISION.action is Action.WARN:
@@ -73,5 +73,5 @@ def load() -> None:
 
 
 def describe() -> str:
-    """Says in one line which body serves, and why."""
+    """Say in one line which body serves, and why."""
     return DECISION.reason

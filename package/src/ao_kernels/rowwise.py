@@ -18,17 +18,17 @@ SCALE_DTYPES = (torch.float32, torch.bfloat16)
 
 
 def bf16i4bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:  # noqa: A002 - torch's name
-    """Multiplies bfloat16 activations by int4 weights: ``input @ (q * scale + zero_point).T``.
+    """Multiply bfloat16 activations by int4 weights: `input @ (q * scale + zero_point).T`.
 
     Sums are float32. G groups of K / G values along K share a scale and a zero point (the weight that q = 0 stands
-    for); :func:`~ao_kernels.int4_row_quantize_zp` and :func:`~ao_kernels.pack_int4` make them. The gradient is that
-    of ``input``; the other three are constants.
+    for); `int4_row_quantize_zp` and `pack_int4` make them. The gradient is that
+    of `input`; the other three are constants.
 
     Args:
         input: [..., K], bfloat16.
-        weight: [N, K / 2], int8, two values to a byte as packed by :func:`~ao_kernels.pack_int4`.
+        weight: [N, K / 2], int8, two values to a byte as packed by `pack_int4`.
         scale: [G, N], float32 or bfloat16; G divides K.
-        zero_point: [G, N], of ``scale``'s dtype.
+        zero_point: [G, N], of `scale`'s dtype.
 
     Returns:
         bfloat16 [..., N], contiguous.
@@ -36,17 +36,17 @@ def bf16i4bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor, zero_point:
     Raises:
         TypeError: a dtype is another one. The CUDA kernel raises RuntimeError here and below.
         ValueError: a shape or a device does not fit the others.
+
     """
     output: Tensor = torch.ops.ao.bf16i4bf16_rowwise(input, weight, scale, zero_point)
     return output
 
 
 def dequantize(weight: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    """The bfloat16 [N, K] weight that packed int4 [N, K / 2] with ``scale`` and ``zero_point`` [G, N] stands for."""
+    """Make the bfloat16 [N, K] weight that packed int4 [N, K / 2] with scales and zero points [G, N] stands for."""
     (rows, half), groups = weight.shape, scale.shape[0]
     values = unpack_int4(weight, scale.dtype).view(rows, groups, 2 * half // max(groups, 1))
-    # Each operand of the in-place arithmetic is contiguous: five times as fast on a CPU as with transposed ones.
-    values.mul_(scale.t().contiguous().unsqueeze(-1)).add_(zero_point.t().contiguous().unsqueeze(-1))
+    values.mul_(scale.t().unsqueeze(-1)).add_(zero_point.t().unsqueeze(-1))
     return values.view(rows, 2 * half).to(torch.bfloat16)
 
 
@@ -88,7 +88,7 @@ def _device_faults(*operands: Tensor) -> Iterator[str]:
 
 
 def _check(*operands: Tensor) -> None:
-    """Raises one error that lists every fault of the first kind there is."""
+    """Raise one error that lists every fault of the first kind there is."""
     for find_faults, error in (
         (_device_faults, ValueError),
         (_dtype_faults, TypeError),
@@ -128,7 +128,7 @@ def _input_gradient(
 
 
 def _register() -> torch.library.Library:
-    """Defines the operator. Compiled libraries add kernels to it and never define it, so they load in any order."""
+    """Define the operator. Compiled libraries add kernels to it and never define it, so they load in any order."""
     library = torch.library.Library("ao", "FRAGMENT")
     library.define("bf16i4bf16_rowwise(Tensor input, Tensor weight, Tensor scale, Tensor zero_point) -> Tensor")
     # CompositeImplicitAutograd would take the operator apart while tracing, before a device's own kernel is looked for.
