@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from ci_tools import __version__, catalog, config, planfile, planning, terminal
+from ci_tools import __version__, catalog, config, planfile, planning, starter, terminal
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
 from ci_tools.model import Level, Platform, Python
 from ci_tools.outside import Outside
@@ -84,6 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fatwheel {__version__}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
 
+    init = _verb(verbs, "init", _init, "write a first fatwheel.yml from what the source shows")
+    init.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
+
     plan = _verb(verbs, "plan", _plan, "say which wheels serve the request, and why")
     _config_argument(plan)
     plan.add_argument("--explain", action="store_true", help="give every cell its own line")
@@ -146,6 +149,13 @@ def _target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 # ---------------------------------------------------------------- verbs
+
+
+def _init(options: argparse.Namespace, outside: Outside) -> int:
+    path = starter.write(options.folder, catalog.load())
+    print(path)
+    outside.reporter.say(f"wrote {path}; look through it, then run `fatwheel plan {path}`")
+    return DONE
 
 
 def _plan(options: argparse.Namespace, outside: Outside) -> int:

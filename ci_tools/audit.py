@@ -9,13 +9,13 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from ci_tools.errors import MachineError, Rejected
+from ci_tools.errors import Rejected
 from ci_tools.fatbinary import images, undefined_symbols
 from ci_tools.model import AcceleratorKind, CudaArch, Finding, JobKind, Level
 from ci_tools.process import run, tail
@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.model import Job
+    from ci_tools.process import Ended
     from ci_tools.wheelfile import Wheel
 
 __all__ = ["RULES", "audit"]
 
+EVERY_PYTHON = re.compile(r"py\d+-none-")
 PYTHON_SYMBOL = re.compile(r"_?Py[A-Z_]")
+RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
 DRIVE = re.compile(r"^[A-Za-z]:")
+Read = TypeVar("Read")
 SHOWN = 5  # how many of many a message names
 
 
@@ -95,27 +99,43 @@ def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Itera
 
 
 def paths(subject: Subject) -> Iterator[Flaw]:
-    """No member leaves the folder a wheel is unpacked into, is a link, or is there twice."""
-    names = Counter(info.filename for info in subject.wheel.infos)
-    for info in subject.wheel.infos:
+    """No member leaves the folder a wheel is unpacked into, is a link, or takes another's place."""
+    for info in subject.wheel.archive.infolist():
         name = info.filename
         if name.startswith("/") or "\\" in name or DRIVE.match(name) or ".." in name.split("/"):
             yield Flaw(f"{name} leaves the folder it is unpacked into", name, "a relative path with forward slashes")
         if stat.S_ISLNK(info.external_attr >> 16):
             yield Flaw(f"{name} is a symbolic link", "a link", "a file")
+    names = Counter(info.filename for info in subject.wheel.infos)
     for name, count in names.items():
         if count > 1:
             yield Flaw(f"{name} is in the archive {count} times", str(count), "1")
+    if not all("linux" in tag for tag in subject.tags):
+        yield from _clashes(names)
+
+
+def _clashes(names: Iterable[str]) -> Iterator[Flaw]:
+    """Windows and macOS hold two names that differ in case alone to be one."""
+    spellings: dict[str, list[str]] = {}
+    for name in sorted(names):
+        spellings.setdefault(name.casefold(), []).append(name)
+    for same in spellings.values():
+        if len(same) > 1:
+            yield Flaw(f"{same[0]} and {same[1]} are one file on Windows and macOS", _listed(same), "one of them")
 
 
 def record(subject: Subject) -> Iterator[Flaw]:
     """RECORD lists every member once, with the hash and size of its content."""
     wheel = subject.wheel
     own = f"{wheel.dist_info}/RECORD"
-    rows = {row[0]: row[1:] for row in wheel.record() if row}
+    listed = [row for row in wheel.record() if row]
+    rows = {row[0]: row[1:] for row in listed}
     if not rows:
         yield Flaw("the wheel has no RECORD", "nothing", own)
         return
+    for name, count in Counter(row[0] for row in listed).items():
+        if count > 1:
+            yield Flaw(f"RECORD lists {name} {count} times", str(count), "1")
     for info in wheel.infos:
         row = rows.pop(info.filename, None)
         if row is None:
@@ -127,8 +147,11 @@ def record(subject: Subject) -> Iterator[Flaw]:
 
 
 def _record_row(name: str, data: bytes, row: Sequence[str]) -> Iterator[Flaw]:
-    if [*row, "", ""][:2] != [record_hash(data), str(len(data))]:
-        yield Flaw(f"{name} is not what RECORD says", f"{record_hash(data)},{len(data)}", ",".join(row))
+    said = [*row, "", ""][:2]
+    algorithm = said[0].partition("=")[0]
+    actual = [record_hash(data, algorithm if algorithm in RECORD_HASHES else "sha256"), str(len(data))]
+    if said != actual:
+        yield Flaw(f"{name} is not what RECORD says", ",".join(actual), ",".join(said))
 
 
 # ---------------------------------------------------------------- the labels
@@ -165,14 +188,24 @@ def _version(text: str) -> Version | None:
 
 def tags(subject: Subject) -> Iterator[Flaw]:
     """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones."""
-    said = {str(tag) for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in parse_tag(line)}
+    if subject.wheel.named is None:
+        return
+    said = {tag for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in _expanded(line)}
     if said != subject.tags:
         yield Flaw("WHEEL and the file name differ in their tags", _listed(said), _listed(subject.tags))
     purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
-    if subject.tags and purelib != str(subject.is_pure).lower():
+    if purelib != str(subject.is_pure).lower():
         yield Flaw("Root-Is-Purelib does not fit the tags", purelib or "nothing", str(subject.is_pure).lower())
     if subject.job and subject.wheel.path.name != subject.job.wheel:
         yield Flaw("the file name is not the planned one", subject.wheel.path.name, subject.job.wheel)
+
+
+def _expanded(tag: str) -> frozenset[str]:
+    """Return the tags a line of WHEEL stands for; one that is none stands for itself."""
+    try:
+        return frozenset(map(str, parse_tag(tag)))
+    except ValueError:
+        return frozenset({tag})
 
 
 # ---------------------------------------------------------------- the content
@@ -191,12 +224,23 @@ def pure(subject: Subject) -> Iterator[Flaw]:
 
 def python_symbols(subject: Subject) -> Iterator[Flaw]:
     """Libraries of a wheel tagged for every Python ask for no Python symbol."""
-    if subject.is_pure or not any(tag.startswith("py3-none-") for tag in subject.tags):
+    if subject.is_pure or not any(EVERY_PYTHON.match(tag) for tag in subject.tags):
         return
-    for info in subject.wheel.libraries:
-        symbols = sorted(filter(PYTHON_SYMBOL.match, undefined_symbols(subject.wheel.read(info))))
+    for name, wanted in _read_libraries(subject.wheel, undefined_symbols):
+        symbols = sorted(filter(PYTHON_SYMBOL.match, wanted))
         if symbols:
-            yield Flaw(f"{info.filename} asks for Python symbols", _listed(symbols), "none, as tagged py3-none")
+            yield Flaw(f"{name} asks for Python symbols", _listed(symbols), "none, as tagged py3-none")
+
+
+def _read_libraries(wheel: Wheel, read: Callable[[bytes], frozenset[Read]]) -> Iterator[tuple[str, frozenset[Read]]]:
+    """Yield each library's name and what `read` reads in it; raise Rejected, with the name, where it is malformed."""
+    for info in wheel.libraries:
+        data = wheel.read(info)
+        try:
+            yield info.filename, read(data)
+        except Rejected as error:
+            msg = f"{info.filename} cannot be read: {error.message}"
+            raise Rejected(msg) from None
 
 
 def abi3(subject: Subject) -> Iterator[Flaw]:
@@ -207,13 +251,21 @@ def abi3(subject: Subject) -> Iterator[Flaw]:
     report.unlink(missing_ok=True)
     log = report.with_suffix(".log")
     command: tuple[str | Path, ...] = (sys.executable, "-m", "abi3audit", "--strict", "--report", "--output", report)
-    run([*command, subject.wheel.path], log=log)  # its status says that something is wrong; the report says what
-    if not report.is_file():
-        msg = f"abi3audit failed on {subject.wheel.path.name}:\n{tail(log, 8)}"
-        raise MachineError(msg)
-    for spec in json.loads(report.read_text(encoding="utf-8"))["specs"].values():
+    ended = run(
+        [*command, subject.wheel.path], log=log
+    )  # its status says that something is wrong; the report says what
+    for spec in _specs(report, ended, subject.wheel.path.name):
         for library in spec["wheel"]:
             yield from _beyond_abi3(library["name"], library["result"])
+
+
+def _specs(report: Path, ended: Ended, wheel: str) -> Sequence[Mapping[str, Any]]:
+    """Return what abi3audit reports; raise Rejected where it could not read the wheel."""
+    try:
+        return tuple(json.loads(report.read_text(encoding="utf-8"))["specs"].values())
+    except (OSError, ValueError):
+        msg = f"abi3audit cannot read {wheel}:\n{tail(ended.log, 8, ended.start)}"
+        raise Rejected(msg) from None
 
 
 def _beyond_abi3(library: str, result: Mapping[str, Any]) -> Iterator[Flaw]:
@@ -230,8 +282,8 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
     if job is None or job.accelerator is None or job.accelerator.kind is not AcceleratorKind.CUDA:
         return
     expected = set(_expected_images(job))
-    by_library = {info.filename: images(subject.wheel.read(info)) for info in subject.wheel.libraries}
-    with_device_code = {name: set(map(str, found)) for name, found in by_library.items() if found}
+    by_library = _read_libraries(subject.wheel, images)
+    with_device_code = {name: set(map(str, found)) for name, found in by_library if found}
     if not with_device_code:
         yield Flaw("no library holds device code", "none", _listed(expected))
     for name, found in with_device_code.items():

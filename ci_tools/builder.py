@@ -10,6 +10,7 @@ import stat
 import sys
 import tempfile
 import time
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from ci_tools.storage import locked, write_atomically
 from ci_tools.wheelfile import relabel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ci_tools.interpreter import Environment
     from ci_tools.model import Job, Plan
@@ -144,7 +145,7 @@ class Workshop:
         jobs = str(plan.request.build.max_jobs or os.cpu_count() or 1)
         told = {"SOURCE_DATE_EPOCH": EPOCH, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
         for variable, folder in toolchain.folders:
-            (scratch / variable.lower()).symlink_to(folder)
+            shutil.copytree(folder, scratch / variable.lower(), symlinks=True, copy_function=_link)
             told[variable] = str(scratch / variable.lower())
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
@@ -177,16 +178,17 @@ class Workshop:
                 raise _failed(log, f"the build took over {minutes} minutes" if ended.timed_out else "the build failed")
 
         try:
-            builder = build.ProjectBuilder(source / plan.request.subdirectory, str(isolated.python), runner)
-            for requirements in (builder.build_system_requires, lambda: builder.get_requires_for_build(what)):
-                wanted = requirements() if callable(requirements) else requirements
-                self._install(isolated, wanted, plan, scratch)
-            return Path(builder.build(what, scratch / "built"))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the backend's own are in the log
+                project = build.ProjectBuilder(source / plan.request.subdirectory, str(isolated.python), runner)
+                self._install(isolated, project.build_system_requires, plan, scratch)
+                self._install(isolated, project.get_requires_for_build(what), plan, scratch)
+                return Path(project.build(what, scratch / "built"))
         except (build.BuildException, build.BuildBackendException) as error:
             msg = f"the project cannot be built: {error}"
             raise Rejected(msg, hint=f"log: {log}") from None
 
-    def _install(self, isolated: Environment, requirements: set[str], plan: Plan, scratch: Path) -> None:
+    def _install(self, isolated: Environment, requirements: Collection[str], plan: Plan, scratch: Path) -> None:
         """Install build requirements, held to the config's constraints."""
         if not requirements:
             return
@@ -222,6 +224,17 @@ def _own_folder(folder: Path) -> None:
     if found:
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
+
+
+def _link(source: str, target: str) -> None:
+    """Give a toolchain's file a second name in the scratch folder, or copy it where that is another file system.
+
+    A link to the folder would not do: compilers write the real paths of headers into what they make.
+    """
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _slug(plan: Plan) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import string
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from packaging.version import InvalidVersion, Version
+from pathspec import GitIgnoreSpec
 
 from ci_tools import shape, yamlfile
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
@@ -36,7 +40,7 @@ from ci_tools.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.catalog import Catalog, Cuda
     from ci_tools.yamlfile import Document, Keys
@@ -45,14 +49,7 @@ __all__ = ["DEFAULT_NAME", "SCHEMA", "load"]
 
 DEFAULT_NAME = "fatwheel.yml"
 SCHEMA = Path(__file__).parent / "schema" / "fatwheel.schema.json"
-JSON_NAMES = {
-    dict: "a mapping",
-    list: "a list",
-    str: "text",
-    int: "a number",
-    bool: "true or false",
-    type(None): "nothing",
-}
+WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
 TEMPLATE_FIELDS = frozenset({"name", "version", "python", "torch", "cuda"})
 Table = dict[str, Any]
 
@@ -63,7 +60,9 @@ def load(path: Path, catalog: Catalog) -> Request:
         msg = f"there is no {path}, expected a config that says what to build"
         raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
     document = yamlfile.read(path, str(path))
-    problems = shape.problems(document, _schema()) or list(_Meaning(document, catalog, path.parent).problems())
+    flaws = shape.flaws(document, _schema())
+    meaning = _Meaning(document, [flaw.keys for flaw in flaws], catalog, path.parent)
+    problems = [*(flaw.problem for flaw in flaws), *meaning.problems()]
     if problems:
         raise RejectedInput(sorted(problems, key=_by_place))
     return _request(document, catalog, path)
@@ -83,74 +82,70 @@ def _by_place(problem: Problem) -> tuple[int, ...]:
 
 
 class _Meaning:
-    """The mistakes a schema cannot see, in a document whose shape is right."""
+    """The mistakes a schema cannot see, in those parts of a document whose shape is right."""
 
-    def __init__(self, document: Document, catalog: Catalog, folder: Path) -> None:
+    def __init__(self, document: Document, flawed: list[Keys], catalog: Catalog, folder: Path) -> None:
         self.document = document
+        self.flawed = flawed
         self.catalog = catalog
         self.folder = folder
-        self.root: Table = document.value  # type: ignore[assignment]  # the schema has shown it
 
     def problems(self) -> Iterator[Problem]:
-        yield from self.known(("python",), self.root["python"], list(map(str, self.catalog.pythons)), "Python")
+        yield from self.known(("python",), map(str, self.catalog.pythons), "Python")
         yield from self.torch()
         yield from self.source()
-        yield from self.templates()
-        for name, table in self.root["platforms"].items():
-            yield from self.platform(("platforms", name), table or {})
+        yield from self.version("version")
+        yield from self.version("source", "sdist", "version")
+        yield from self.template("release", "tag")
+        yield from self.template("release", "title")
+        for name in self.get("platforms") or {}:
+            yield from self.platform("platforms", name)
+
+    # -- the values whose shape is right
+
+    def get(self, *keys: str | int) -> Any:  # noqa: ANN401 - YAML
+        """Return the value at `keys`, None where there is none or one that is flawed."""
+        value: Any = self.document.value
+        for depth, key in enumerate(keys):
+            if keys[:depth] in self.flawed or value is None:
+                return None
+            value = value[key] if isinstance(value, list) else value.get(key)
+        return None if keys in self.flawed else value
+
+    def items(self, *keys: str) -> Iterator[tuple[Keys, str]]:
+        """Yield the items of a list, each with its keys."""
+        for index in range(len(self.get(*keys) or ())):
+            item = self.get(*keys, index)
+            if item is not None:
+                yield (*keys, index), item
 
     def at(self, keys: Keys, what: str) -> Problem:
         return Problem(self.document.where(keys), what)
 
-    def known(self, keys: Keys, names: list[str], known: list[str], what: str) -> Iterator[Problem]:
-        for index, name in enumerate(names):
+    # -- what the catalog knows
+
+    def known(self, keys: tuple[str, ...], names: Iterable[str], what: str) -> Iterator[Problem]:
+        known = list(names)
+        for place, name in self.items(*keys):
             if name not in known:
-                yield self.at((*keys, index), f'there is no {what} "{name}" in the catalog, {nearest(name, known)}')
+                yield self.at(place, f'there is no {what} "{name}" in the catalog, {nearest(name, known)}')
 
     def torch(self) -> Iterator[Problem]:
         known = list(map(str, self.catalog.torch))
-        table = self.root.get("torch")
-        if isinstance(table, list):
-            yield from self.known(("torch",), table, known, "torch")
-        elif table and table["lowest"] not in known:
-            lowest = table["lowest"]
+        if isinstance(self.get("torch"), list):
+            yield from self.known(("torch",), known, "torch")
+        elif (lowest := self.get("torch", "lowest")) and lowest not in known:
             yield self.at(("torch", "lowest"), f'there is no torch "{lowest}" in the catalog, {nearest(lowest, known)}')
 
-    def source(self) -> Iterator[Problem]:
-        table = self.root.get("source") or {}
-        kinds = [kind for kind in ("path", "git", "sdist") if kind in table]
-        if len(kinds) > 1:
-            yield self.at(
-                ("source", kinds[1]), f'"{kinds[0]}" and "{kinds[1]}" exclude each other, expected one source'
-            )
-        if ("git" in table) != ("ref" in table):
-            missing = "ref" if "git" in table else "git"
-            yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
-        if kinds in ([], ["path"]):
-            yield from self.folder_of(table)
-
-    def folder_of(self, table: Table) -> Iterator[Problem]:
-        root = self.folder / table.get("path", ".")
-        if not root.is_dir():
-            yield self.at(("source", "path"), f'the source "{root}" is not there, expected a folder')
-        elif not (root / table.get("subdirectory", ".")).is_dir():
-            yield self.at(("source", "subdirectory"), f'the source has no folder "{table["subdirectory"]}"')
-
-    def templates(self) -> Iterator[Problem]:
-        for key, template in (self.root.get("release") or {}).items():
-            wrong = _wrong_in(template)
-            if wrong:
-                yield self.at(("release", key), wrong)
-
-    def platform(self, keys: Keys, table: Table) -> Iterator[Problem]:
-        yield from self.globs((*keys, "native"), table.get("native"))
-        if "cuda" not in table:
-            return
+    def platform(self, *keys: str) -> Iterator[Problem]:
+        yield from self.globs(*keys, "native")
+        yield from self.wheel_platform(*keys)
         known = list(map(str, self.catalog.cuda))
-        yield from self.known((*keys, "cuda"), table["cuda"], known, "CUDA")
-        toolkits = [self.catalog.cuda[Minor.parse(name)] for name in table["cuda"] if name in known]
-        for (index, arch), toolkit in product(enumerate(table["archs"]), toolkits):
-            yield from self.arch((*keys, "archs", index), CudaArch.parse(arch), toolkit)
+        yield from self.known((*keys, "cuda"), known, "CUDA")
+        versions = [name for _, name in self.items(*keys, "cuda") if name in known]
+        toolkits = [self.catalog.cuda[Minor.parse(name)] for name in versions]
+        for (place, arch), toolkit in product(self.items(*keys, "archs"), toolkits):
+            yield from self.arch(place, CudaArch.parse(arch), toolkit)
 
     def arch(self, keys: Keys, arch: CudaArch, toolkit: Cuda) -> Iterator[Problem]:
         if not toolkit.knows(arch):
@@ -158,22 +153,92 @@ class _Meaning:
             what = f'nvcc of CUDA {toolkit.version} does not know the architecture "{name}"'
             yield self.at(keys, f"{what}, {nearest(name, toolkit.architectures)}")
 
-    def globs(self, keys: Keys, native: list[str] | Table | None) -> Iterator[Problem]:
-        if not isinstance(native, dict):
+    def wheel_platform(self, *keys: str) -> Iterator[Problem]:
+        if not (wheel_platform := self.get(*keys, "wheel-platform")):
             return
-        for index, pattern in enumerate(native.get("exclude", ())):
-            if pattern in native["include"]:
+        system = self.catalog.platforms[Platform(keys[-1])].os
+        prefixes = WHEEL_PLATFORMS[system]
+        if not wheel_platform.startswith(prefixes):
+            what = f'"{wheel_platform}" is no wheel platform of {system}, expected one that starts with {prefixes[0]}'
+            yield self.at((*keys, "wheel-platform"), what)
+
+    # -- what the source has
+
+    def source(self) -> Iterator[Problem]:
+        table = self.get("source") or {}
+        yield from self.patterns("source", "include")
+        kinds = [kind for kind in ("path", "git", "sdist") if kind in table]
+        for kind in kinds[1:]:
+            what = f'"{kinds[0]}" and "{kind}" exclude each other, expected one source'
+            yield Problem(self.document.where(("source", kind), key=True), what)
+        if ("git" in table) != ("ref" in table):
+            missing = "ref" if "git" in table else "git"
+            yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
+        if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:
+            yield from self.folder_of(self.get("source", "path") or ".", self.get("source", "subdirectory") or ".")
+
+    def folder_of(self, path: str, subdirectory: str) -> Iterator[Problem]:
+        root = self.folder / path
+        if not root.is_dir():
+            yield self.at(("source", "path"), f'the source "{path}" is not there, expected a folder')
+        elif not (root / subdirectory).is_dir():
+            yield self.at(("source", "subdirectory"), f'the source has no folder "{subdirectory}"')
+
+    def globs(self, *keys: str) -> Iterator[Problem]:
+        if not isinstance(self.get(*keys), dict):
+            yield from self.patterns(*keys)
+            return
+        yield from self.patterns(*keys, "include")
+        yield from self.patterns(*keys, "exclude")
+        included = {pattern for _, pattern in self.items(*keys, "include")}
+        for place, pattern in self.items(*keys, "exclude"):
+            if pattern in included:
                 what = f'the pattern "{pattern}" is both included and excluded, expected it on one side'
-                yield self.at((*keys, "exclude", index), what)
+                yield self.at(place, what)
+
+    def patterns(self, *keys: str) -> Iterator[Problem]:
+        for place, pattern in self.items(*keys):
+            if not _is_pattern(pattern):
+                yield self.at(place, f'"{pattern}" is no path pattern, expected one such as kernels/**/*.cu')
+
+    # -- what has to be well formed
+
+    def version(self, *keys: str) -> Iterator[Problem]:
+        version = self.get(*keys)
+        if version is not None and not _is_version(version):
+            yield self.at(keys, f'"{version}" is not a version, expected one such as "1.2.3" (PEP 440)')
+
+    def template(self, *keys: str) -> Iterator[Problem]:
+        template = self.get(*keys)
+        if template is not None and (wrong := _wrong_in(template)):
+            yield self.at(keys, wrong)
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether a pattern can match a file; `/` and blanks match none."""
+    try:
+        return next(iter(GitIgnoreSpec.from_lines([text]).patterns)).include is not None
+    except (re.error, ValueError):
+        return False
 
 
 def _wrong_in(template: str) -> str:
     """Return what is wrong with a release template, or nothing."""
     try:
-        names = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+        fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
         return f"this is no template: {error}, expected text such as v{{version}}"
-    unknown = sorted(names - TEMPLATE_FIELDS)
+    if any(spec or how for _, spec, how in fields):
+        return "this is no template: its fields cannot be formatted, expected text such as v{version}"
+    unknown = sorted({name for name, _, _ in fields} - TEMPLATE_FIELDS)
     return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], TEMPLATE_FIELDS)}' if unknown else ""
 
 

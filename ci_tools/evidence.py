@@ -6,60 +6,71 @@ It depends on the source and the request alone, never on the machine that reads 
 from __future__ import annotations
 
 import ast
-import configparser
 import re
-import sys
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
-from ci_tools.errors import InputError
-from ci_tools.model import (
-    Binding,
-    Evidence,
-    Extensions,
-    Minor,
-    PlatformEvidence,
-    Project,
-    PythonApi,
-    TorchAbi,
-)
+from ci_tools.includes import Includes, compiled, torch_abi
+from ci_tools.model import Binding, Evidence, Extensions, Minor, PlatformEvidence, PythonApi
+from ci_tools.process import INHERITED
+from ci_tools.projectfile import LEGACY_SETUPTOOLS, ProjectFile
 from ci_tools.source import matching
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from ci_tools.includes import Include
     from ci_tools.model import PlatformRequest, Request
     from ci_tools.source import Tree
 
+    Found = tuple[Extensions, str]  # whether anything is compiled, and where that is written
+
 __all__ = ["gather"]
 
-NEVER_COMPILE = frozenset({"flit_core.buildapi", "poetry.core.masonry.api", "pdm.backend", "uv_build"})
+NEVER_COMPILE = frozenset({"flit_core.buildapi", "uv_build"})
 ALWAYS_COMPILE = frozenset({"mesonpy", "maturin", "scikit_build_core.setuptools.build_meta"})
-SETUPTOOLS = frozenset({"setuptools.build_meta", "setuptools.build_meta:__legacy__"})
-STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/")
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
-TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2)/")
-TORCH_TARGET = re.compile(r"TORCH_TARGET_VERSION\D{1,6}?0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}")
-BUILD_FILES = ("CMakeLists.txt", "setup.py", "pyproject.toml", "meson.build")
-
-
-class Place(NamedTuple):
-    """A file of the source and a line in it."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        """Return `file:line`."""
-        return f"{self.file}:{self.line}"
+SETUPTOOLS = frozenset({"setuptools.build_meta", LEGACY_SETUPTOOLS})
+SCIKIT_BUILD_CORE = "scikit_build_core.build"
+# Backends that compile nothing unless the project gives them code to run: as a key of pyproject.toml, or a file.
+HOOK_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "hatchling.build": (("tool", "hatch", "build", "hooks"), ("tool", "hatch", "build", "targets", "wheel", "hooks")),
+    "poetry.core.masonry.api": (("tool", "poetry", "build"),),
+    "pdm.backend": (("tool", "pdm", "build", "custom-hook"), ("tool", "pdm", "build", "run-setuptools")),
+}
+HOOK_FILES = {"hatchling.build": "hatch.toml", "pdm.backend": "pdm_build.py"}
+# What a build is told beyond the config, by its machine or its job: nobody can know it here.
+NOT_OURS = frozenset(INHERITED) | {
+    "CMAKE_BUILD_PARALLEL_LEVEL",
+    "CMPLR_ROOT",
+    "CUDA_HOME",
+    "FATWHEEL_TORCH_INCLUDE",
+    "MAX_JOBS",
+    "PYTHONNOUSERSITE",
+    "PYTORCH_ROCM_ARCH",
+    "ROCM_HOME",
+    "SOURCE_DATE_EPOCH",
+    "TORCH_CUDA_ARCH_LIST",
+    "VIRTUAL_ENV",
+}
+# What leaves setuptools compiling nothing: requirements without a hook into it, and setup()'s declarative keywords.
+# ruff: noqa: SIM905 - as words they fit on a page
+PLAIN_REQUIREMENTS = frozenset(
+    "cmake cython ninja numpy packaging pip pybind11 setuptools setuptools-git-versioning setuptools-scm toml tomli "
+    "torch versioneer wheel".split()
+)
+PLAIN_KEYWORDS = frozenset(
+    "author author_email classifiers data_files description download_url entry_points exclude_package_data "
+    "extras_require include_package_data install_requires keywords license license_files long_description "
+    "long_description_content_type maintainer maintainer_email name package_data package_dir packages platforms "
+    "project_urls py_modules python_requires scripts setup_requires tests_require url use_scm_version version "
+    "zip_safe".split()
+)
+COMPILING_IMPORTS = frozenset({"Cython", "cffi", "pybind11", "skbuild", "subprocess", "torch"})
+UNLIMITED_HEADER = re.compile(
+    r"^(pybind11/|boost/python|torch/(extension|python)\.h$|torch/csrc/.*(python|pybind|THP))"
+)
+PYTHON_HEADER = re.compile(rf"^(Python\.h$|nanobind/)|{UNLIMITED_HEADER.pattern}")
 
 
 def gather(request: Request, tree: Tree) -> Evidence:
@@ -67,279 +78,237 @@ def gather(request: Request, tree: Tree) -> Evidence:
 
     Raises InputError where the source has no project to build, or its version cannot be known.
     """
-    project = _Project(request, tree)
+    project = ProjectFile(request, tree)
+    includes = Includes(tree)
     return Evidence(
-        project=project.facts(),
+        project=project.project(),
         source_sha256=tree.sha256,
         commit=tree.commit,
-        platforms=tuple(_platform(project, tree, platform) for platform in request.platforms),
+        platforms=tuple(_platform(project, includes, platform) for platform in request.platforms),
     )
 
 
-def _platform(project: _Project, tree: Tree, request: PlatformRequest) -> PlatformEvidence:
-    native = matching(tree.files, request.native)
-    extensions, where = project.extensions(dict(request.env))
+def _platform(project: ProjectFile, includes: Includes, request: PlatformRequest) -> PlatformEvidence:
+    env = {**dict(project.request.build.env), **dict(request.env)}
+    native = matching(includes.tree.files, request.native)
+    sources = compiled(includes.tree.files, native, request.native.exclude)
+    extensions, where = _extensions(project, env)
     return PlatformEvidence(
         platform=request.platform,
         native_files=native,
         extensions=extensions,
         extensions_where=where,
-        python_api=project.python_api(),
-        torch_abi=_torch_abi(tree, native, project.build_files()),
+        python_api=_agreeing(_python_api(project, env), includes.reached(sources)),
+        torch_abi=torch_abi(includes, sources, project.request.subdirectory),
     )
 
 
-def _line_of(text: str, pattern: str) -> int:
-    """Return the line, from 1, of the first match, or 1."""
-    match = re.search(pattern, text, re.MULTILINE)
-    return text.count("\n", 0, match.start()) + 1 if match else 1
+# ---------------------------------------------------------------- what the backend compiles
 
 
-# ---------------------------------------------------------------- pyproject.toml and its kin
+def _extensions(project: ProjectFile, env: Mapping[str, str]) -> Found:
+    """Whether the build compiles anything when it sees `env`, and where that is written."""
+    backend, place = project.backend, project.place("build-system", "build-backend")
+    if project.value("build-system", "backend-path"):
+        return Extensions.UNKNOWN, f"{place}: what the source's own backend compiles is not known"
+    if backend in ALWAYS_COMPILE:
+        return Extensions.SOME, f"{place}: {backend} compiles"
+    if backend == SCIKIT_BUILD_CORE:
+        return _scikit_build_core(project, env)
+    if backend in SETUPTOOLS:
+        return _setuptools(project)
+    if backend in NEVER_COMPILE or backend in HOOK_KEYS:
+        return _hooks(project)
+    return Extensions.UNKNOWN, f"{place}: what {backend} compiles is not known"
 
 
-class _Project:
-    """The build configuration of the project in a tree."""
-
-    def __init__(self, request: Request, tree: Tree) -> None:
-        self.request = request
-        self.tree = tree
-        self.folder = PurePosixPath(request.subdirectory)
-        self.pyproject_path = self.path("pyproject.toml")
-        self.pyproject_text = tree.text(self.pyproject_path)
-        if not self.pyproject_text and not tree.text(self.path("setup.py")):
-            msg = f"{request.config}: the source has neither {self.pyproject_path} nor {self.path('setup.py')}"
-            raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
-        self.pyproject = self._parsed()
-        self.backend = self.table("build-system").get("build-backend", "setuptools.build_meta:__legacy__")
-
-    def _parsed(self) -> dict[str, Any]:
-        try:
-            parsed: dict[str, Any] = tomllib.loads(self.pyproject_text)
-        except tomllib.TOMLDecodeError as error:
-            msg = f"{self.pyproject_path}: this is not TOML: {error}"
-            raise InputError(msg) from None
-        return parsed
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def table(self, *names: str) -> dict[str, Any]:
-        """Return a table of pyproject.toml, empty where it has none."""
-        value: Any = self.pyproject
-        for name in names:
-            value = value.get(name, {}) if isinstance(value, dict) else {}
-        return value if isinstance(value, dict) else {}
-
-    def place(self, pattern: str) -> Place:
-        return Place(self.pyproject_path, _line_of(self.pyproject_text, pattern))
-
-    def build_files(self) -> tuple[str, ...]:
-        """Return the files that hold compile flags, in and above the project's folder."""
-        return tuple(name for name in self.tree.files if PurePosixPath(name).name in BUILD_FILES)
-
-    # -- what it is
-
-    def facts(self) -> Project:
-        own = self.table("project").get("name") or self.setup_cfg().get("metadata", "name", fallback="")
-        name = str(own or self.request.name)
-        if canonicalize_name(name) != canonicalize_name(self.request.name):
-            where = self.place(r"^\s*name\s*=")
-            msg = f'{where}: the project is "{name}", but {self.request.config} says package: {self.request.name}'
-            raise InputError(msg)
-        return Project(
-            name=name,
-            version=self.version(),
-            requires_python=self.table("project").get("requires-python", ""),
-            backend=self.backend,
-            where=str(self.place(r"^\s*requires-python\s*=")),
-        )
-
-    def version(self) -> str:
-        version = self.request.version or self.table("project").get("version", "")
-        version = version or self.setup_cfg().get("metadata", "version", fallback="")
-        if not version or version.startswith(("attr:", "file:")):
-            msg = f"{self.pyproject_path}: the project's version is dynamic"
-            raise InputError(msg, hint=f'say it in {self.request.config}: `version: "1.2.3"`')
-        try:
-            return str(Version(version))
-        except InvalidVersion:
-            place = self.place(r"^\s*version\s*=")
-            msg = f'{place}: "{version}" is not a version (PEP 440)'
-            raise InputError(msg) from None
-
-    def setup_cfg(self) -> configparser.ConfigParser:
-        parser = configparser.ConfigParser(interpolation=None)
-        try:
-            parser.read_string(self.tree.text(self.path("setup.cfg")))
-        except configparser.Error as error:
-            msg = f"{self.path('setup.cfg')}: cannot be parsed: {error.message.splitlines()[0]}"
-            raise InputError(msg) from None
-        return parser
-
-    # -- what it compiles
-
-    def extensions(self, env: dict[str, str]) -> tuple[Extensions, str]:
-        """Whether the build compiles anything when it sees `env`, and where that is written."""
-        backend = str(self.place(r"^\s*build-backend\s*="))
-        if self.backend in NEVER_COMPILE:
-            return Extensions.NONE, f"{backend}: {self.backend} never compiles"
-        if self.backend in ALWAYS_COMPILE:
-            return Extensions.SOME, f"{backend}: {self.backend} compiles"
-        if self.backend == "scikit_build_core.build":
-            return self.scikit_build_core(env)
-        if self.backend == "hatchling.build":
-            hooks = bool(self.table("tool", "hatch", "build", "hooks"))
-            found = Extensions.UNKNOWN if hooks else Extensions.NONE
-            return found, f"{backend}: hatchling with{'' if hooks else 'out'} build hooks"
-        if self.backend in SETUPTOOLS and not self.table("build-system").get("backend-path"):
-            return self.setuptools()
-        return Extensions.UNKNOWN, f"{backend}: what {self.backend} compiles is not known"
-
-    def scikit_build_core(self, env: dict[str, str]) -> tuple[Extensions, str]:
-        """scikit-build-core runs CMake unless `wheel.cmake` is false; overrides may set it by environment."""
-        settings = self.table("tool", "scikit-build")
-        runs = settings.get("wheel", {}).get("cmake", True)
-        place = self.place(r"^\s*wheel\.cmake\s*=|^\s*cmake\s*=\s*(true|false)")
-        where = f"{place}: wheel.cmake = {str(runs).lower()}"
-        for override in settings.get("overrides", ()):
-            sets = override.get("wheel", {}).get("cmake")
-            if sets is None or sets == runs:
-                continue
-            holds = _holds(override.get("if", {}), env)
-            if holds is None:
-                return Extensions.UNKNOWN, f"{where}, with an override that depends on the machine"
-            if holds:
-                runs, where = (
-                    sets,
-                    f"{self.override_place()}: wheel.cmake = {str(sets).lower()} with the platform's env",
-                )
-        return (Extensions.SOME if runs else Extensions.NONE), where
-
-    def override_place(self) -> Place:
-        return self.place(r"^\s*\[\[\s*tool\.scikit-build\.overrides\s*\]\]")
-
-    def setuptools(self) -> tuple[Extensions, str]:
-        if self.table("tool", "setuptools").get("ext-modules"):
-            return Extensions.SOME, f"{self.place('ext-modules')}: ext-modules"
-        path = self.path("setup.py")
-        text = self.tree.text(path)
-        if not text:
-            return Extensions.NONE, f"{self.pyproject_path}:1: setuptools without a setup.py"
-        try:
-            keywords = list(_setup_keywords(ast.parse(text)))
-        except SyntaxError as error:
-            return Extensions.UNKNOWN, f"{path}:{error.lineno or 1}: not Python that can be read here"
-        for keyword in keywords:
-            if keyword.arg in {None, "ext_modules", "cffi_modules", "rust_extensions", "cmdclass", "distclass"}:
-                return (
-                    Extensions.UNKNOWN,
-                    f"{path}:{keyword.value.lineno}: setup({keyword.arg or '**…'}) decides when it runs",
-                )
-        return Extensions.NONE, f"{path}:1: setup() names no extensions"
-
-    # -- against which Python
-
-    def python_api(self) -> PythonApi:
-        """Which Python C API the compiled code declares."""
-        declared = self.table("tool", "scikit-build", "wheel").get("py-api", "")
-        if self.backend == "scikit_build_core.build" and declared:
-            return _declared_api(declared, str(self.place(r"py-api\s*=")))
-        limited = self.table("tool", "distutils", "bdist_wheel").get("py-limited-api", "")
-        if limited:
-            return _declared_api(limited, str(self.place(r"py-limited-api\s*=")))
-        limited = self.setup_cfg().get("bdist_wheel", "py_limited_api", fallback="")
-        if limited:
-            line = _line_of(self.tree.text(self.path("setup.cfg")), r"py_limited_api\s*=")
-            return _declared_api(limited, str(Place(self.path("setup.cfg"), line)))
-        return PythonApi(Binding.FULL, f"{self.pyproject_path}:1")
+def _hooks(project: ProjectFile) -> Found:
+    """Return nothing compiled, unless the project gives the backend code to run."""
+    backend = project.backend
+    for keys in HOOK_KEYS.get(backend, ()):
+        if project.value(*keys):
+            return Extensions.UNKNOWN, f"{project.place(*keys)}: {backend} runs code of the project's"
+    file = project.path(HOOK_FILES.get(backend, ""))
+    if file in project.tree.files:
+        return Extensions.UNKNOWN, f"{file}:1: {backend} runs code of the project's"
+    return Extensions.NONE, f"{project.place('build-system', 'build-backend')}: {backend} compiles nothing"
 
 
-def _holds(condition: dict[str, Any], env: dict[str, str]) -> bool | None:
-    """Whether an override's condition holds for `env`; None where it depends on more than the environment.
+# ---------------------------------------------------------------- scikit-build-core
 
-    The rules are scikit-build-core's: `true` means set to something that is not false, text is a pattern.
-    """
-    if set(condition) - {"env", "any"} or set(condition.get("any", {})) - {"env"}:
+
+def _scikit_build_core(project: ProjectFile, env: Mapping[str, str]) -> Found:
+    """scikit-build-core runs CMake unless `wheel.cmake` is false."""
+    runs, where = _wheel_setting(project, env, "cmake", default=True)
+    if runs is None:
+        return Extensions.UNKNOWN, where
+    return (Extensions.NONE if runs is False else Extensions.SOME), where
+
+
+def _wheel_setting(project: ProjectFile, env: Mapping[str, str], key: str, *, default: bool | str) -> tuple[Any, str]:
+    """Return a setting of `[tool.scikit-build.wheel]` as overrides leave it; None where that cannot be known."""
+    path = ("tool", "scikit-build", "wheel", key)
+    value = default if project.value(*path) is None else project.value(*path)
+    where = f"{project.place(*path)}: wheel.{key} = {_shown(value)}"
+    variable = f"SKBUILD_WHEEL_{key}".upper().replace("-", "_")
+    if variable in env:
+        return None, f"{where}, which {variable} overrides"
+    not_ours = NOT_OURS | project.table("tool", "scikit-build", "env").keys()
+    for index, override in enumerate(project.list("tool", "scikit-build", "overrides")):
+        sets = _table(override, "wheel").get(key, value)
+        holds = _holds(_table(override, "if"), env, not_ours) if sets != value else False
+        place = project.place_of_table(r"tool\.scikit-build\.overrides", index)
+        if holds is None:
+            return None, f"{where}, with an override that depends on the machine ({place.line})"
+        if holds:
+            value, where = sets, f"{place}: wheel.{key} = {_shown(sets)} with the platform's env"
+    return value, where
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
+
+
+def _table(value: object, key: str) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _holds(condition: dict[str, Any], env: Mapping[str, str], not_ours: Collection[str]) -> bool | None:
+    """Whether an override's condition holds for `env`; None where it depends on more than the environment."""
+    every, some = _table(condition, "env"), _table(_table(condition, "any"), "env")
+    if condition.keys() - {"env", "any"} or _table(condition, "any").keys() - {"env"} or not {**every, **some}:
         return None
-    alternatives = condition.get("any", {}).get("env", {})
-    tests = [_env_matches(env.get(name, ""), wanted) for name, wanted in condition.get("env", {}).items()]
-    any_of = [_env_matches(env.get(name, ""), wanted) for name, wanted in alternatives.items()]
-    return all(tests) and (any(any_of) if any_of else True)
+    if any(_is_told(name, not_ours) and name not in env for name in (*every, *some)):
+        return None
+    try:
+        all_of = [_env_matches(env.get(name), wanted) for name, wanted in every.items()]
+        any_of = [_env_matches(env.get(name), wanted) for name, wanted in some.items()]
+    except re.error:
+        return None
+    return all(all_of) and (any(any_of) or not any_of)
 
 
-def _env_matches(value: str, wanted: bool | str) -> bool:  # noqa: FBT001 - a value of pyproject.toml
+def _is_told(name: str, not_ours: Collection[str]) -> bool:
+    return name in not_ours or name.startswith("PIP_")
+
+
+def _env_matches(value: str | None, wanted: object) -> bool:
+    """Match as scikit-build-core does: `true` means set to something that is not false, text is a pattern."""
     if isinstance(wanted, bool):
-        return wanted == (value.strip().lower() not in {"", "0", "false", "off", "no", "n", "f"})
-    return re.search(wanted, value) is not None
+        word = (value or "").lower()
+        is_true = int(word) != 0 if word.isdecimal() else word not in {"", "false", "off", "no", "n", "f"}
+        return wanted == is_true
+    return value is not None and re.search(str(wanted), value) is not None
 
 
-def _setup_keywords(module: ast.Module) -> Iterator[ast.keyword]:
-    """Yield the keywords of every call to something named `setup`."""
+# ---------------------------------------------------------------- setuptools
+
+
+def _setuptools(project: ProjectFile) -> Found:
+    """Setuptools compiles the extensions it is told of; with any other code in play that is not known."""
+    if project.value("tool", "setuptools", "ext-modules"):
+        return Extensions.SOME, f"{project.place('tool', 'setuptools', 'ext-modules')}: ext-modules"
+    if project.value("tool", "setuptools", "cmdclass"):
+        return Extensions.UNKNOWN, f"{project.place('tool', 'setuptools', 'cmdclass')}: commands of its own"
+    if project.setting("options", "cmdclass"):
+        return Extensions.UNKNOWN, f"{project.place_of_setting('cmdclass')}: commands of its own"
+    for requirement in project.list("build-system", "requires"):
+        if _required(requirement) not in PLAIN_REQUIREMENTS:
+            place = project.place("build-system", "requires")
+            return Extensions.UNKNOWN, f"{place}: what {requirement} adds to setuptools is not known"
+    return _setup_py(project.path("setup.py"), project)
+
+
+def _required(requirement: object) -> str:
+    """Return the project a requirement names, nothing where it is none (PEP 508)."""
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - a tenth of a plan's time
+
+    try:
+        return canonicalize_name(Requirement(str(requirement)).name)
+    except InvalidRequirement:
+        return ""
+
+
+def _setup_py(path: str, project: ProjectFile) -> Found:
+    text = project.tree.text(path)
+    if not text:
+        return Extensions.NONE, f"{project.name}:1: setuptools without a setup.py"
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return Extensions.UNKNOWN, f"{path}:{getattr(error, 'lineno', None) or 1}: not Python that can be read here"
+    for line, why in _doubts(module):
+        return Extensions.UNKNOWN, f"{path}:{line}: {why}"
+    return Extensions.NONE, f"{path}:1: setup() names no extensions"
+
+
+def _doubts(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield what in a setup.py might compile: anything but plain calls of setuptools' own `setup`."""
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call) and _is_setup(node.func)]
+    for line, name in _imported(module):
+        if name.partition(".")[0] in COMPILING_IMPORTS:
+            yield line, f"imports {name}, so it decides when it runs"
+    for keyword in (keyword for call in calls for keyword in call.keywords):
+        if keyword.arg not in PLAIN_KEYWORDS:
+            yield keyword.value.lineno, f"setup({keyword.arg or '**…'}) decides when it runs"
+    if not calls:
+        yield 1, "no call of setup() is seen, so it decides when it runs"
+
+
+def _is_setup(called: ast.expr) -> bool:
+    return (called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")) == "setup"
+
+
+def _imported(module: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(module):
-        if isinstance(node, ast.Call):
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            if name == "setup":
-                yield from node.keywords
+        if isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or "."
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
 
 
-def _declared_api(declared: str, where: str) -> PythonApi:
-    """Read `py3` (no Python symbol at all) or `cp310` (the limited API from 3.10 on)."""
-    if re.fullmatch(r"py[23]?\d*(\.py3)?", declared):
+# ---------------------------------------------------------------- against which Python
+
+
+def _python_api(project: ProjectFile, env: Mapping[str, str]) -> PythonApi:
+    """Which Python C API the compiled code declares."""
+    if project.backend == SCIKIT_BUILD_CORE:
+        declared, where = _wheel_setting(project, env, "py-api", default="")
+        return _scikit_build_api(declared, where)
+    for key in ("py-limited-api", "py_limited_api"):
+        if limited := project.text("tool", "distutils", "bdist_wheel", key):
+            return _setuptools_api(limited, str(project.place("tool", "distutils", "bdist_wheel", key)))
+    if limited := project.setting("bdist_wheel", "py_limited_api"):
+        return _setuptools_api(limited, str(project.place_of_setting("py_limited_api")))
+    return PythonApi(Binding.FULL, f"{project.name}:1")
+
+
+def _scikit_build_api(declared: object, where: str) -> PythonApi:
+    """Read `py3` (no Python symbol at all), `cp310` (abi3), `cp315t` (abi3t) or both (PEP 803)."""
+    if declared == "":
+        return PythonApi(Binding.FULL, where)
+    if declared == "py3":
         return PythonApi(Binding.NONE, where)
-    if match := re.fullmatch(r"cp3(\d{1,2})", declared):
-        return PythonApi(Binding.STABLE, where, Minor(3, int(match[1])))
-    return PythonApi(Binding.UNKNOWN, where)
+    match = re.fullmatch(r"(?:cp3(\d{1,2}))?(?:(?:^|(?<=\d)\.)cp3(\d{1,2})t)?", str(declared))
+    if declared is None or match is None:
+        return PythonApi(Binding.UNKNOWN, where)
+    lowest, free_threaded = (Minor(3, int(digits)) if digits else None for digits in match.groups())
+    return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True)
 
 
-# ---------------------------------------------------------------- the torch ABI
+def _setuptools_api(declared: str, where: str) -> PythonApi:
+    """Read `cp310`, which setuptools puts on every wheel it builds, whatever Python builds it."""
+    match = re.fullmatch(r"cp3(\d{1,2})", declared)
+    if match is None:
+        return PythonApi(Binding.UNKNOWN, where)
+    return PythonApi(Binding.STABLE, where, Minor(3, int(match[1])))
 
 
-def _torch_abi(tree: Tree, native: Iterable[str], build_files: tuple[str, ...]) -> TorchAbi:
-    """Which torch headers the native files include, following includes of the source's own files."""
-    headers = list(_torch_headers(tree, native))
-    for header, place in headers:
-        if not header.startswith(STABLE_HEADERS):
-            return TorchAbi(Binding.FULL, f"{place}: includes {header}")
-    if not headers:
-        return TorchAbi(Binding.NONE, "no file includes a torch header")
-    header, place = headers[0]
-    target = _torch_target(tree, (*build_files, *native))
-    if target is None:
-        return TorchAbi(Binding.UNKNOWN, f"{place}: includes {header}, but nothing sets TORCH_TARGET_VERSION")
-    version, where = target
-    return TorchAbi(Binding.STABLE, f"{where}: TORCH_TARGET_VERSION {version}, and only stable headers", version)
-
-
-def _torch_headers(tree: Tree, native: Iterable[str]) -> Iterator[tuple[str, Place]]:
-    """Yield every torch header the files reach, and the line that includes it."""
-    named: dict[str, list[str]] = {}
-    for file in tree.files:
-        named.setdefault(PurePosixPath(file).name, []).append(file)
-    queue, seen = sorted(native), set(native)
-    while queue:
-        file = queue.pop(0)
-        text = tree.text(file)
-        for match in INCLUDE.finditer(text):
-            header = match[1]
-            if TORCH_HEADER.match(header):
-                yield header, Place(file, text.count("\n", 0, match.start()) + 1)
-            own = [found for found in _meant(named, header) if found not in seen]
-            seen.update(own)
-            queue.extend(own)
-
-
-def _meant(named: dict[str, list[str]], header: str) -> list[str]:
-    """Return the source's own files an include may mean: beside the includer, or below any include folder."""
-    tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header)
-    return [file for file in named.get(PurePosixPath(header).name, ()) if f"/{file}".endswith(tail)]
-
-
-def _torch_target(tree: Tree, files: Iterable[str]) -> tuple[Minor, Place] | None:
-    """Return the torch version the source targets, and where it says so."""
-    for name in files:
-        text = tree.text(name)
-        if match := TORCH_TARGET.search(text):
-            place = Place(name, text.count("\n", 0, match.start()) + 1)
-            return Minor(int(match[1], 16), int(match[2], 16)), place
-    return None
+def _agreeing(api: PythonApi, includes: Iterable[Include]) -> PythonApi:
+    """Return the declared API, or that it is unknown where a header the sources include contradicts it."""
+    contradicts = {Binding.NONE: PYTHON_HEADER, Binding.STABLE: UNLIMITED_HEADER}.get(api.kind)
+    for header, place in includes if contradicts else ():
+        if contradicts and contradicts.match(header):
+            return PythonApi(Binding.UNKNOWN, f"{place}: includes {header}, against {api.where}")
+    return api

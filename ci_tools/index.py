@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import json
+import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -12,11 +14,13 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from packaging.utils import NormalizedName
     from packaging.version import Version
 
-__all__ = ["IndexedFile", "project_html", "project_json", "projects_html", "projects_json", "version_of"]
+__all__ = ["IndexedFile", "project_and_version", "project_html", "project_json", "projects_html", "projects_json"]
 
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
+FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")
 
 
 class IndexedFile(NamedTuple):
@@ -32,9 +36,13 @@ class IndexedFile(NamedTuple):
     yanked: str | None = None  # the reason; None where it is not yanked
 
 
-def version_of(name: str) -> Version:
-    """Return the version in a wheel's or an sdist's file name; raise ValueError where it is neither."""
-    return parse_wheel_filename(name)[1] if name.endswith(".whl") else parse_sdist_filename(name)[1]
+@functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names
+def project_and_version(name: str) -> tuple[NormalizedName, Version]:
+    """Return the project and version in a wheel's or an sdist's file name; raise ValueError where it is neither."""
+    if not FILE_NAME.fullmatch(name):
+        msg = f"{name!r} holds a character that no wheel or sdist has in its name"
+        raise ValueError(msg)
+    return parse_wheel_filename(name)[:2] if name.endswith(".whl") else parse_sdist_filename(name)
 
 
 def _address(file: IndexedFile, folder: str) -> str:
@@ -45,7 +53,7 @@ def _address(file: IndexedFile, folder: str) -> str:
 
 
 def _ordered(files: Iterable[IndexedFile]) -> list[IndexedFile]:
-    return sorted(files, key=lambda file: (version_of(file.name), file.name))
+    return sorted(files, key=lambda file: (project_and_version(file.name)[1], file.name))
 
 
 def project_html(project: str, files: Sequence[IndexedFile], folder: str) -> bytes:
@@ -73,7 +81,7 @@ def project_json(project: str, files: Sequence[IndexedFile], folder: str) -> byt
     document = {
         "meta": {"api-version": API_VERSION},
         "name": canonicalize_name(project),
-        "versions": list(dict.fromkeys(str(version_of(file.name)) for file in ordered)),
+        "versions": list(dict.fromkeys(str(project_and_version(file.name)[1]) for file in ordered)),
         "files": [_entry(file, folder) for file in ordered],
     }
     return json.dumps(document, indent=1).encode()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ci_tools.errors import FatwheelError
     from ci_tools.model import Python
+    from ci_tools.process import Ended
 
 __all__ = ["Environment", "create", "find"]
 
@@ -67,11 +68,11 @@ class Environment:
         pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
         ended = run([*pip, "--no-input", "--no-compile", *arguments], log=self.log, env=self.variables)
         if ended.status:
-            raise self._refused(arguments)
+            raise self._refused(arguments, ended)
 
-    def _refused(self, arguments: tuple[str | Path, ...]) -> FatwheelError:
+    def _refused(self, arguments: tuple[str | Path, ...], ended: Ended) -> FatwheelError:
         """Return what a failed install means: the network's or the machine's fault, or the project's."""
-        last = tail(self.log, 12)
+        last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
         msg = f"pip cannot install {shown}; the last lines of {self.log}:\n{last}"
         if any(sign in last for sign in MACHINE_SIGNS):
@@ -90,6 +91,6 @@ def create(
     environment = Environment(path=path, variables={**variables, "PATH": search, "VIRTUAL_ENV": str(path)}, log=log)
     ended = run([interpreter, "-m", "venv", "--without-pip", path], log=log, env=variables)
     if ended.status:
-        msg = f"{interpreter} cannot make an environment:\n{tail(log, 8)}"
+        msg = f"{interpreter} cannot make an environment:\n{tail(log, 8, ended.start)}"
         raise MachineError(msg, hint="Debian and Ubuntu keep it in a package of its own: python3-venv")
     return environment

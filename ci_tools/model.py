@@ -370,11 +370,13 @@ class Binding(Name):
 
 
 class PythonApi(NamedTuple):
-    """Which Python C API the compiled code uses; `lowest` goes with the limited API."""
+    """Which Python C API the compiled code uses; the two `lowest` go with the limited API (PEP 384, PEP 803)."""
 
     kind: Binding
     where: str
-    lowest: Minor | None = None
+    lowest: Minor | None = None  # abi3: from this Python on, free-threaded ones left out
+    lowest_free_threaded: Minor | None = None  # abi3t: from this free-threaded Python on
+    builds_older: bool = False  # whether the backend builds older Pythons too, for each its own wheel
 
 
 class TorchAbi(NamedTuple):
@@ -383,6 +385,7 @@ class TorchAbi(NamedTuple):
     kind: Binding
     where: str
     target: Minor | None = None
+    uses_torch: bool = False  # whether a header of torch's is known to be included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
 from ci_tools.model import JobKind, Level, Outcome, Receipt, Validation
 from ci_tools.planning import SDIST
-from ci_tools.storage import locked, sha256_of
+from ci_tools.storage import locked, sha256_of, write_atomically
 from ci_tools.targets.folder import FolderTarget
 from ci_tools.validator import Validator, has_gpu, own_imports
 
@@ -74,9 +74,17 @@ class Released:
 def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -> tuple[Made, ...]:
     """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same."""
     jobs = [planned.job(name) for name in names if name != SDIST]
+    _keep_out_of_source(out)
     with locked(out / ".fatwheel", outside.reporter.say):
         made = [_sdist(planned, out, outside)] if SDIST in names else []
         return (*made, *(_wheel(planned, job, out, outside) for job in jobs))
+
+
+def _keep_out_of_source(out: Path) -> None:
+    """Mark a folder we write to as no part of any source, so that what is made does not change what it is made from."""
+    if not (out / ".gitignore").exists():
+        with write_atomically(out / ".gitignore") as file:
+            file.write(b"# what fatwheel made\n*\n")
 
 
 def _workshop(out: Path, outside: Outside) -> Workshop:

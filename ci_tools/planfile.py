@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +78,15 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{path} is not a plan: {error}"
         raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from None
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
         msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
+        raise InputError(msg)
+    commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
+    if not isinstance(commit, str) or not re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})?", commit):
+        msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
         raise InputError(msg)
     return plan
 

@@ -34,7 +34,7 @@ from ci_tools.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.model import Evidence, PlatformEvidence, PlatformRequest, PythonApi, Request, TorchAbi
@@ -53,14 +53,14 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog) -> Plan:
     planner = _Planner(request, evidence, catalog)
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
-    _refuse_one_name_twice(jobs)
+    _refuse_one_name_twice(jobs.values())
     return Plan(
         request=request,
         project=evidence.project,
         pins=Pins(evidence.source_sha256, evidence.commit, catalog.sha256, __version__),
-        jobs=jobs,
+        jobs=tuple(jobs.values()),
         sdist=f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz",
-        covered=tuple(Covered(cell, key.name, key_reason) for cell, key, key_reason in covered),
+        covered=tuple(Covered(cell, jobs[key].name, reason) for cell, key, reason in covered),
         skipped=tuple(skipped),
         warnings=tuple(dict.fromkeys(planner.warnings())),
     )
@@ -71,13 +71,20 @@ def _distribution(name: str) -> str:
     return canonicalize_name(name).replace("-", "_")
 
 
+class _Tag(NamedTuple):
+    """The interpreter and ABI tags of a wheel, and the Python that must build it where not any one can."""
+
+    tag: str
+    python: Python | None = None
+
+
 class _Key(NamedTuple):
     """What makes a wheel distinct: cells with the same key share one wheel."""
 
     platform: Platform | None = None  # None: the pure wheel
     accelerator: Accelerator | None = None
     torch: Minor | None = None
-    python: Python | None = None
+    tag: _Tag = _Tag("py3-none")
 
     @property
     def name(self) -> str:
@@ -88,7 +95,7 @@ class _Key(NamedTuple):
         if self.accelerator and self.accelerator.version:
             parts.append(self.accelerator.label)
         parts += [f"torch{self.torch}"] if self.torch else []
-        parts += [self.python.abi_tag] if self.python else []
+        parts += [self.tag.tag.partition("-")[2]] if self.tag.python else []
         return "-".join(parts)
 
 
@@ -105,8 +112,19 @@ class _Axes(NamedTuple):
     request: PlatformRequest
     evidence: PlatformEvidence
     torch: _Rule
-    python: _Rule
-    builders: dict[Accelerator, Accelerator]  # which accelerator version builds for which
+    refused: dict[Python, str]  # why a Python gets no wheel, or nothing
+    tags: dict[Python, _Tag]
+    builders: dict[Accelerator | None, Accelerator | None]  # which accelerator version builds for which
+    wheel_platform: str
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the platform gets a wheel of its own."""
+        return _is_native(self.request, self.evidence)
+
+
+def _is_native(request: PlatformRequest, found: PlatformEvidence) -> bool:
+    return found.is_native or request.enabled is Enabled.TRUE
 
 
 Decision = tuple[Cell, _Key, str]
@@ -119,12 +137,13 @@ class _Planner:
         self.request = request
         self.evidence = evidence
         self.catalog = catalog
+        self.distribution = _distribution(evidence.project.name)
+        self.torches = _torches(request, catalog)
+        self.supported = _supported(request, evidence)
         self.axes = {
             platform.platform: self.axes_of(platform, found)
             for platform, found in zip(request.platforms, evidence.platforms, strict=True)
         }
-        self.torches = _torches(request, catalog)
-        self.supported = _supported(evidence)
         problems = [problem for axes in self.axes.values() for problem in _contradictions(axes, self.torches)]
         if problems:
             raise RejectedInput(problems)
@@ -136,23 +155,27 @@ class _Planner:
             request,
             found,
             _torch_rule(found.torch_abi) if self.request.torch else _Rule(collapses=True, reason=""),
-            _python_rule(found.python_api),
+            {python: self.refused(python, request, found) for python in self.request.pythons},
+            {python: _tag(python, found.python_api, self.supported) for python in self.request.pythons},
             _builders(request, self.catalog),
+            f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}",
         )
+
+    def refused(self, python: Python, request: PlatformRequest, found: PlatformEvidence) -> str:
+        """Return why no cell of a Python gets a wheel, or nothing."""
+        project, api = self.evidence.project, found.python_api
+        if request.enabled is Enabled.FALSE:
+            return f"switched off by `enabled: false` ({request.where})"
+        if python not in self.supported:
+            return f"the project requires Python {project.requires_python} ({project.where})"
+        if _is_native(request, found) and _below_limited_api(python, api):
+            return f"the limited API starts at {api.lowest} ({api.where})"
+        return ""
 
     def warnings(self) -> Iterator[str]:
         for axes in self.axes.values():
-            name = axes.request.platform
-            if axes.request.enabled is Enabled.FALSE:
-                continue
-            if axes.evidence.extensions is Extensions.UNKNOWN:
-                yield f"{name}: {axes.evidence.extensions_where}, so the platform counts as native"
-            if axes.evidence.is_native and axes.evidence.torch_abi.kind is Binding.UNKNOWN and self.request.torch:
-                yield f"{name}: {axes.torch.reason}"
-            if axes.evidence.is_native and axes.evidence.torch_abi.kind is not Binding.NONE and not self.request.torch:
-                yield f"{name}: {axes.evidence.torch_abi.where}, but the request names no torch"
-            if axes.evidence.is_native and axes.evidence.python_api.kind is Binding.UNKNOWN:
-                yield f"{name}: {axes.python.reason}"
+            if axes.is_native and axes.request.enabled is not Enabled.FALSE:
+                yield from (f"{axes.request.platform}: {warning}" for warning in _warnings(axes, self.request))
 
     # -- the cells
 
@@ -166,54 +189,48 @@ class _Planner:
         covered: list[Decision] = []
         skipped: list[Skipped] = []
         for axes in self.axes.values():
-            reasons: dict[_Key, str] = {}
+            reasons: dict[tuple[Accelerator | None, _Tag], str] = {}
             for cell in self.cells(axes):
                 if why := self.unserved(cell, axes):
                     skipped.append(Skipped(cell, why))
                     continue
                 key = self.key(cell, axes)
-                reason = reasons.get(key) or reasons.setdefault(key, _reason(key, axes))
-                covered.append((cell, key, reason))
+                axis = key.accelerator, key.tag
+                if axis not in reasons:
+                    reasons[axis] = _reason(key, axes)
+                covered.append((cell, key, reasons[axis]))
         return covered, skipped
 
     def unserved(self, cell: Cell, axes: _Axes) -> str:
         """Return why a cell gets no wheel, or nothing."""
-        if axes.request.enabled is Enabled.FALSE:
-            return f"switched off by `enabled: false` ({axes.request.where})"
-        if not self.supported[cell.python]:
-            return (
-                f"the project requires Python {self.evidence.project.requires_python} ({self.evidence.project.where})"
-            )
-        if axes.evidence.is_native and _below_limited_api(cell.python, axes.evidence.python_api):
-            return f"the limited API starts at {axes.evidence.python_api.lowest} ({axes.evidence.python_api.where})"
-        if cell.torch is None:
-            return ""
+        why = axes.refused[cell.python]
+        if why or cell.torch is None:
+            return why
         return self.catalog.not_shipped(cell.torch, cell.platform, cell.accelerator, cell.python)
 
     def key(self, cell: Cell, axes: _Axes) -> _Key:
-        if not axes.evidence.is_native and axes.request.enabled is not Enabled.TRUE:
+        if not axes.is_native:
             return _Key()
-        apart = _stays_apart(cell.python, axes.evidence.python_api, self.catalog.free_threaded_stable_abi)
         return _Key(
             cell.platform,
-            axes.builders[cell.accelerator] if cell.accelerator else None,
+            axes.builders[cell.accelerator],
             None if axes.torch.collapses else cell.torch,
-            cell.python if apart else None,
+            axes.tags[cell.python],
         )
 
     # -- the jobs
 
-    def jobs(self, covered: list[Decision]) -> tuple[Job, ...]:
+    def jobs(self, covered: list[Decision]) -> dict[_Key, Job]:
         cells: dict[_Key, list[Cell]] = {}
         for cell, key, _ in covered:
             cells.setdefault(key, []).append(cell)
-        return tuple(self.job(key, cells[key]) for key in sorted(cells, key=self.order))
+        return {key: self.job(key, cells[key]) for key in sorted(cells, key=self.order)}
 
     def order(self, key: _Key) -> tuple[int, Minor, Minor, Python]:
         """Return what jobs sort by: the pure wheel first, then the request's platforms, then versions as numbers."""
         index = [None, *self.axes].index(key.platform)
         version = (key.accelerator and key.accelerator.version) or Minor(0, 0)
-        return index, version, key.torch or Minor(0, 0), key.python or Python(Minor(0, 0))
+        return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
 
     def job(self, key: _Key, cells: list[Cell]) -> Job:
         if key.platform is None:
@@ -242,21 +259,20 @@ class _Planner:
 
     def native(self, key: _Key, cells: list[Cell], axes: _Axes) -> Job:
         request, accelerator = axes.request, key.accelerator
-        platform = f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}"
         local = (accelerator.label if accelerator else "") + (f"torch{key.torch}" if key.torch else "")
         return Job(
             name=key.name,
             kind=JobKind.NATIVE,
             platform=request.platform,
-            python=key.python or _oldest_python(cells),
-            python_stays=key.python is not None,
-            torch=min(cell.torch for cell in cells if cell.torch) if self.request.torch else None,
+            python=key.tag.python or _oldest_python(cells),
+            python_stays=key.tag.python is not None,
+            torch=key.torch or min((cell.torch for cell in cells if cell.torch), default=None),
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
             owner=request.owner,
-            wheel=self.wheel(f"{_python_tags(key.python, axes.evidence.python_api)}-{platform}", local),
-            wheel_platform=platform,
+            wheel=self.wheel(f"{key.tag.tag}-{axes.wheel_platform}", local),
+            wheel_platform=axes.wheel_platform,
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env),
@@ -264,8 +280,7 @@ class _Planner:
         )
 
     def wheel(self, tag: str, local: str) -> str:
-        project = self.evidence.project
-        return f"{_distribution(project.name)}-{project.version}{f'+{local}' if local else ''}-{tag}.whl"
+        return f"{self.distribution}-{self.evidence.project.version}{f'+{local}' if local else ''}-{tag}.whl"
 
 
 # ---------------------------------------------------------------- the rules, one axis each
@@ -280,49 +295,54 @@ def _torch_rule(abi: TorchAbi) -> _Rule:
     return _Rule(collapses=False, reason=f"one per torch: {why} ({abi.where})")
 
 
-def _python_rule(api: PythonApi) -> _Rule:
+def _tag(python: Python, api: PythonApi, asked: Collection[Python]) -> _Tag:
+    """Return the tag of the wheel that serves a Python: the limited API's (PEP 384, PEP 803) or its own."""
     if api.kind is Binding.NONE:
-        return _Rule(collapses=True, reason=f"one for every Python: no Python symbol declared ({api.where})")
-    if api.kind is Binding.STABLE:
-        return _Rule(collapses=True, reason=f"one for every Python from {api.lowest} up: limited API ({api.where})")
-    why = "no limited API declared" if api.kind is Binding.FULL else "the declared Python API is not understood"
-    return _Rule(collapses=False, reason=f"one per Python: {why} ({api.where})")
+        return _Tag("py3-none")
+    limited = api.lowest_free_threaded
+    builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
+    if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
+        return _Tag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
+    if api.lowest and python.version >= api.lowest and not python.free_threaded:
+        return _Tag(f"cp{api.lowest.digits}-abi3")
+    return _Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
 
 
-def _builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelerator, Accelerator]:
+def _python_reason(tag: _Tag, api: PythonApi) -> str:
+    """Say which Pythons a wheel serves, and why those."""
+    if api.kind is Binding.NONE:
+        return f"one for every Python: no Python symbol declared ({api.where})"
+    if api.kind is not Binding.STABLE:
+        why = "no limited API declared" if api.kind is Binding.FULL else "the declared Python API is not understood"
+        return f"one per Python: {why} ({api.where})"
+    if tag.python is None:
+        return f"one for every Python from {api.lowest} up: limited API ({api.where})"
+    if "abi3t" in tag.tag:
+        which = (
+            "every Python, free-threaded or not," if api.lowest == api.lowest_free_threaded else "free-threaded Python"
+        )
+        return f"one for {which} from {api.lowest_free_threaded} up: limited API ({api.where})"
+    return f"Python {tag.python} apart: the limited API does not reach it ({api.where})"
+
+
+def _builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelerator | None, Accelerator | None]:
     """Map each CUDA version to the one that builds for it: itself, or the oldest of its major if asked for."""
-    if not request.one_per_major:
-        return {accelerator: accelerator for accelerator in request.accelerators}
-    archs = [CudaArch.parse(arch) for arch in request.archs]
+    archs = [CudaArch.parse(arch) for arch in request.archs] if request.one_per_major else []
     oldest: dict[int, Accelerator] = {}
-    for accelerator in request.accelerators:
+    for accelerator in request.accelerators if request.one_per_major else ():
         version = accelerator.version
-        if version and version.major not in oldest and all(catalog.cuda[version].knows(arch) for arch in archs):
+        if version and version.major not in oldest and all(map(catalog.cuda[version].knows, archs)):
             oldest[version.major] = accelerator
-    return {
-        accelerator: oldest.get(accelerator.version.major, accelerator) if accelerator.version else accelerator
-        for accelerator in request.accelerators
-    }
-
-
-def _stays_apart(python: Python, api: PythonApi, free_threaded_stable_abi: Minor) -> bool:
-    """Whether a Python needs a wheel of its own."""
-    if api.kind is Binding.NONE:
-        return False
-    if api.kind is Binding.STABLE:
-        return python.free_threaded and python.version < free_threaded_stable_abi
-    return True
+    builders: dict[Accelerator | None, Accelerator | None] = {None: None}
+    for accelerator in request.accelerators:
+        major = accelerator.version.major if accelerator.version else 0
+        builders[accelerator] = oldest.get(major, accelerator)
+    return builders
 
 
 def _below_limited_api(python: Python, api: PythonApi) -> bool:
-    return api.lowest is not None and python.version < api.lowest and not python.free_threaded
-
-
-def _python_tags(python: Python | None, api: PythonApi) -> str:
-    """Return the interpreter and ABI tags of a wheel."""
-    if python:
-        return f"{python.interpreter_tag}-{python.abi_tag}"
-    return f"cp{api.lowest.digits}-abi3" if api.lowest else "py3-none"
+    """Whether a Python is too old for wheels that can only be of the limited API."""
+    return bool(api.lowest and not api.builds_older and python.version < api.lowest and not python.free_threaded)
 
 
 def _reason(key: _Key, axes: _Axes) -> str:
@@ -338,14 +358,14 @@ def _reason(key: _Key, axes: _Axes) -> str:
         native = f"`enabled: true` ({axes.request.where})"
     else:
         native = f"native code: {found.extensions_where}"
-    parts = [native, _archs(key, axes), axes.python.reason, axes.torch.reason]
+    parts = [native, _archs(key, axes), _python_reason(key.tag, found.python_api), axes.torch.reason]
     return "; ".join(part for part in parts if part)
 
 
 def _archs(key: _Key, axes: _Axes) -> str:
     if key.accelerator is None or key.accelerator.kind is not AcceleratorKind.CUDA:
         return ""
-    served = [str(asked.version) for asked, builder in axes.builders.items() if builder == key.accelerator]
+    served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
     return f"one fatbinary for {' '.join(axes.request.archs)}{minors}"
 
@@ -360,28 +380,34 @@ def _torches(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
     return request.torch.versions or tuple(sorted(torch for torch in catalog.torch if lowest and torch >= lowest))
 
 
-def _supported(evidence: Evidence) -> dict[Python, bool]:
-    """Return a table that says of any Python whether `requires-python` admits it."""
+def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
+    """Return the Pythons asked for that `requires-python` admits: some patch release of them is enough."""
     project = evidence.project
     try:
         specifier = SpecifierSet(project.requires_python)
     except InvalidSpecifier:
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from None
-    return _Supported(specifier)
+    admitted = (python for python in request.pythons if any(map(specifier.contains, _patches(python))))
+    return frozenset(admitted)
 
 
-class _Supported(dict[Python, bool]):
-    """Answers from the specifier once for each Python."""
+def _patches(python: Python) -> Iterator[str]:
+    """Yield a Python's patch releases, the oldest and the newest imaginable first."""
+    return (f"{python.version}.{patch}" for patch in (0, 999, *range(1, 60)))
 
-    def __init__(self, specifier: SpecifierSet) -> None:
-        super().__init__()
-        self.specifier = specifier
 
-    def __missing__(self, python: Python) -> bool:
-        # A minor version is served when some patch release of it is; 999 stands for the newest one.
-        served = any(f"{python.version}.{patch}" in self.specifier for patch in (0, 999))
-        return self.setdefault(python, served)
+def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
+    """Yield what is not known of a native platform, or does not fit together."""
+    found = axes.evidence
+    if found.extensions is Extensions.UNKNOWN:
+        yield f"{found.extensions_where}, so the platform counts as native"
+    if found.native_files and found.extensions is Extensions.NONE:
+        yield f"native code ({found.native_files[0]}), but nothing is compiled ({found.extensions_where})"
+    if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
+        yield axes.torch.reason
+    if found.python_api.kind is Binding.UNKNOWN:
+        yield _python_reason(_Tag(""), found.python_api)
 
 
 def _oldest_python(cells: Iterable[Cell]) -> Python:
@@ -392,20 +418,22 @@ def _oldest_python(cells: Iterable[Cell]) -> Python:
 def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...]) -> Iterator[Problem]:
     """Yield what the source and the request cannot both mean."""
     request, found = axes.request, axes.evidence
-    if request.enabled is Enabled.FALSE:
+    if request.enabled is Enabled.FALSE or not axes.is_native:
         return
-    native = found.is_native or request.enabled is Enabled.TRUE
     where = f"{request.where}:1"
-    if native and not request.owner:
+    if not request.owner:
         shown = found.native_files[0] if found.native_files else found.extensions_where
         yield Problem(
             where, f'{request.platform} has native code ({shown}) and no owner, expected `owner: "@org/team"`'
         )
-    if native and request.native.include and not found.native_files and found.extensions is Extensions.NONE:
+    if request.native.include and not found.native_files and found.extensions is Extensions.NONE:
         globs = " ".join(request.native.include)
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}")
     target, oldest = found.torch_abi.target, torches[0]
-    if native and target and oldest and oldest < target:
+    if found.torch_abi.uses_torch and oldest is None:
+        expected = 'expected `torch: {lowest: "2.10"}` or a list'
+        yield Problem(where, f"{request.platform} uses torch ({found.torch_abi.where}), {expected}")
+    if target and oldest and oldest < target:
         needs = f"the source needs {target} ({found.torch_abi.where})"
         what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"
         yield Problem(where, what)

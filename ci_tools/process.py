@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
-__all__ = ["Ended", "clean_environment", "output", "run", "tail"]
+__all__ = ["Ended", "clean_environment", "complaint", "output", "run", "tail"]
 
+# Windows has no process groups to end; there the command runs by itself.
+LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("lifeline.py"))) if os.name == "posix" else ()
 INHERITED = (
     "HOME",
     "LANG",
@@ -51,6 +55,7 @@ class Ended(NamedTuple):
     seconds: float
     timed_out: bool
     log: Path
+    start: int  # the byte of the log its output begins at
 
 
 def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
@@ -73,19 +78,21 @@ def run(
 ) -> Ended:
     """Run `command` with its output appended to `log`; raise MachineError where it cannot be started.
 
-    `timeout` is in seconds. On a timeout or an interrupt the whole process group ends, compilers included.
+    `timeout` is in seconds. On a timeout, an interrupt, or when this process is killed, the command's whole
+    process group ends, compilers included.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab") as sink:
         sink.write(f"$ {' '.join(map(str, command))}\n".encode())
         sink.flush()
+        start = sink.tell()
         with _group(command, sink.fileno(), cwd, env) as process:
             try:
                 status, timed_out = process.wait(timeout), False
             except subprocess.TimeoutExpired:
                 status, timed_out = -signal.SIGKILL, True
-    return Ended(status, time.monotonic() - started, timed_out, log)
+    return Ended(status, time.monotonic() - started, timed_out, log, start)
 
 
 @contextmanager
@@ -93,19 +100,18 @@ def _group(
     command: Sequence[str | Path], sink: int, cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Yield the command running in a process group of its own, and end the group on the way out."""
-    try:
-        process = subprocess.Popen(
-            [str(part) for part in command],
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
-    except OSError as error:
-        msg = f"{command[0]} cannot be started: {error.strerror}"
-        raise MachineError(msg) from None
+    if shutil.which(command[0], path=(env or os.environ).get("PATH")) is None:
+        msg = f"{command[0]} cannot be started: there is no such command"
+        raise MachineError(msg)
+    process = subprocess.Popen(
+        [*LIFELINE, *map(str, command)],
+        stdin=subprocess.PIPE,
+        stdout=sink,
+        stderr=subprocess.STDOUT,
+        cwd=cwd,
+        env=env,
+        start_new_session=True,
+    )
     try:
         yield process
     finally:
@@ -113,13 +119,15 @@ def _group(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the process's group; a group that has ended already is fine."""
-    if process.poll() is None:
-        if os.name == "posix":
+    """End what is left of the process's group, also what it left behind; a group that is gone already is fine."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is ending
             os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        process.wait()
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
+    if process.stdin:
+        process.stdin.close()
 
 
 def output(
@@ -143,7 +151,15 @@ def output(
     return done.stdout.strip()
 
 
-def tail(log: Path, lines: int = 25) -> str:
-    """Return the last `lines` lines of a log."""
-    with log.open(encoding="utf-8", errors="replace") as file:
-        return "".join(deque(file, maxlen=lines)).rstrip()
+def tail(log: Path, lines: int = 25, start: int = 0) -> str:
+    """Return the last `lines` lines of a log, from the byte `start` on."""
+    with log.open("rb") as file:
+        file.seek(start)
+        return b"".join(deque(file, maxlen=lines)).decode(errors="replace").rstrip()
+
+
+def complaint(ended: Ended, most: int = 400) -> str:
+    """Return what a failed command gave as its reason: its ERROR lines, or its last line, cut to `most` characters."""
+    lines = tail(ended.log, 40, ended.start).splitlines()
+    errors = [line for line in lines if line.startswith(("ERROR", "error"))]
+    return "; ".join(errors or lines[-1:])[:most]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import requests
 from packaging.utils import canonicalize_name
-from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple, UnsupportedContentTypeError
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    NoSuchProjectError,
+    PyPISimple,
+    UnsupportedContentTypeError,
+    UnsupportedRepoVersionError,
+)
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.process import output
-from ci_tools.storage import CHUNK
+from ci_tools.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,12 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["download", "index_url"]
 
 TIMEOUT = 60.0  # seconds without a byte
+AS_IT_IS = {"Accept-Encoding": "identity"}  # a server that packs a .tar.gz once more has it unpacked on arrival
+UNANSWERED = (
+    requests.RequestException,
+    UnsupportedContentTypeError,
+    UnsupportedRepoVersionError,
+    ValueError,  # a page or a header that is not what it should be
+    OSError,
+)
 
 
 def index_url(environ: Mapping[str, str]) -> str:
     """Return the index pip uses: `PIP_INDEX_URL`, its configuration, or the client's own default."""
-    configured = output([sys.executable, "-m", "pip", "config", "get", "global.index-url"])
-    return environ.get("PIP_INDEX_URL") or configured or PYPI_SIMPLE_ENDPOINT
+    if named := environ.get("PIP_INDEX_URL"):
+        return named
+    return output([sys.executable, "-m", "pip", "config", "get", "global.index-url"]) or PYPI_SIMPLE_ENDPOINT
 
 
 def download(
@@ -38,22 +53,21 @@ def download(
     index: str,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Write `file` of `project` to `destination`; `progress` hears bytes done and bytes in all.
+    """Write `file` of `project` to `destination`, whole or not at all; `progress` hears bytes done and in all.
 
     An sdist may be spelt with `-`, `_` or `.` in its name. Raises InputError where the index has no such file
     or its bytes have another sha256, MachineError where the index does not answer.
     """
     try:
-        with PyPISimple(index) as client:
+        with PyPISimple(index) as client, write_atomically(destination) as sink:
             url = _url(client, project, file)
-            digest = _fetch(client.s, url, destination, progress)
-    except (requests.RequestException, UnsupportedContentTypeError, OSError) as error:
+            digest = _fetch(client.s, url, sink, progress)
+            if digest != sha256:
+                msg = f"{file} has the sha256 {digest}, expected {sha256}"
+                raise InputError(msg)
+    except UNANSWERED as error:
         msg = f"{file} cannot be fetched from the package index: {_reason(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from None
-    if digest != sha256:
-        destination.unlink()
-        msg = f"{file} has the sha256 {digest}, expected {sha256}"
-        raise InputError(msg)
 
 
 def _url(client: PyPISimple, project: str, file: str) -> str:
@@ -70,10 +84,10 @@ def _url(client: PyPISimple, project: str, file: str) -> str:
     return urls[canonicalize_name(file)]
 
 
-def _fetch(session: requests.Session, url: str, destination: Path, progress: Callable[[int, int], None]) -> str:
-    """Stream `url` to `destination` and return the sha256 of what came."""
+def _fetch(session: requests.Session, url: str, sink: BinaryIO, progress: Callable[[int, int], None]) -> str:
+    """Stream `url` to `sink` and return the sha256 of what came."""
     digest, done = hashlib.sha256(), 0
-    with session.get(url, stream=True, timeout=TIMEOUT) as response, destination.open("wb") as sink:
+    with session.get(url, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as response:
         response.raise_for_status()
         total = int(response.headers.get("Content-Length", 0))
         for chunk in response.iter_content(CHUNK):
@@ -88,4 +102,5 @@ def _reason(error: Exception) -> str:
     """Return the innermost cause in a few words, without the addresses a client wraps it in."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]  # an Exception caused it
-    return str(error).rpartition("] ")[2] or type(error).__name__
+    first = str(error).partition("\n")[0]
+    return first.rpartition("] ")[2] or type(error).__name__

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import os
-import re
 import shutil
 import tarfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pathspec
 
-from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools import git
+from ci_tools.errors import InputError, MachineError
 from ci_tools.model import GitSource, PathSource
-from ci_tools.process import output
 from ci_tools.storage import filled, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.model import Globs, Request, SdistSource
     from ci_tools.outside import Outside
 
-__all__ = ["Tree", "matching", "open_tree"]
+__all__ = ["Tree", "matching", "open_tree", "tree_at"]
 
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
-GIT_MINUTES = 30
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,13 @@ class Tree:
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def copy_to(self, folder: Path) -> None:
-        """Copy the tree's files, and nothing else, into `folder`."""
+        """Copy the tree's files, and nothing else, into `folder`, with permissions that no umask has touched."""
         for name in self.files:
-            target = folder / name
+            source, target = self.root / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(self.root / name, target, follow_symlinks=False)
+            shutil.copyfile(source, target, follow_symlinks=False)
+            if not target.is_symlink():
+                target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
 
 
 def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
@@ -77,101 +79,82 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
     `folder` is the config's, `commit` what a plan has pinned a git ref to. Raises InputError where the source is
     not there or is not what its hash says.
     """
-    source = request.source
+    source, environ = request.source, outside.environ
     if isinstance(source, PathSource):
-        root = (folder / source.path).resolve()
-        commit = output(["git", "rev-parse", "HEAD"], cwd=root) or ""
+        tree = tree_at((folder / source.path).resolve(), environ)
     elif isinstance(source, GitSource):
-        commit = commit or _commit(source)
-        root = _from_git(source, commit, outside)
+        url = git.address(source, folder)
+        root = _from_git(source, url, commit or git.commit_of(source, url, environ), outside)
+        tree = tree_at(root, environ)
     else:
         root = _from_sdist(source, outside)
-    files = tuple(_listed(root))
+        tree = Tree(root, tuple(sorted(_walked(root))))
+    files = tree.files
     if request.include:
         files = tuple(sorted(pathspec.GitIgnoreSpec.from_lines(request.include).match_files(files)))
     if not files:
-        msg = f"{request.config}: the source {root} has no files{' that `include` names' if request.include else ''}"
+        msg = (
+            f"{request.config}: the source {tree.root} has no files{' that `include` names' if request.include else ''}"
+        )
         raise InputError(msg)
     for name in files:
-        _refuse_escape(root, name)
-    return Tree(root, files, commit)
+        _refuse_unread(tree.root, name)
+    return Tree(tree.root, files, tree.commit)
 
 
-def _refuse_escape(root: Path, name: str) -> None:
-    """Refuse a link that leads out of the tree: the build would read what the plan has not hashed."""
+def tree_at(root: Path, environ: Mapping[str, str] | None = None) -> Tree:
+    """Return the folder `root` as a tree: what git tracks or would add, or all of it where it is no checkout."""
+    listed = git.listed(root, environ or {})
+    if listed is None:
+        return Tree(root, tuple(sorted(_walked(root))))
+    return Tree(root, tuple(listed), git.head(root, environ or {}))
+
+
+def _refuse_unread(root: Path, name: str) -> None:
+    """Refuse what a build would read and the plan has not hashed: links out of the tree, and whole folders."""
     path = root / name
-    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
-        msg = f"{name} is a link that leads out of the source, to {path.readlink()}"
-        raise InputError(msg)
-
-
-# ---------------------------------------------------------------- the files of a folder
-
-
-def _listed(root: Path) -> list[str]:
-    """Return the files git knows or would add; every file where the folder is no part of a git checkout."""
-    tracked = output(["git", "ls-files", "-z", "--cached", "--recurse-submodules"], cwd=root)
-    ignored = output(["git", "check-ignore", "-q", "."], cwd=root) is not None
-    if tracked is None or ignored:
-        return sorted(_walked(root))
-    untracked = output(["git", "ls-files", "-z", "--others", "--exclude-standard"], cwd=root) or ""
-    names = {name for name in f"{tracked}\0{untracked}".split("\0") if name}
-    return sorted(name for name in names if (root / name).is_file() or (root / name).is_symlink())
+    if path.is_symlink():
+        target = path.readlink()
+        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            msg = f"{name} is a link that leads out of the source, to {target}"
+            raise InputError(msg)
+    elif path.is_dir():
+        msg = f"{name} is a submodule that is not checked out, or a repository of its own"
+        raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
 
 
 def _walked(root: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
         folders[:] = [name for name in folders if name not in NOT_SOURCE]
-        for name in files:
-            yield (Path(folder) / name).relative_to(root).as_posix()
+        for name in (*files, *links):
+            path = Path(folder, name)
+            if path.is_file() or path.is_symlink():
+                yield _utf8(path.relative_to(root).as_posix())
+
+
+def _utf8(name: str) -> str:
+    """Return the file's name; raise InputError where no other machine could spell it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        msg = f"the source has a file whose name is not UTF-8: {name!r}"
+        raise InputError(msg) from None
+    return name
 
 
 # ---------------------------------------------------------------- fetched sources
 
 
-def _from_git(source: GitSource, commit: str, outside: Outside) -> Path:
-    """Check out one commit into the cache, with its submodules."""
-    name = hashlib.sha256(source.url.encode()).hexdigest()[:12]
+def _from_git(source: GitSource, url: str, commit: str, outside: Outside) -> Path:
+    """Check out one commit into the cache."""
+    name = hashlib.sha256(url.encode()).hexdigest()[:12]
 
     def check_out(folder: Path) -> None:
         with outside.reporter.step(f"fetch {source.url} at {source.ref}"):
-            for command in (
-                ["init", "--quiet"],
-                ["fetch", "--quiet", "--depth=1", "--end-of-options", source.url, commit],
-                ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
-                ["submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"],
-            ):
-                _git(command, folder, source)
+            git.check_out(source, url, commit, folder, outside.environ)
 
     return filled(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)
-
-
-def _git(arguments: list[str], folder: Path, source: GitSource) -> None:
-    if output(["git", "-c", "protocol.ext.allow=never", *arguments], cwd=folder, timeout=GIT_MINUTES * 60) is None:
-        msg = f"git {arguments[0]} failed for {source.url} at {source.ref}"
-        raise MachineError(msg, hint="check the address, the network, and that git may read it")
-
-
-def _commit(source: GitSource) -> str:
-    """Return the commit a ref stands for now."""
-    if re.fullmatch(r"[0-9a-f]{40}", source.ref):
-        return source.ref
-    listing = output(
-        ["git", "-c", "protocol.ext.allow=never", "ls-remote", "--end-of-options", source.url], timeout=120
-    )
-    if listing is None:
-        msg = f"git cannot read {source.url}"
-        raise MachineError(msg, hint="check the address, the network, and that git may read it")
-    refs: dict[str, str] = {}
-    for line in listing.splitlines():
-        sha, _, ref = line.partition("\t")
-        refs[ref] = sha
-    for pattern in (f"refs/tags/{source.ref}^{{}}", f"refs/tags/{source.ref}", f"refs/heads/{source.ref}", source.ref):
-        if pattern in refs:
-            return refs[pattern]
-    names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
-    msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
-    raise InputError(msg)
 
 
 def _from_sdist(source: SdistSource, outside: Outside) -> Path:
@@ -189,14 +172,21 @@ def _from_sdist(source: SdistSource, outside: Outside) -> Path:
         archive.unlink()
 
     folder = filled(outside.cache / "sources" / f"sdist-{source.sha256}", unpack, outside.reporter.say)
-    return next(path for path in folder.iterdir() if path.is_dir())
+    return next(folder.iterdir())
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    """Unpack a tar file, refusing members that would land outside `folder` (PEP 706)."""
+    """Unpack an sdist, refusing members that would land outside `folder` (PEP 706), and any but one top folder."""
+    if not hasattr(tarfile, "data_filter"):
+        msg = "this Python cannot unpack an archive safely, expected 3.10.12, 3.11.4, 3.12 or later"
+        raise MachineError(msg)
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         msg = f"{archive.name} cannot be unpacked safely: {error}"
         raise InputError(msg) from None
+    unpacked = [path for path in folder.iterdir() if path != archive]
+    if len(unpacked) != 1 or not unpacked[0].is_dir():
+        msg = f"{archive.name} is not an sdist, expected one folder in it"
+        raise InputError(msg)

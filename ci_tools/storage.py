@@ -18,9 +18,10 @@ from ci_tools.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["cache_folder", "filled", "locked", "sha256_of", "write_atomically"]
+__all__ = ["UNFINISHED", "cache_folder", "filled", "locked", "sha256_of", "write_atomically"]
 
 CHUNK = 1 << 20
+UNFINISHED = ".partial"  # how the name of a file or folder ends that is being written
 NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
 
 
@@ -56,7 +57,7 @@ def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None
     with locked(folder, say):
         if folder.is_dir():
             return folder
-        partial = folder.with_name(f"{folder.name}.partial")
+        partial = folder.with_name(f"{folder.name}{UNFINISHED}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
@@ -72,7 +73,7 @@ def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None
 def write_atomically(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=UNFINISHED)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -83,13 +83,16 @@ def show(tables: Iterable[Table]) -> None:
     """Print tables on stdout."""
     stdout = console()
     for table in tables:
+        title, table.title = table.title, None
         with stdout.capture() as drawn:
-            stdout.print(table)
+            stdout.print(title, style="bold", soft_wrap=True)
+            if table.row_count:
+                stdout.print(table)
         print("\n".join(line.rstrip() for line in drawn.get().rstrip().split("\n")), end="\n\n")
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

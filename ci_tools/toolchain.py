@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ci_tools import interpreter, registry
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model import AcceleratorKind, JobKind, Minor, ToolchainKind
-from ci_tools.process import clean_environment, output, run, tail
+from ci_tools.process import clean_environment, complaint, output, run
 from ci_tools.storage import filled
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Toolchains:
                 command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:"]
                 ended = run([*command, "--target", target, wanted], log=log, env=clean_environment(self.environ, {}))
                 if ended.status:
-                    msg = f"the CUDA {toolkit} compiler cannot be fetched:\n{tail(log, 8)}"
+                    msg = f"the CUDA {toolkit} compiler cannot be fetched: {complaint(ended)}"
                     raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
             home = next(target.glob("nvidia/cu*"))
             (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64

@@ -128,5 +128,5 @@ class Validator:
         if ended.timed_out:
             return Trial(what, Outcome.FAILED, f"took over {seconds} seconds")
         if ended.status:
-            return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12)}")
+            return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12, ended.start)}")
         return Trial(what, Outcome.PASSED)

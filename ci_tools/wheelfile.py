@@ -6,15 +6,19 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import stat
+import struct
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from lzma import LZMAError
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
@@ -32,12 +36,25 @@ __all__ = ["Member", "Wheel", "opened", "record_hash", "relabel"]
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
 MOST_MEMBER_BYTES = 4 << 30
+MOST_TIMES = 100  # how many times its packed size a wheel may unpack to; deflate reaches 1,032
+FREE_BYTES = 1 << 30  # and what any wheel may unpack to
 # What reading a damaged, encrypted or strangely compressed member raises.
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    ValueError,
+)
 BINARY_MAGIC = {
     b"\x7fELF": "ELF",
     b"MZ": "PE",
     b"\xca\xfe\xba\xbe": "Mach-O universal",
+    b"\xca\xfe\xba\xbf": "Mach-O universal",
     b"\xcf\xfa\xed\xfe": "Mach-O",
     b"\xce\xfa\xed\xfe": "Mach-O",
     b"\xfe\xed\xfa\xcf": "Mach-O",
@@ -47,6 +64,15 @@ BINARY_MAGIC = {
     b"BC\xc0\xde": "LLVM bitcode",
     b"\x00asm": "WebAssembly",
 }
+PE_OFFSET = 0x3C  # where an MZ file says, in four bytes, where its PE header is
+WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures are of the RECORD that was
+EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")
+VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILINE)
+# A field goes on where the next line is indented.
+REQUIRES_FIELD = re.compile(
+    r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
+)
+JAVA_CLASS = 45  # the lowest version of a Java class, where a Mach-O universal file counts its few architectures
 
 
 class Member(NamedTuple):
@@ -75,22 +101,35 @@ class Wheel:
             msg = f"{self.path.name}: {info.filename} claims {info.file_size:,} bytes"
             raise Rejected(msg)
         try:
-            return self.archive.read(info)
+            data = self.archive.read(info)
         except DAMAGE as error:
             msg = f"{self.path.name}: {info.filename} cannot be read: {error}"
             raise Rejected(msg) from None
+        if len(data) != info.file_size:
+            msg = f"{self.path.name}: {info.filename} holds {len(data):,} bytes, it claims {info.file_size:,}"
+            raise Rejected(msg)
+        return data
 
     @cached_property
     def dist_info(self) -> str:
         """The dist-info folder's name, or nothing where the wheel has none or several."""
-        folders = {info.filename.split("/")[0] for info in self.infos if ".dist-info/" in info.filename}
-        return folders.pop() if len(folders) == 1 else ""
+        tops = {info.filename.partition("/")[0] for info in self.infos if "/" in info.filename}
+        folders = [top for top in tops if top.endswith(".dist-info")]
+        return folders[0] if len(folders) == 1 else ""
 
-    def dist_info_text(self, file: str) -> str:
-        """Return the text of a file in dist-info, or nothing where there is none."""
+    def dist_info_data(self, file: str) -> bytes:
+        """Return the content of a file in dist-info, or nothing where there is none."""
         name = f"{self.dist_info}/{file}"
         found = next((info for info in self.infos if info.filename == name), None)
-        return self.read(found).decode("utf-8", "replace") if found else ""
+        return self.read(found) if found else b""
+
+    def dist_info_text(self, file: str) -> str:
+        """Return the text of a file in dist-info, or nothing where there is none; raise Rejected where it is none."""
+        try:
+            return self.dist_info_data(file).decode()
+        except UnicodeDecodeError as error:
+            msg = f"{self.path.name}: {file} is not UTF-8: {error.reason} at byte {error.start}"
+            raise Rejected(msg) from None
 
     @cached_property
     def metadata(self) -> Message:
@@ -120,53 +159,89 @@ class Wheel:
         """Return the format of a compiled member, by its first bytes, or nothing for any other."""
         try:
             with self.archive.open(info) as file:
-                head = file.read(8)
+                return _binary_format(file)
         except DAMAGE:
             return ""
-        return next((name for magic, name in BINARY_MAGIC.items() if head.startswith(magic)), "")
 
     def record(self) -> Iterator[Sequence[str]]:
-        """Yield the rows of RECORD."""
-        yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
+        """Yield the rows of RECORD; raise Rejected where it is not CSV."""
+        try:
+            yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
+        except csv.Error as error:
+            msg = f"{self.path.name}: RECORD cannot be read: {error}"
+            raise Rejected(msg) from None
 
 
 def opened(path: Path) -> Wheel:
-    """Open the wheel at `path`; raise Rejected where it is no zip file."""
+    """Open the wheel at `path`; raise Rejected where it is no zip file, or one made to fill the disk."""
     try:
-        return Wheel(path, zipfile.ZipFile(path))
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        archive = zipfile.ZipFile(path)
+    except DAMAGE as error:
         msg = f"{path.name} is not a wheel: {error}"
         raise Rejected(msg) from None
+    packed, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
+    if unpacked > max(FREE_BYTES, MOST_TIMES * packed):
+        archive.close()
+        msg = f"{path.name} claims to unpack from {packed:,} to {unpacked:,} bytes, over {MOST_TIMES} times its size"
+        raise Rejected(msg)
+    return Wheel(path, archive)
 
 
-def record_hash(data: bytes) -> str:
+def _binary_format(file: IO[bytes]) -> str:
+    head = file.read(8)
+    found = next((name for magic, name in BINARY_MAGIC.items() if head.startswith(magic)), "")
+    if found == "PE":
+        file.seek(PE_OFFSET)
+        file.seek(int.from_bytes(file.read(4), "little"))
+        return found if file.read(4) == b"PE\0\0" else ""
+    is_java = found == "Mach-O universal" and int.from_bytes(head[4:], "big") >= JAVA_CLASS
+    return "" if is_java else found
+
+
+def record_hash(data: bytes, algorithm: str = "sha256") -> str:
     """Return the hash of a member as RECORD spells it."""
-    digest = hashlib.sha256(data).digest()
-    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    digest = hashlib.new(algorithm, data).digest()
+    return f"{algorithm}=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def relabel(source: Path, destination: Path, *, local: str = "", requires_torch: str = "") -> None:
     """Write the wheel at `source` to `destination` with a local version, its members in a fixed order and dress.
 
     The local version goes into METADATA, the dist-info and data folders and RECORD; the file's name is
-    `destination`'s. `requires_torch` replaces the specifier of what the wheel requires of torch. The same
-    members always give the same bytes.
+    `destination`'s. `requires_torch` replaces the specifier of what the wheel requires of torch, or adds it. The same
+    members always give the same bytes. Raises Rejected where the wheel cannot be relabelled.
     """
     wheel = opened(source)
     with wheel.archive:
+        _refuse_unclear(wheel, local)
         old = wheel.dist_info.removesuffix(".dist-info")
         new = f"{old}+{local}" if local else old
+        metadata = _labelled(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
         members = [
             Member(_moved(info.filename, old, new), wheel.read(info), _executable(info))
             for info in wheel.infos
-            if info.filename not in {f"{wheel.dist_info}/RECORD", f"{wheel.dist_info}/RECORD.jws"}
+            if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}
         ]
-    metadata = f"{new}.dist-info/METADATA"
-    members = [
-        member._replace(data=_labelled(member.data, local, requires_torch)) if member.name == metadata else member
-        for member in members
-    ]
+    members.append(Member(f"{new}.dist-info/METADATA", metadata))
     _write(members, f"{new}.dist-info", destination)
+
+
+def _refuse_unclear(wheel: Wheel, local: str) -> None:
+    """Refuse a wheel of which it is not clear what its label is, or what its members are."""
+    if not wheel.dist_info:
+        msg = f"{wheel.path.name} has no dist-info folder or several, expected one"
+        raise Rejected(msg)
+    if not wheel.dist_info_data("METADATA"):
+        msg = f"{wheel.path.name} has no METADATA"
+        raise Rejected(msg)
+    if local and "+" in wheel.dist_info:
+        msg = f"{wheel.path.name} has a local version already, expected none to put +{local} after"
+        raise Rejected(msg)
+    names = Counter(info.filename for info in wheel.infos)
+    twice = next((name for name, count in names.items() if count > 1), "")
+    if twice:
+        msg = f"{wheel.path.name}: {twice} is in the archive {names[twice]} times"
+        raise Rejected(msg)
 
 
 def _executable(info: zipfile.ZipInfo) -> bool:
@@ -181,24 +256,48 @@ def _moved(name: str, old: str, new: str) -> str:
     return name
 
 
-def _labelled(metadata: bytes, local: str, requires_torch: str) -> bytes:
-    """Put a local version and a torch specifier into METADATA, leaving every other byte."""
-    head, separator, body = metadata.partition(b"\n\n")
-    lines = head.decode().split("\n")
+def _labelled(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
+    """Put a local version and a torch specifier into METADATA, leaving every other character."""
+    head, blank, body = _split(metadata)
     if local:
-        lines = [f"{line}+{local}" if line.startswith("Version: ") else line for line in lines]
+        head, count = VERSION_FIELD.subn(rf"\g<0>+{local}", head)
+        if count != 1:
+            msg = f"{wheel}: METADATA has {count} Version fields, expected one"
+            raise Rejected(msg)
     if requires_torch:
-        lines = [_narrowed(line, requires_torch) for line in lines]
-    return "\n".join(lines).encode() + separator + body
+        try:
+            head = _narrowed(head, requires_torch)
+        except InvalidRequirement as error:
+            msg = f"{wheel}: METADATA has a Requires-Dist that is none: {str(error).splitlines()[0]}"
+            raise Rejected(msg) from None
+    return head + blank + body
 
 
-def _narrowed(line: str, specifier: str) -> str:
-    """Replace torch's specifier in a Requires-Dist line."""
-    field, _, value = line.partition(": ")
-    if field != "Requires-Dist" or canonicalize_name(Requirement(value).name) != "torch":
-        return line
-    marker = f" ; {Requirement(value).marker}" if Requirement(value).marker else ""
-    return f"Requires-Dist: torch{specifier}{marker}"
+def _split(metadata: str) -> tuple[str, str, str]:
+    """Part METADATA at its first empty line: the fields, that line, and the description."""
+    blank = EMPTY_LINE.search(metadata)
+    return (metadata[: blank.start()], blank[0], metadata[blank.end() :]) if blank else (metadata, "", "")
+
+
+def _narrowed(fields: str, specifier: str) -> str:
+    """Replace torch's specifier in the fields that require it, or require it where none does."""
+    if any(canonicalize_name(_requirement(field).name) == "torch" for field in REQUIRES_FIELD.finditer(fields)):
+        return REQUIRES_FIELD.sub(lambda field: _narrowed_field(field, specifier), fields)
+    line_end = "\r\n" if "\r\n" in fields else "\n"
+    return f"{fields.rstrip()}{line_end}Requires-Dist: torch{specifier}{line_end}"
+
+
+def _narrowed_field(field: re.Match[str], specifier: str) -> str:
+    requirement = _requirement(field)
+    if canonicalize_name(requirement.name) != "torch":
+        return field[0]
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{field['name']}{requirement.name}{extras}{specifier}{marker}"
+
+
+def _requirement(field: re.Match[str]) -> Requirement:
+    return Requirement(" ".join(field["value"].split()))
 
 
 def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:

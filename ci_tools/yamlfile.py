@@ -27,6 +27,8 @@ MOST_VALUES = 20_000  # a request for 100,000 cells needs a few hundred
 DEEPEST = 40
 CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
+BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # what "\\0" and the like can write
 
 
 class Document(NamedTuple):
@@ -49,6 +51,8 @@ class Document(NamedTuple):
 def read(path: Path, name: str) -> Document:
     """Read the YAML file at `path`, called `name` in messages; raise InputError with every mistake in it."""
     node = compose(text_of(path, name), name)
+    if node is None:
+        raise _empty(name)
     reader = _Reader(name)
     value = reader.value(node, ())
     if reader.problems:
@@ -74,10 +78,11 @@ def text_of(path: Path, name: str) -> str:
     if len(data) > MOST_BYTES:
         msg = f"{name} is larger than {MOST_BYTES:,} bytes, expected a config written by a person"
         raise InputError(msg)
-    if not text.strip():
-        msg = f"{name} is empty"
-        raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
     return text
+
+
+def _empty(name: str) -> InputError:
+    return InputError(f"{name} is empty", hint="`fatwheel init` writes a starter from what it finds in the source")
 
 
 def compose(text: str, name: str) -> yaml.Node | None:
@@ -86,13 +91,14 @@ def compose(text: str, name: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        reason = error.problem or error.context or "cannot be parsed"
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else f"{name}:1:1"
+        reason = ", ".join(filter(None, (error.context, error.problem)))
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        where, reason = f"{name}:{line}", f"the character U+{ord(str(error.character)):04X} is not allowed in YAML"
+        before = text[: error.position]
+        where = f"{name}:{before.count(chr(10)) + 1}:{error.position - before.rfind(chr(10))}"
+        reason = f"the character U+{ord(text[error.position]):04X} is not allowed in it"
     except RecursionError:
-        where, reason = name, "values are nested too deep"
+        where, reason = f"{name}:1:1", "values are nested too deep"
     raise RejectedInput([Problem(where, f"this is not YAML: {reason}")])
 
 
@@ -110,9 +116,7 @@ class _Reader:
         line, column = position(node)
         self.problems.append(Problem(f"{self.name}:{line}:{column}", what))
 
-    def value(self, node: yaml.Node | None, keys: Keys) -> Value:
-        if node is None:
-            return None
+    def value(self, node: yaml.Node, keys: Keys) -> Value:
         self.count += 1
         if self.count > MOST_VALUES or len(keys) > DEEPEST:
             line, column = position(node)
@@ -125,8 +129,11 @@ class _Reader:
             return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
-        self.problem(node, f'the YAML tag "{short(node.tag)}" is not allowed, expected a plain value')
+        self.tagged(node)
         return None
+
+    def tagged(self, node: yaml.Node) -> None:
+        self.problem(node, f'the YAML tag "{short(node.tag)}" is not allowed, expected a plain value')
 
     def mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Value]:
         result: dict[str, Value] = {}
@@ -134,6 +141,7 @@ class _Reader:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.problem(key_node, "a key must be a plain word")
                 continue
+            self.scalar(key_node)
             name = key_node.value
             path = (*keys, name)
             if name in result:
@@ -144,14 +152,18 @@ class _Reader:
 
     def scalar(self, node: yaml.ScalarNode) -> Value:
         text: str = node.value
-        if node.tag == CORE + "bool":
-            return text.lower() in {"true", "yes", "on"}
+        if unprintable := UNPRINTABLE.search(text):
+            self.problem(
+                node, f"the character U+{ord(unprintable[0]):04X} is not allowed here, expected printable text"
+            )
+        if node.tag == CORE + "bool" and text.lower() in BOOLEANS:
+            return BOOLEANS[text.lower()]
         if node.tag == CORE + "null":
             return None
         if node.tag == CORE + "int":
             return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
         if node.tag not in TEXT_TAGS:
-            self.problem(node, f'the YAML tag "{short(node.tag)}" is not allowed, expected a plain value')
+            self.tagged(node)
         return text
 
 

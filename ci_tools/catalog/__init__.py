@@ -82,7 +82,6 @@ class Catalog:
 
     platforms: Mapping[Platform, PlatformFacts]
     pythons: tuple[Python, ...]
-    free_threaded_stable_abi: Minor
     cuda: Mapping[Minor, Cuda]
     torch: Mapping[Minor, TorchRelease]
     limits: Mapping[str, int]  # bytes
@@ -110,7 +109,6 @@ def load() -> Catalog:
     return Catalog(
         platforms={Platform(name): _platform(table) for name, table in tables["platforms.toml"].items()},
         pythons=tuple(map(Python.parse, tables["python.toml"]["releases"])),
-        free_threaded_stable_abi=Minor.parse(tables["python.toml"]["free-threaded-stable-abi"]),
         cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda.toml"]["release"])},
         torch={torch.version: torch for torch in map(_torch, tables["torch.toml"]["release"])},
         limits=tables["limits.toml"],

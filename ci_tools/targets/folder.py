@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,17 +18,18 @@ from packaging.utils import canonicalize_name
 from ci_tools import index
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.index import IndexedFile
-from ci_tools.storage import locked, sha256_of, write_atomically
+from ci_tools.storage import CHUNK, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ci_tools.outside import Reporter
 
 __all__ = ["FolderTarget", "Published"]
 
+METADATA_SUFFIX = ".metadata"  # PEP 658
 GENERIC = "cpu"  # the index of those who have no accelerator; always there
 
 
@@ -39,6 +39,14 @@ class Published(NamedTuple):
     file: str
     path: Path
     new: bool
+
+
+class Arrival(NamedTuple):
+    """One file to publish: where it is, what the index will say of it, and its METADATA."""
+
+    path: Path
+    entry: IndexedFile
+    metadata: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +60,24 @@ class FolderTarget:
     def publish(self, project: str, files: Sequence[tuple[Path, str]]) -> tuple[Published, ...]:
         """Put files, each with the accelerator folder it belongs to, into the index; twice is as good as once.
 
-        Files come first, then their metadata, the manifest, and the pages, so that no page names a file that is
-        not whole. Raises InputError where a published file would change and `replace` is off.
+        Files come first, then the manifest, and the pages, so that no page names a file that is not whole; only
+        while one is replaced, the page gives the hash of the old one. Raises InputError where a file is not the
+        project's, or a published one would change and `replace` is off; nothing is written then.
         """
         project = canonicalize_name(project)
+        _refuse_strangers(project, [path.name for path, _ in files])
         with locked(self.root / ".fatwheel" / "index", self.reporter.say):
             manifest = self._manifest(project)
-            hashed = [(path, folder, sha256_of(path)) for path, folder in files]
-            self._refuse_change(manifest, hashed)
-            published = [self._place(path, folder, sha256, manifest) for path, folder, sha256 in hashed]
+            arrivals = [_arrival(path, folder, manifest.get(path.name)) for path, folder in files]
+            self._refuse_change(manifest, arrivals)
+            self._sweep(project)
+            left = [old for _, new, _ in arrivals if (old := manifest.get(new.name)) and old.folder != new.folder]
+            published = tuple(self._place(arrival, manifest.get(arrival.entry.name)) for arrival in arrivals)
+            manifest |= {arrival.entry.name: arrival.entry for arrival in arrivals}
             self._write(self._manifest_path(project), _dumped(manifest.values()))
             self._write_pages(project, tuple(manifest.values()))
-        return tuple(published)
+            self._remove(left)
+        return published
 
     # -- the manifest
 
@@ -73,81 +87,130 @@ class FolderTarget:
     def _manifest(self, project: str) -> dict[str, IndexedFile]:
         """Return what is published, by file name; a file that is gone from the folder is gone from the index."""
         path = self._manifest_path(project)
+        if not path.exists() and next(self.root.glob(f"*/{project}/index.html"), None) is None:
+            return {}
         try:
             entries = [IndexedFile(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-        except FileNotFoundError:
-            return {}
+            return {entry.name: entry for entry in entries if (self.root / entry.folder / entry.name).is_file()}
         except (OSError, ValueError, TypeError) as error:
-            msg = f"{path} is damaged: {error}"
-            raise MachineError(msg, hint="remove it and publish again: the files themselves are safe") from None
-        return {entry.name: entry for entry in entries if (self.root / entry.folder / entry.name).is_file()}
+            msg = f"{path}, which lists the files of {project}, is damaged: {error}"
+            hint = f"restore it, or remove {self.root} and publish every file again"
+            raise MachineError(msg, hint=hint) from None
 
-    def _refuse_change(self, manifest: dict[str, IndexedFile], files: Iterable[tuple[Path, str, str]]) -> None:
-        for path, _, sha256 in files:
-            old = manifest.get(path.name)
-            if old and old.sha256 != sha256 and not self.replace:
-                hashes = f"sha256 {old.sha256[:12]}…, new {sha256[:12]}…"
-                msg = f"{path.name} is in {self.root} already with other bytes ({hashes})"
+    def _refuse_change(self, manifest: dict[str, IndexedFile], arrivals: Iterable[Arrival]) -> None:
+        for _, new, _ in arrivals:
+            old = manifest.get(new.name)
+            if old and old.sha256 != new.sha256 and not self.replace:
+                hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
+                msg = f"{new.name} is in {self.root} already with other bytes ({hashes})"
                 hint = "a published file never changes: raise the version, or say --replace for an index of your own"
                 raise InputError(msg, hint=hint)
 
     # -- files
 
-    def _place(self, path: Path, folder: str, sha256: str, manifest: dict[str, IndexedFile]) -> Published:
-        """Copy one file and its metadata into the index, and note it in the manifest."""
-        target = self.root / folder / path.name
-        old = manifest.get(path.name)
-        if old and old.sha256 == sha256 and sha256_of(target) == sha256:
-            return Published(path.name, target, new=False)
-        with path.open("rb") as source, write_atomically(target) as sink:
-            shutil.copyfileobj(source, sink)
-        if sha256_of(target) != sha256:
-            msg = f"{target} does not hold what was written to it"
-            raise MachineError(msg, hint="check the disk, then run the same command again")
-        if old and old.folder != folder:
-            (self.root / old.folder / path.name).unlink(missing_ok=True)
-        manifest[path.name] = self._described(target, folder, sha256)
-        return Published(path.name, target, new=True)
+    def _place(self, arrival: Arrival, old: IndexedFile | None) -> Published:
+        """Copy one file and its metadata into the index, where they are not there already."""
+        entry = arrival.entry
+        target = self.root / entry.folder / entry.name
+        is_there = target.is_file() and sha256_of(target) == entry.sha256
+        if not is_there:
+            _copy(arrival.path, target, entry.sha256)
+        if entry.metadata_sha256:
+            self._write(target.with_name(f"{entry.name}{METADATA_SUFFIX}"), arrival.metadata)
+        return Published(entry.name, target, new=not is_there or old != entry)
 
-    def _described(self, path: Path, folder: str, sha256: str) -> IndexedFile:
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-        entry = IndexedFile(path.name, folder, sha256, path.stat().st_size, now)
-        if path.suffix != ".whl":
-            return entry
-        wheel = opened(path)
-        with wheel.archive:
-            metadata = wheel.dist_info_text("METADATA").encode()
-            requires = wheel.metadata.get("Requires-Python", "")
-        if not metadata:
-            msg = f"{path.name} has no METADATA"
-            raise Rejected(msg)
-        self._write(path.with_name(f"{path.name}.metadata"), metadata)
-        digest = hashlib.sha256(metadata).hexdigest()
-        return entry._replace(requires_python=requires, metadata_sha256=digest)
+    def _remove(self, files: Iterable[IndexedFile]) -> None:
+        """Remove files, which no page names any more, from where they lay."""
+        for file in files:
+            for name in (file.name, f"{file.name}{METADATA_SUFFIX}"):
+                (self.root / file.folder / name).unlink(missing_ok=True)
+
+    def _sweep(self, project: str) -> None:
+        """Remove what a killed run had begun to write."""
+        for folder in ("", "*/", f"*/{project}/"):
+            for unfinished in self.root.glob(f"{folder}.*{UNFINISHED}"):
+                unfinished.unlink(missing_ok=True)
 
     # -- pages
 
     def _write_pages(self, project: str, files: Sequence[IndexedFile]) -> None:
-        """Write the project's page in every accelerator's index, and each index's front page."""
-        for folder in sorted({GENERIC, *self._folders(), *(file.folder for file in files if file.folder)}):
-            shown = [file for file in files if file.folder in {"", folder}]
-            page = self.root / folder / project
-            self._write(page / "index.html", index.project_html(project, shown, folder))
-            self._write(page / "index.json", index.project_json(project, shown, folder))
+        """Write the project's page in every accelerator's index, and each index's front page.
+
+        An index that is new starts with every project; its front page, which makes it known, comes last.
+        """
+        known = {page.parent.name for page in self.root.glob("*/index.html")}
+        folders = {GENERIC, *known, *(file.folder for file in files if file.folder)}
+        self._write_project(project, files, folders)
+        for other in self._projects() - {project} if folders - known else ():
+            self._write_project(other, tuple(self._manifest(other).values()), folders - known)
+        for folder in sorted(folders):
             projects = {path.parent.name for path in (self.root / folder).glob("*/index.html")}
             self._write(self.root / folder / "index.html", index.projects_html(projects))
             self._write(self.root / folder / "index.json", index.projects_json(projects))
 
-    def _folders(self) -> Iterator[str]:
-        """Yield the accelerator folders that are there."""
-        for page in self.root.glob("*/index.html"):
-            yield page.parent.name
+    def _write_project(self, project: str, files: Sequence[IndexedFile], folders: Iterable[str]) -> None:
+        for folder in sorted(folders):
+            shown = [file for file in files if file.folder in {"", folder}]
+            page = self.root / folder / project
+            self._write(page / "index.html", index.project_html(project, shown, folder))
+            self._write(page / "index.json", index.project_json(project, shown, folder))
+
+    def _projects(self) -> set[str]:
+        """Return the projects that are published."""
+        return {path.stem for path in (self.root / ".fatwheel").glob("*.json")}
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file in one step, and not at all where it says so already."""
         if not path.is_file() or path.read_bytes() != content:
             with write_atomically(path) as file:
                 file.write(content)
+
+
+def _refuse_strangers(project: str, names: Sequence[str]) -> None:
+    """Refuse a file name that is no wheel's or sdist's of the project, or comes twice."""
+    for name in names:
+        try:
+            whose = index.project_and_version(name)[0]
+        except ValueError as error:
+            msg = f"{name!r} is not the name of a wheel or an sdist: {error}"
+            raise InputError(msg) from None
+        if whose != project:
+            msg = f"{name} is a file of {whose}, expected one of {project}"
+            raise InputError(msg)
+        if names.count(name) > 1:
+            msg = f"{name} is to be published {names.count(name)} times at once, expected once"
+            raise InputError(msg)
+
+
+def _arrival(path: Path, folder: str, old: IndexedFile | None) -> Arrival:
+    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    entry = IndexedFile(path.name, folder, sha256_of(path), path.stat().st_size, now)
+    if old and old.sha256 == entry.sha256:
+        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked)
+    if path.suffix != ".whl":
+        return Arrival(path, entry, b"")
+    wheel = opened(path)
+    with wheel.archive:
+        metadata = wheel.dist_info_data("METADATA")
+        requires = wheel.metadata.get("Requires-Python", "")
+    if not metadata:
+        msg = f"{path.name} has no METADATA"
+        raise Rejected(msg)
+    digest = hashlib.sha256(metadata).hexdigest()
+    return Arrival(path, entry._replace(requires_python=requires, metadata_sha256=digest), metadata)
+
+
+def _copy(source: Path, target: Path, sha256: str) -> None:
+    """Copy a file in one step; raise MachineError where it is not the one that was asked for any more."""
+    digest = hashlib.sha256()
+    with source.open("rb") as readable, write_atomically(target) as sink:
+        while chunk := readable.read(CHUNK):
+            digest.update(chunk)
+            sink.write(chunk)
+        if digest.hexdigest() != sha256:
+            msg = f"{source} changed while it was published"
+            raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 def _dumped(files: Iterable[IndexedFile]) -> bytes:

@@ -1,0 +1,140 @@
+"""Git as a source: the files of a checkout on this machine, and one commit of a repository elsewhere."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.process import output, run, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.model import GitSource
+
+__all__ = ["address", "check_out", "commit_of", "head", "listed"]
+
+MINUTES = 30
+# Those that point git at one repository whatever folder it is in; a hook's child has them set.
+ONE_REPOSITORY = frozenset(
+    {
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_WORK_TREE",
+    }
+)
+# A protocol that runs commands stays off, and no user's setting changes the bytes of a file.
+COMMAND = ("git", "-c", "protocol.ext.allow=never", "-c", "core.autocrlf=false")
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in environ.items() if name not in ONE_REPOSITORY}
+    return {**kept, "GIT_TERMINAL_PROMPT": "0"}  # it would wait for an answer nobody is asked for
+
+
+# ---------------------------------------------------------------- a checkout on this machine
+
+
+def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
+    """Return the files below `root` that git tracks or would add, or None where `root` is no part of a checkout.
+
+    A folder that its checkout ignores is none. A submodule that is not checked out is listed as the folder it is.
+    Raises MachineError where git cannot read the checkout, for the files would be others than git's.
+    """
+    if not any(map(_is_checkout, _on_one_device(root))):
+        return None
+    env = _variables(environ)
+    if output([*COMMAND, "check-ignore", "-q", "."], cwd=root, env=env) is not None:
+        return None
+    tracked = output([*COMMAND, "ls-files", "-z", "--cached", "--recurse-submodules"], cwd=root, env=env)
+    untracked = output([*COMMAND, "ls-files", "-z", "--others", "--exclude-standard"], cwd=root, env=env)
+    if tracked is None or untracked is None:
+        msg = f"git cannot list the files of {root}"
+        raise MachineError(msg, hint=f"`git -C {root} status` says why")
+    names = {name.rstrip("/") for name in f"{tracked}\0{untracked}".split("\0") if name}
+    return sorted(name for name in names if _is_there(root, name))
+
+
+def _on_one_device(root: Path) -> list[Path]:
+    """Return the folder and its parents, as far as git looks."""
+    device = root.stat().st_dev
+    return [folder for folder in (root, *root.parents) if folder.stat().st_dev == device]
+
+
+def _is_checkout(folder: Path) -> bool:
+    git = folder / ".git"
+    return git.is_file() or (git / "HEAD").is_file()
+
+
+def _is_there(root: Path, name: str) -> bool:
+    """Whether a listed file was not deleted; raise InputError where its name cannot be read."""
+    path = root / name
+    if path.is_symlink() or path.exists():
+        return True
+    if "\ufffd" in name:
+        msg = f'the source has a file whose name is not UTF-8: "{name}"'
+        raise InputError(msg)
+    return False
+
+
+def head(root: Path, environ: Mapping[str, str]) -> str:
+    """Return the commit that is checked out at `root`, or nothing where there is none yet."""
+    return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
+
+
+# ---------------------------------------------------------------- a repository elsewhere
+
+
+def address(source: GitSource, folder: Path) -> str:
+    """Return the repository's address; a path is relative to `folder`. Raises InputError where it is not there."""
+    if re.match(r"[\w+.-]+://|[^/]+:", source.url):
+        return source.url
+    path = (folder / source.url).resolve()
+    if not path.is_dir():
+        msg = f'the source "{source.url}" is not there, expected a git repository'
+        raise InputError(msg)
+    return str(path)
+
+
+def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
+    """Return the commit a ref stands for now; raise InputError with the nearest ref where there is none."""
+    if re.fullmatch(r"[0-9a-f]{40}", source.ref):
+        return source.ref
+    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
+    refs = {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
+    for name in (f"refs/tags/{source.ref}^{{}}", f"refs/tags/{source.ref}", f"refs/heads/{source.ref}", source.ref):
+        if name in refs:
+            return refs[name]
+    names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
+    msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
+    raise InputError(msg)
+
+
+def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit into the empty `folder`, with its submodules."""
+    for arguments in (
+        ["init", "--quiet"],
+        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
+        ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
+        ["submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"],
+    ):
+        _git(arguments, source, folder, environ)
+
+
+def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
+    """Return what git prints; raise MachineError with its last line where it fails."""
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "git.log"
+        ended = run([*COMMAND, *arguments], log=log, cwd=folder, env=_variables(environ), timeout=MINUTES * 60)
+        printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
+    if ended.status:
+        msg = f"git {arguments[0]} failed for {source.url} at {source.ref}: {last}"
+        raise MachineError(msg, hint="check the address, the ref, the network, and that git may read it")
+    return printed

@@ -1,0 +1,184 @@
+"""What compiled sources include, followed through the source's own files, and which ABIs that binds them to.
+
+It errs to one side: an include in a block comment or behind an `#if` counts. A header too many costs a job, one
+too few a wrong wheel.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model import Binding, Globs, Minor, TorchAbi
+from ci_tools.source import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.source import Tree
+
+__all__ = ["Include", "Includes", "Place", "compiled", "torch_abi"]
+
+ENDINGS = ("c", "cc", "cpp", "cxx", "cu", "hip", "sycl", "m", "mm", "pyx")
+COMPILED = tuple(f"*.{ending}{more}" for ending in ENDINGS for more in ("", ".*"))  # "*.cu.in" is filled in by a build
+SPACE = r"(?:[ \t]|\\\r?\n|/\*.*?\*/)*"
+INCLUDE = re.compile(
+    rf"""
+    ^(?!{SPACE}//)[^"\n]*? (?: (?:\#|%:) {SPACE} (?:include|include_next|import) | \bextern[ ]+from ) {SPACE}
+        (?: ["<] ([^">\n]+) [">] | ['] ([^'\n]+) ['] | (?=[A-Za-z_]\w*) )  # a macro's name: it could be any header
+    | ^[ \t]* (?:export[ ]+)? import [ \t]* ["<] ([^">\n]+) [">]
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+MENTION = re.compile(r"\b((?:torch|ATen|c10|caffe2)/[\w/.-]*\.(?:h|hpp|cuh))\b")
+TORCH_FOLDER = re.compile(r"(^|/)(torch|aten|c10|caffe2|thc?|thh)/", re.IGNORECASE)
+STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/")
+HEX = r"0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}"
+TARGET_FLAG = re.compile(rf"""\bTORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
+TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t]+{HEX}", re.MULTILINE)
+BUILD_FILES = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "meson.build"})
+
+
+class Place(NamedTuple):
+    """A file of the source and a line in it."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return `file:line`."""
+        return f"{self.file}:{self.line}"
+
+
+class Include(NamedTuple):
+    """A header, and where it is included; an empty header could be any."""
+
+    header: str
+    place: Place
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether it is a header of torch's."""
+        return TORCH_FOLDER.search(self.header) is not None
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether it belongs to torch's stable ABI."""
+        return self.header.startswith(STABLE_HEADERS)
+
+
+class Includes:
+    """The includes of a tree's files, each file read once."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.read: dict[str, tuple[Include, ...]] = {}
+        self.named: dict[str, list[str]] = {}
+        for file in tree.files:
+            self.named.setdefault(PurePosixPath(file).name, []).append(file)
+
+    def reached(self, files: Iterable[str]) -> tuple[Include, ...]:
+        """Return every include that a compiler of `files` may meet and that is none of the source's own files."""
+        queue = sorted(files)
+        seen, outer = set(queue), []
+        for file in queue:  # it grows
+            for include in self.of(file):
+                own = self.own(include.header)
+                if not own or include.is_torch:
+                    outer.append(include)
+                queue += [found for found in own if found not in seen]
+                seen.update(own)
+        return tuple(outer)
+
+    def of(self, file: str) -> tuple[Include, ...]:
+        """Return a file's own includes."""
+        if file not in self.read:
+            self.read[file] = tuple(_includes(file, self.tree.text(file)))
+        return self.read[file]
+
+    def own(self, header: str) -> list[str]:
+        """Return the source's own files an include may mean: beside the includer, or below any include folder."""
+        tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header)
+        return [file for file in self.named.get(PurePosixPath(header).name, ()) if f"/{file}".endswith(tail)]
+
+
+def _includes(file: str, text: str) -> Iterator[Include]:
+    if "\0" in text:  # not UTF-8, so it cannot be read here
+        yield Include("", Place(file, 1))
+    line, done = 1, 0
+    for match in INCLUDE.finditer(text):
+        line, done = line + text.count("\n", done, match.end()), match.end()
+        header = match[1] or match[2] or match[3] or ""
+        yield Include(posixpath.normpath(header.replace("\\", "/")) if header else "", Place(file, line))
+
+
+def compiled(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
+    """Return every source a compiler may see: the native files, and whatever else looks compiled and is not excluded.
+
+    A project's globs may name its kernels and not the binding that includes torch.
+    """
+    return sorted({*native, *matching(files, Globs(COMPILED, exclude))})
+
+
+# ---------------------------------------------------------------- the torch ABI
+
+
+def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi:
+    """Return which torch ABI the compiled `files` of the project in `folder` bind to."""
+    files = list(files)
+    build_files = [name for name in includes.tree.files if _is_build_file(name, folder)]
+    reached = (*includes.reached(files), *_mentioned(includes.tree, build_files))
+    torch = [include for include in reached if include.is_torch]
+    for header, place in (include for include in torch if not include.is_stable):
+        return TorchAbi(Binding.FULL, f"{place}: includes {header}", uses_torch=True)
+    for include in reached:
+        if not include.header:
+            return TorchAbi(Binding.UNKNOWN, f"{include.place}: includes what only a compiler can tell")
+    if not files:
+        return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
+    if not torch:
+        return TorchAbi(Binding.NONE, "no file includes a torch header")
+    return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
+
+
+def _stable(first: Include, target: tuple[Minor, Place] | None) -> TorchAbi:
+    if target is None:
+        where = f"{first.place}: includes {first.header}, but nothing sets TORCH_TARGET_VERSION"
+        return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    version, place = target
+    where = f"{place}: TORCH_TARGET_VERSION {version}, and only stable headers"
+    return TorchAbi(Binding.STABLE, where, version, uses_torch=True)
+
+
+def _is_build_file(name: str, folder: str) -> bool:
+    """Whether a file may hold compile flags: it lies in, below or above the project's folder."""
+    path = PurePosixPath(name)
+    near = path.is_relative_to(folder) or PurePosixPath(folder).is_relative_to(path.parent)
+    return near and (path.name in BUILD_FILES or path.suffix == ".cmake")
+
+
+def _mentioned(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
+    """Yield the torch headers that build files name: one to precompile, or to include by force."""
+    for file in build_files:
+        for number, line in enumerate(tree.text(file).splitlines(), 1):
+            for match in MENTION.finditer(line.partition("#")[0]):
+                yield Include(match[1], Place(file, number))
+
+
+def _target(tree: Tree, files: Iterable[str]) -> tuple[Minor, Place] | None:
+    """Return the newest torch version that the files set as their target, and where."""
+    found = [target for file in files for target in _targets(file, tree.text(file))]
+    return max(found, key=lambda target: target[0], default=None)
+
+
+def _targets(file: str, text: str) -> Iterator[tuple[Minor, Place]]:
+    build_file = _is_build_file(file, ".")
+    text = re.sub(r"#.*", "", text) if build_file else re.sub(r"/\*.*?\*/", _blank, text, flags=re.DOTALL)
+    for match in (TARGET_FLAG if build_file else TARGET_DEFINE).finditer(text):
+        yield Minor(int(match[1], 16), int(match[2], 16)), Place(file, text.count("\n", 0, match.end()) + 1)
+
+
+def _blank(comment: re.Match[str]) -> str:
+    return "\n" * comment[0].count("\n")

@@ -1,0 +1,168 @@
+"""`pyproject.toml` and its kin: what they say of a project, and on which line."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import sys
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from ci_tools.errors import InputError
+from ci_tools.includes import Place
+from ci_tools.model import Project
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from ci_tools.model import Request
+    from ci_tools.source import Tree
+
+__all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
+
+LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # what builds a project that names no backend (PEP 517)
+
+
+class ProjectFile:
+    """The build configuration of the project a request names, in a tree."""
+
+    def __init__(self, request: Request, tree: Tree) -> None:
+        self.request = request
+        self.tree = tree
+        self.folder = PurePosixPath(request.subdirectory)
+        self.name = self.path("pyproject.toml")
+        self.lines = tree.text(self.name).splitlines()
+        if not self.lines and not tree.text(self.path("setup.py")):
+            msg = f"{request.config}: the source has neither {self.name} nor {self.path('setup.py')}"
+            raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
+        self.content = _toml(self.name, tree.text(self.name))
+        self.setup_cfg = _ini(self.path("setup.cfg"), tree.text(self.path("setup.cfg")))
+        self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
+
+    def path(self, name: str) -> str:
+        """Return the path in the tree of one of the project's files."""
+        return str(self.folder / name)
+
+    # -- pyproject.toml
+
+    def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
+        """Return a value, None where there is none."""
+        value: Any = self.content
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def text(self, *keys: str) -> str:
+        """Return a text, empty where there is none; raise InputError where it is something else."""
+        value = self.value(*keys)
+        if value is not None and not isinstance(value, str):
+            msg = f"{self.place(*keys)}: {'.'.join(keys)} is {value!r}, expected text"
+            raise InputError(msg)
+        return value or ""
+
+    def table(self, *keys: str) -> dict[str, Any]:
+        """Return a table, empty where there is none."""
+        value = self.value(*keys)
+        return value if isinstance(value, dict) else {}
+
+    def list(self, *keys: str) -> list[Any]:
+        """Return a list, empty where there is none."""
+        value = self.value(*keys)
+        return value if isinstance(value, list) else []
+
+    def place(self, *keys: str) -> Place:
+        """Return where a key stands, or the first line; a key of the `keys` may be dotted into the last."""
+        header = ""
+        for number, line in enumerate(self.lines, 1):
+            if table := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
+                header = table[1]
+            key = re.match(r"\s*([\w.\"'-]+?)\s*=", line)
+            if key and ".".join(filter(None, (header, key[1]))).replace('"', "") == ".".join(keys):
+                return Place(self.name, number)
+            if table and header == ".".join(keys):
+                return Place(self.name, number)
+        return Place(self.name, 1)
+
+    def place_of_table(self, header: str, index: int) -> Place:
+        """Return where the table of that number stands in an array of tables, from 0."""
+        found = [number for number, line in enumerate(self.lines, 1) if re.match(rf"\s*\[\[\s*{header}\s*\]\]", line)]
+        return Place(self.name, found[index] if index < len(found) else 1)
+
+    # -- setup.cfg
+
+    def setting(self, section: str, name: str) -> str:
+        """Return a value of setup.cfg, empty where it has none; its words may be joined by `_` or `-`."""
+        found = self.setup_cfg.get(section, name, fallback="")
+        return found or self.setup_cfg.get(section, name.replace("_", "-"), fallback="")
+
+    def place_of_setting(self, name: str) -> Place:
+        """Return where a name of setup.cfg stands."""
+        path = self.path("setup.cfg")
+        pattern = rf"\s*{name.replace('_', '[_-]')}\s*[=:]"
+        numbers = (
+            number for number, line in enumerate(self.tree.text(path).splitlines(), 1) if re.match(pattern, line)
+        )
+        return Place(path, next(numbers, 1))
+
+    # -- what it is
+
+    def project(self) -> Project:
+        """Return the project's name, version and Pythons; raise InputError where the config says something else."""
+        name = self.text("project", "name") or self.setting("metadata", "name") or self.request.name
+        if canonicalize_name(name) != canonicalize_name(self.request.name):
+            where = self.place("project", "name")
+            msg = f'{where}: the project is "{name}", but {self.request.config} says package: {self.request.name}'
+            raise InputError(msg)
+        return Project(
+            name=name,
+            version=self._version(),
+            requires_python=self.text("project", "requires-python") or self.setting("options", "python_requires"),
+            backend=self.backend,
+            where=str(self.place("project", "requires-python")),
+        )
+
+    def _version(self) -> str:
+        own = self.text("project", "version") or self.setting("metadata", "version")
+        own = "" if own.startswith(("attr:", "file:")) else own
+        asked = self.request.version
+        where = self.place("project", "version")
+        if not own and not asked:
+            msg = f"{self.name}: the project's version is dynamic"
+            raise InputError(msg, hint=f'say it in {self.request.config}: `version: "1.2.3"`')
+        try:
+            versions = {Version(version) for version in (own, asked) if version}
+        except InvalidVersion:
+            msg = f'{where}: "{own}" is not a version (PEP 440)'
+            raise InputError(msg) from None
+        if len(versions) > 1:
+            msg = f"{where}: the project's version is {own}, but {self.request.config} says {asked}"
+            raise InputError(msg)
+        version = versions.pop()
+        if version.local:
+            msg = f"{where}: {version} is a local version, expected a public one: each wheel gets its own +label"
+            raise InputError(msg)
+        return str(version)
+
+
+def _toml(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        msg = f"{name}: this is not TOML: {error}"
+        raise InputError(msg) from None
+
+
+def _ini(name: str, text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        msg = f"{name}: cannot be parsed: {error.message.splitlines()[0]}"
+        raise InputError(msg) from None
+    return parser

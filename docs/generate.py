@@ -1,0 +1,471 @@
+"""Writes the pages in docs/reference from the code they describe.
+
+`python docs/generate.py` writes them, `python docs/generate.py --check` only names those that are stale.
+"""
+# ruff: noqa: INP001 - a script, not a package
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools import __main__ as command_line
+from ci_tools import audit, catalog, config, errors, planfile, planning
+from ci_tools.model import (
+    AcceleratorKind,
+    Build,
+    Command,
+    Minor,
+    PathSource,
+    PlatformRequest,
+    Publish,
+    Release,
+    Validation,
+)
+from ci_tools.outside import Outside, Silent
+from ci_tools.storage import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ci_tools.catalog import TorchRelease
+
+    Schema = Mapping[str, Any]
+
+__all__ = ["PAGES", "REFERENCE", "main", "page", "stale"]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+REFERENCE = REPOSITORY / "docs" / "reference"
+NOTICE = "<!-- Written by docs/generate.py from {source}; change that, not this page. -->"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the stale pages and name them; with `--check` only name them, and return 1 where there are any."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a page is stale")
+    options = parser.parse_args(arguments)
+    pages = stale()
+    for path, text in pages.items():
+        sys.stdout.write(f"{path.relative_to(REPOSITORY)}{' is stale' if options.check else ''}\n")
+        if not options.check:
+            path.write_text(text, encoding="utf-8")
+    return int(options.check and bool(pages))
+
+
+def stale() -> dict[Path, str]:
+    """Return the pages that are not what the code says now, with what they should be."""
+    wanted = {REFERENCE / name: page(name) for name in PAGES}
+    return {path: text for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text}
+
+
+def page(name: str) -> str:
+    """Return the text of one page of docs/reference."""
+    source, lines = PAGES[name]
+    return "\n".join([NOTICE.format(source=source), "", *lines()]) + "\n"
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield the lines of a table, with an empty line before it."""
+    yield ""
+    yield _row(head)
+    yield _row(["---"] * len(head))
+    yield from map(_row, rows)
+
+
+def _row(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def code(values: Iterable[object], join: str = " ") -> str:
+    """Return values as code, one after the other."""
+    return join.join(f"`{value}`" for value in values)
+
+
+# ---------------------------------------------------------------- cli.md
+
+CLI = """\
+# The command line
+
+Data goes to standard output, talk to standard error. Colours and bars appear on a terminal only, and `NO_COLOR` is
+honoured. What is fetched is kept in the user's cache folder, or in the folder that `FATWHEEL_CACHE` names."""
+
+
+def cli() -> Iterator[str]:
+    """Describe every verb and its arguments, then the exit statuses."""
+    yield CLI
+    for name, verb in _verbs().items():
+        yield from ("", f"## fatwheel {name}", "", str(verb.description), "", "```", _usage(name, verb), "```")
+        yield from table(("argument", "meaning"), map(_argument, _arguments(verb)))
+    yield from ("", "## Exit status")
+    yield from table(("status", "meaning"), _statuses())
+    yield from (
+        "",
+        "Wrong input never gives a traceback. Each mistake is one sentence with its place, all of them at once.",
+    )
+
+
+def _verbs() -> Mapping[str, argparse.ArgumentParser]:
+    parser = command_line._parser()  # noqa: SLF001 - the one parser there is
+    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
+    return next(found).choices
+
+
+def _arguments(verb: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return a verb's arguments, the positional ones first, without `--help`."""
+    actions = [action for action in verb._actions if action.dest != "help"]  # noqa: SLF001 - argparse has no other way
+    return sorted(actions, key=lambda action: bool(action.option_strings))
+
+
+def _usage(name: str, verb: argparse.ArgumentParser) -> str:
+    return " ".join(["fatwheel", name, *map(_in_usage, _arguments(verb))])
+
+
+def _in_usage(action: argparse.Action) -> str:
+    text = _written(action) + ("..." if action.nargs == "+" else "")
+    return text if action.required and action.nargs != "?" else f"[{text}]"
+
+
+def _written(action: argparse.Action) -> str:
+    """Return an argument as it is typed: `--format table|json`, `--here`, `WHEEL`."""
+    value = "" if action.nargs == 0 else action.metavar or "|".join(map(str, action.choices or ()))
+    return " ".join(part for part in (*action.option_strings, str(value)) if part)
+
+
+def _argument(action: argparse.Action) -> tuple[str, str]:
+    return f"`{_written(action)}`", (action.help or "") % vars(action)
+
+
+def _statuses() -> Iterator[tuple[object, str]]:
+    yield command_line.DONE, "The work is done."
+    for kind in (errors.Rejected, errors.InputError, errors.MachineError):
+        yield kind.status, str(kind.__doc__)
+    yield command_line.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+
+
+# ---------------------------------------------------------------- config.md
+
+CONFIG = """\
+# fatwheel.yml
+
+What to build and for whom. The file is YAML, read strictly: an unknown key, a key twice, a tag or a second document is
+an error. All mistakes are reported at once, each with its line and column. A number with a point stays the text that
+was written, so `python: [3.10]` means 3.10. `source.path` is relative to the file; every other path and every path
+pattern is relative to the source root.
+
+`publish` and `release` are checked and go into the plan. Nothing acts on them yet: `--to` says where files go.
+
+Editors complete the file from [the schema](../../ci_tools/schema/fatwheel.schema.json) when it starts with
+`# yaml-language-server: $schema=` and the schema's path."""
+
+WORDS = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "object": "mapping", "null": ""}
+MODELS = {
+    "source": PathSource,
+    "platforms": PlatformRequest,
+    "build": Build,
+    "validate": Validation,
+    "validate: commands": Command,
+    "publish": Publish,
+    "release": Release,
+}
+# Defaults that are no constant of the model.
+OTHER_DEFAULTS = {
+    "source.path": "`.`",
+    "platforms.wheel-platform": "[by platform](catalog.md#platforms)",
+    "platforms.runner": "[by platform](catalog.md#platforms)",
+    "build.max-jobs": "one per core",
+    "validate.torch-index": "pip's own",
+}
+
+
+def config_keys() -> Iterator[str]:
+    """Describe every key of the schema, one section for each mapping."""
+    schema = json.loads(config.SCHEMA.read_text(encoding="utf-8"))
+    yield CONFIG
+    for title, part in _sections(schema):
+        rows = (_key(schema, title, name, child, part) for name, child in part["properties"].items())
+        yield from ("", f"## {title or 'The file'}")
+        yield from table(("key", "value", "default", "meaning"), rows)
+
+
+def _sections(schema: Schema) -> Iterator[tuple[str, Schema]]:
+    """Yield the mappings of the schema with a title; those that are alike share one."""
+    alike: dict[str, list[tuple[str, Schema]]] = {}
+    for title, part in _mappings(schema, schema, ()):
+        alike.setdefault(json.dumps(part["properties"]), []).append((title, part))
+    for same in alike.values():
+        top, dot, _ = same[0][0].partition(".")
+        names = dict.fromkeys(title.rpartition(".")[2] for title, _ in same)
+        yield f"{top}: {', '.join(names)}" if dot else top, same[0][1]
+
+
+def _mappings(schema: Schema, part: Schema, keys: tuple[str, ...]) -> Iterator[tuple[str, Schema]]:
+    """Yield the mappings of a part of the schema, outermost first, with the keys that lead there."""
+    part = _resolved(schema, part)
+    if "properties" in part:
+        yield ".".join(keys), part
+    for name, child in part.get("properties", {}).items():
+        yield from _mappings(schema, child, (*keys, name))
+    for branch in (*part.get("oneOf", ()), *([part["items"]] if "items" in part else [])):
+        yield from _mappings(schema, branch, keys)
+
+
+def _resolved(schema: Schema, part: Schema) -> Schema:
+    """Follow each `$ref`; what stands beside it has the last word."""
+    while "$ref" in part:
+        beside = {key: value for key, value in part.items() if key != "$ref"}
+        part = {**schema["$defs"][part["$ref"].rpartition("/")[2]], **beside}
+    return part
+
+
+def _key(schema: Schema, title: str, name: str, part: Schema, parent: Schema) -> tuple[str, ...]:
+    found = _resolved(schema, part)
+    default = "required" if name in parent.get("required", ()) else _default(title, name)
+    return f"`{name}`", _value(schema, found), default, found.get("description", "")
+
+
+def _value(schema: Schema, part: Schema) -> str:
+    """Return in a few words what a key takes."""
+    part = _resolved(schema, part)
+    if "oneOf" in part:
+        return " or ".join(dict.fromkeys(_value(schema, branch) for branch in part["oneOf"]))
+    if "enum" in part:
+        return code((json.dumps(value).strip('"') for value in part["enum"]), ", ")
+    if "items" in part:
+        return f"list of {_value(schema, part['items'])}"
+    kinds = [part["type"]] if isinstance(part["type"], str) else part["type"]
+    return " or ".join(word for word in map(WORDS.__getitem__, kinds) if word)
+
+
+def _default(title: str, name: str) -> str:
+    """Return a key's default, as the model or the catalog has it, or nothing."""
+    section = title if title in MODELS else title.partition(":")[0]
+    if noted := OTHER_DEFAULTS.get(f"{section}.{name}"):
+        return noted
+    model = fields(MODELS[section]) if section in MODELS else ()
+    value = next((field.default for field in model if field.name == name.replace("-", "_")), "")
+    if not isinstance(value, (str, int)) or value == "":
+        return ""
+    return code([str(value).lower() if isinstance(value, bool) else value])
+
+
+# ---------------------------------------------------------------- plan.md
+
+PLAN = """\
+# plan.json
+
+What `fatwheel plan --format json` prints and `fatwheel plan --out plan.json` writes: one JSON object. The same request,
+source and catalog give the same text on every machine. Every cell is in exactly one of `covered` and `skipped`."""
+
+PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
+    "The plan": {
+        "schema": "the version of this format",
+        "request": "the config, checked and with its defaults filled in",
+        "pins": "what the plan was made from",
+        "project": "what the source says of the project",
+        "cells": "how many cells were asked for",
+        "jobs": "the wheels to build",
+        "sdist": "the file name of the sdist",
+        "covered": "each cell that a job serves",
+        "skipped": "each cell that gets no wheel",
+        "warnings": "what could not be known, one sentence each",
+        "validate": "for each job, what must work once its wheel is installed",
+        "publish": "for each target, the files that go there",
+    },
+    "pins": {
+        "source_sha256": "one hash of every file of the source",
+        "commit": "the source's git commit, empty where there is none",
+        "catalog_sha256": "one hash of the catalog's data files",
+        "fatwheel": "the version of Fatwheel",
+    },
+    "project": {
+        "name": "its name",
+        "version": "its version",
+        "requires_python": "the Pythons it admits",
+        "backend": "its build backend (PEP 517)",
+        "where": "the file and line where `requires_python` was read",
+    },
+    "jobs": {
+        "name": "what `fatwheel build --job` takes: the axes that stay, or `pure`",
+        "kind": "`pure` or `native`",
+        "platform": "the platform, null for the pure wheel",
+        "python": "the oldest Python it serves",
+        "torch": "the torch whose headers it is built with, or null",
+        "accelerator": "`kind`, `version` and `archs`, or null",
+        "runner": "the label of the runner that builds it",
+        "owner": "who looks after the native code, or null",
+        "wheel": "the expected file name",
+        "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
+        "env": "the environment variables of the build",
+        "covers": "the cells it serves",
+    },
+    "covered": {
+        "cell": "the cell, such as `linux-cuda / cu130 / torch2.10 / cp312`",
+        "job": "the job whose wheel serves it",
+        "reason": "why that wheel does, with the places in the source that show it",
+    },
+    "skipped": {"cell": "the cell", "reason": "why it gets no wheel"},
+    "validate": {
+        "job": "the job",
+        "python": "the oldest Python it serves",
+        "torch": "the exact torch to install first, empty for none",
+        "torch_index": "the index that torch comes from, empty for pip's own",
+        "imports": "the modules that must import",
+        "commands": "the commands that must succeed, each with `run` and `needs_gpu`",
+        "timeout_seconds": "seconds for each command",
+    },
+    "publish": {"target": "the target", "files": "the file names"},
+}
+MORE_CELLS = 2  # how many of a job's cells the example shows
+
+
+def plan_keys() -> Iterator[str]:
+    """Describe every key of the plan, and show a job of the reference package's."""
+    plan = _reference_plan()
+    yield PLAN
+    for title, meanings in PLAN_KEYS.items():
+        _refuse_difference(title, meanings, plan if title == "The plan" else plan[title])
+        yield from ("", f"## {title}")
+        yield from table(("key", "meaning"), ((f"`{key}`", meaning) for key, meaning in meanings.items()))
+    yield from (
+        "",
+        "## An example",
+        "",
+        "One job of [the reference package](../../package/fatwheel.yml):",
+        "",
+        "```json",
+    )
+    yield json.dumps(_shortened(plan["jobs"][-1]), indent=1, ensure_ascii=False)
+    yield "```"
+
+
+def _reference_plan() -> dict[str, Any]:
+    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    return planfile.to_json(planning.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside).plan)
+
+
+def _refuse_difference(title: str, meanings: Mapping[str, str], found: Any) -> None:  # noqa: ANN401 - JSON
+    """Refuse a description that is not of the keys a plan has."""
+    keys = found[0] if isinstance(found, list) else found
+    if list(keys) != list(meanings):
+        msg = f"PLAN_KEYS describes {title} with {', '.join(meanings)}, expected {', '.join(keys)}"
+        raise ValueError(msg)
+
+
+def _shortened(job: dict[str, Any]) -> dict[str, Any]:
+    first, more = job["covers"][:MORE_CELLS], len(job["covers"]) - MORE_CELLS
+    return {**job, "covers": [*first, f"… and {more} more"]}
+
+
+# ---------------------------------------------------------------- audit-rules.md
+
+AUDIT = """\
+# The audit's rules
+
+`fatwheel audit` reads a wheel without installing it, and `fatwheel release` publishes none with an error. A file that
+is no zip file has one finding, `archive`. With `--config`, a wheel is also held to the plan's job of the same file
+name. `fatwheel release` always does so."""
+
+FINDING = """\
+## A finding
+
+`fatwheel audit --format json` prints a list of objects with the keys `wheel`, `rule`, `level` (`error` or `warning`),
+`message`, `found` and `expected`, in the order of the rules above. An empty list means that nothing was found."""
+
+
+def audit_rules() -> Iterator[str]:
+    """Give each rule's docstring: what must hold."""
+    yield AUDIT
+    yield from table(("rule", "what must hold"), ((f"`{name}`", rule.__doc__) for name, rule in audit.RULES.items()))
+    yield from ("", FINDING)
+
+
+# ---------------------------------------------------------------- catalog.md
+
+CATALOG = """\
+# The catalog
+
+What Fatwheel knows of torch, CUDA, Python and the platforms. Each fact is a line in a data file under
+[`ci_tools/catalog`](../../ci_tools/catalog), with its source beside it. A cell that needs a combination not listed here
+is skipped, and the plan says so."""
+
+CUDA = """\
+The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches. A wheel's machine code (SASS) runs from
+the first driver on, its PTX from the second. `a` compiles for that chip only, `f` for its family."""
+
+TORCH = """\
+For each release, what upstream ships, by host; what is not listed was not seen."""
+
+
+def catalog_tables() -> Iterator[str]:
+    """Give the catalog's tables."""
+    known = catalog.load()
+    yield CATALOG
+    yield from ("", "## Platforms")
+    yield from table(("platform", "host", "accelerator", "wheel platform", "runner"), _platforms(known))
+    yield from ("", "## Python", "", f"{code(known.pythons, ', ')}. A `t` is a free-threaded build.")
+    yield from ("", "## CUDA", "", CUDA)
+    yield from table(("CUDA", "architectures", "PyPI", "driver for SASS", "driver for PTX"), _cudas(known))
+    yield from ("", "## torch", "", TORCH)
+    yield from table(("torch", "release", "Python", "CUDA", "ROCm", "XPU"), map(_torch, known.torch.values()))
+    yield from ("", "## Size limits", "", "The largest file each place takes.")
+    yield from table(("place", "bytes"), ((f"`{place}`", f"{most:,}") for place, most in known.limits.items()))
+
+
+def _platforms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, facts in known.platforms.items():
+        yield f"`{name}`", facts.host, facts.accelerator or "", f"`{facts.wheel_platform}`", f"`{facts.runner}`"
+
+
+def _cudas(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for version, cuda in known.cuda.items():
+        archs = sorted(cuda.architectures, key=lambda arch: (float(arch.rstrip("af")), arch))
+        yield version, " ".join(archs), cuda.pypi or "none", cuda.sass_driver, cuda.driver
+
+
+def _torch(release: TorchRelease) -> tuple[object, ...]:
+    pythons = {host: " ".join(map(str, sorted(names))) for host, names in release.pythons.items()}
+    cuda, rocm, xpu = (_by_host(_shipped(release, kind)) for kind in AcceleratorKind)
+    return release.version, release.patch, _by_host(pythons), cuda, rocm, xpu
+
+
+def _shipped(release: TorchRelease, kind: AcceleratorKind) -> dict[str, str]:
+    return {
+        host: " ".join(
+            str(version or "yes") for version in sorted(versions, key=lambda version: version or Minor(0, 0))
+        )
+        for (host, shipped), versions in release.accelerators.items()
+        if shipped is kind
+    }
+
+
+def _by_host(values: Mapping[str, str]) -> str:
+    """Return what each host has, those that are alike together."""
+    alike: dict[str, list[str]] = {}
+    for host, value in values.items():
+        alike.setdefault(value, []).append(host)
+    return "<br>".join(f"{value} ({_hosts(hosts)})" for value, hosts in alike.items())
+
+
+def _hosts(names: Sequence[str]) -> str:
+    every = {facts.host for facts in catalog.load().platforms.values()}
+    return "every host" if set(names) == every else ", ".join(names)
+
+
+PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
+    "cli.md": ("the parser in ci_tools/__main__.py", cli),
+    "config.md": ("ci_tools/schema/fatwheel.schema.json", config_keys),
+    "plan.md": ("ci_tools/planfile.py", plan_keys),
+    "audit-rules.md": ("the docstrings in ci_tools/audit.py", audit_rules),
+    "catalog.md": ("ci_tools/catalog", catalog_tables),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What the end-to-end tests share: the command line as a user runs it, and small projects to run it on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class Ran(NamedTuple):
+    """How the command line ended, and what it said."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class CommandLine(Protocol):
+    """`fatwheel`, run in a process of its own."""
+
+    def __call__(self, *arguments: str | Path, cwd: Path = ..., **env: str) -> Ran: ...
+
+
+@pytest.fixture(scope="session")
+def fatwheel() -> CommandLine:
+    def run(*arguments: str | Path, cwd: Path = REPOSITORY, **env: str) -> Ran:
+        command = [sys.executable, "-m", "ci_tools", *map(str, arguments)]
+        variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **env}
+        done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+        assert "ci_tools/__main__.py" not in done.stderr, done.stderr
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A pure project with a config, ready to release."""
+    return write_project(tmp_path / "tiny")
+
+
+def write_project(root: Path) -> Path:
+    (root / "tiny").mkdir(parents=True)
+    (root / "tiny" / "__init__.py").write_text('"""Tiny."""\n\nANSWER = 42\n')
+    (root / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["flit_core>=3.9"]\nbuild-backend = "flit_core.buildapi"\n'
+        '[project]\nname = "tiny"\nversion = "1.0"\ndescription = "Tiny."\nrequires-python = ">=3.10"\n'
+    )
+    (root / "fatwheel.yml").write_text(
+        f"package: tiny\npython: [{own_python()}]\nplatforms:\n"
+        "  linux-cpu:\n    owner: us\n    native: ['*.cpp']\n    wheel-platform: linux\n"
+        "validate:\n  imports: [tiny]\n  commands:\n"
+        "    - python -c 'import tiny; assert tiny.ANSWER == 42'\n    - {run: nvidia-smi, needs-gpu: true}\n"
+    )
+    return root
+
+
+@pytest.fixture
+def native_project(project: Path) -> Path:
+    """The same project with a C extension built by setuptools."""
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "tiny"\nversion = "1.0"\nrequires-python = ">=3.10"\n'
+        '[tool.setuptools]\npackages = ["tiny"]\next-modules = [{name = "tiny.fast", sources = ["fast.cpp"]}]\n'
+    )
+    (project / "fast.cpp").write_text(
+        "#include <Python.h>\n"
+        'static PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", nullptr, -1, nullptr};\n'
+        "PyMODINIT_FUNC PyInit_fast() { return PyModule_Create(&module); }\n"
+    )
+    return project
+
+
+def own_python() -> str:
+    return f'"{sys.version_info.major}.{sys.version_info.minor}"'
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this repository's package and kernels, as a checkout elsewhere would have them."""
+    root = tmp_path_factory.mktemp("checkout")
+    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist")
+    for folder in ("package", "kernels"):
+        shutil.copytree(REPOSITORY / folder, root / folder, ignore=ignore)
+    return root

@@ -1,0 +1,199 @@
+"""The folder index under real clients, and under what can happen to a machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.outside import Silent
+from ci_tools.targets.folder import FolderTarget
+from tests.wheels import broken, hexdigest, listed, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+pytestmark = pytest.mark.slow
+
+PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
+PUBLISH = """
+import sys
+from pathlib import Path
+from ci_tools.outside import Silent
+from ci_tools.targets.folder import FolderTarget
+
+target = FolderTarget(root=Path(sys.argv[1]), replace=False, reporter=Silent())
+files = [(path, path.parent.name.strip("_")) for source in sys.argv[2:] for path in sorted(Path(source).glob("*.whl"))]
+print("go", flush=True)
+target.publish("demo", files)
+"""
+
+
+def publish(root: Path, *files: tuple[Path, str]) -> None:
+    FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", files)
+
+
+def publishing(root: Path, *sources: Path, **options: object) -> subprocess.Popen[bytes]:
+    """Publish every wheel of some folders in a process; a folder's name is the index its wheels belong to."""
+    command = [sys.executable, "-c", PUBLISH, str(root), *map(str, sources)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, **options)  # type: ignore[call-overload]  # one that returns bytes
+
+
+# ---------------------------------------------------------------- clients
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index with a CUDA wheel, a pure one, and a newer one that no Python can take."""
+    folder = tmp_path_factory.mktemp("clients")
+    whose = {name: {"demo.py": f"where = {name!r}\n".encode()} for name in (PURE, CUDA)}
+    later = make(folder / "made", "demo-9.0-py3-none-any.whl", fields="Requires-Python: >=9\n")
+    files = [(make(folder / "made", name, content), "") for name, content in whose.items()]
+    publish(folder / "in dex", files[0], (files[1][0], "cu130"), (later, ""))
+    return folder / "in dex"
+
+
+@contextmanager
+def over_http(root: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@contextmanager
+def from_file(root: Path) -> Iterator[str]:
+    yield root.as_uri()
+
+
+PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+UV = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--no-config", "--python", sys.executable]
+
+
+def install(client: list[str], folder: Path, *arguments: str) -> str:
+    """Install as a user does, and return which wheel came."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_CACHE_DIR": str(folder / "cache")}
+    command = [*client, "--target", str(folder / "there"), *arguments]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return (folder / "there" / "demo.py").read_text().split("'")[1]
+
+
+@pytest.mark.parametrize(("index", "wheel"), [("cu130", CUDA), ("cpu", PURE)])
+@pytest.mark.parametrize("served", [over_http, from_file])
+@pytest.mark.parametrize("client", [pytest.param(PIP, id="pip"), pytest.param(UV, id="uv")])
+def test_a_client_installs_the_index_s_own_wheel(
+    client: list[str],
+    served: Callable[[Path], contextmanager[str]],
+    index: str,
+    wheel: str,
+    root: Path,
+    tmp_path: Path,
+) -> None:
+    with served(root) as address:
+        assert install(client, tmp_path, "--index-url", f"{address}/{index}", "demo") == wheel
+
+
+@pytest.mark.parametrize("client", [pytest.param(PIP, id="pip"), pytest.param(UV, id="uv")])
+def test_a_client_installs_what_its_hash_says(client: list[str], root: Path, tmp_path: Path) -> None:
+    locked = f"demo==1.0+cu130 --hash=sha256:{hexdigest(root / 'cu130' / CUDA)}\n"
+    (tmp_path / "requirements.txt").write_text(locked)
+    with over_http(root) as address:
+        arguments = ["--require-hashes", "--index-url", f"{address}/cu130", "-r", str(tmp_path / "requirements.txt")]
+        assert install(client, tmp_path, *arguments) == CUDA
+
+
+# ---------------------------------------------------------------- faults
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two folders of wheels: pure ones, and those of an accelerator."""
+    folder = tmp_path_factory.mktemp("sources")
+    for number in range(60):
+        make(folder / "_", f"demo-{number}.0-py3-none-any.whl")
+        make(folder / "cu130", f"demo-{number}.0+cu130-py3-none-any.whl")
+    return folder / "_", folder / "cu130"
+
+
+def finished(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    _, stderr = process.communicate(timeout=60)
+    return process.returncode, stderr.decode()
+
+
+def started(process: subprocess.Popen[bytes]) -> float:
+    """Wait until the process publishes, and return when that was."""
+    assert process.stdout
+    assert process.stdout.readline() == b"go\n"
+    return time.monotonic()
+
+
+def contents(root: Path) -> Mapping[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".lock"}
+
+
+def test_a_reader_never_sees_half_however_often_it_is_killed(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    process = publishing(tmp_path / "whole", *sources)
+    took = -started(process)
+    assert finished(process) == (0, "")
+    took += time.monotonic()
+    seen = set()
+    for _ in range(8):
+        process = publishing(tmp_path / "index", *sources)
+        end = started(process) + random.uniform(0, took)  # noqa: S311 - any moment will do
+        while time.monotonic() < end and process.poll() is None:
+            assert broken(tmp_path / "index") == []
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert broken(tmp_path / "index") == []
+        seen.add(len(contents(tmp_path / "index")))
+    assert len(seen) > 1
+    assert finished(publishing(tmp_path / "index", *sources)) == (0, "")
+    assert len(listed(tmp_path / "index", "cu130")) == 120
+    assert {path.relative_to(tmp_path / "index") for path in contents(tmp_path / "index")} == {
+        path.relative_to(tmp_path / "whole") for path in contents(tmp_path / "whole")
+    }
+
+
+def test_two_publishers_at_once_lose_nothing(sources: tuple[Path, Path], tmp_path: Path) -> None:
+    both = [publishing(tmp_path, source) for source in sources]
+    assert [finished(process) for process in both] == [(0, ""), (0, "")]
+    assert len(listed(tmp_path, "cu130")) == 120
+    assert len(listed(tmp_path, "cpu")) == 60
+    assert broken(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "limit", [pytest.param(500, id="at-the-first-wheel"), pytest.param(20_000, id="at-the-manifest")]
+)
+def test_a_full_disk_leaves_the_old_pages(limit: int, sources: tuple[Path, Path], tmp_path: Path) -> None:
+    publish(tmp_path / "index", (make(tmp_path, "demo-100.0-py3-none-any.whl"), ""))
+    before = contents(tmp_path / "index")
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))
+    status, said = finished(publishing(tmp_path / "index", *sources, preexec_fn=full))
+    assert (status, said.strip().splitlines()[-1]) == (1, "OSError: [Errno 27] File too large")
+    after = contents(tmp_path / "index")
+    assert {
+        path: data for path, data in after.items() if path.suffix not in {".whl", ".metadata"}
+    }.items() <= before.items()
+    assert broken(tmp_path / "index") == []
+    assert finished(publishing(tmp_path / "index", *sources)) == (0, "")
+    assert len(listed(tmp_path / "index", "cpu")) == 61

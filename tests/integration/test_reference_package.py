@@ -1,0 +1,140 @@
+"""ao-kernels all the way: the plan, the wheels, their bytes, the index, and what a user installs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine, Ran
+
+PURE = "ao_kernels-0.1.0-py3-none-any.whl"
+CUDA = "ao_kernels-0.1.0+cu130-py3-none-manylinux_2_28_x86_64.whl"
+SDIST = "ao_kernels-0.1.0.tar.gz"
+ROCM = "  linux-rocm:\n"
+
+slow = pytest.mark.slow
+
+
+def plan(fatwheel: CommandLine, checkout: Path) -> Ran:
+    return fatwheel("plan", "package/fatwheel.yml", "--format", "json", cwd=checkout)
+
+
+@pytest.fixture
+def copy(checkout: Path, tmp_path: Path) -> Path:
+    shutil.copytree(checkout, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_the_request_of_288_cells_is_served_by_three_wheels(fatwheel: CommandLine, checkout: Path) -> None:
+    planned = json.loads(plan(fatwheel, checkout).stdout)
+    assert planned["cells"] == 288
+    assert [job["wheel"] for job in planned["jobs"]] == [PURE, CUDA.replace("cu130", "cu129"), CUDA]
+
+
+def test_one_hip_file_brings_the_rocm_job_with_its_owner(fatwheel: CommandLine, copy: Path) -> None:
+    (copy / "kernels/deep/down").mkdir(parents=True)
+    (copy / "kernels/deep/down/new.hip").write_text("// HIP\n")
+    refused = plan(fatwheel, copy)
+    assert (refused.status, "linux-rocm has native code (kernels/deep/down/new.hip)" in refused.stderr) == (2, True)
+    config = copy / "package/fatwheel.yml"
+    config.write_text(config.read_text().replace(ROCM, f'{ROCM}    owner: "@rocm/team"\n'))
+    jobs = {job["name"]: job["owner"] for job in json.loads(plan(fatwheel, copy).stdout)["jobs"]}
+    assert jobs["linux-rocm-rocm7.1"] == "@rocm/team"
+
+
+@pytest.fixture(scope="module")
+def released(fatwheel: CommandLine, checkout: Path) -> Ran:
+    ran = fatwheel("release", "package/fatwheel.yml", "--to", "dir:dist/index", "--here", cwd=checkout)
+    assert ran.status == 0, ran.stderr
+    return ran
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@slow
+def test_what_is_made_lies_where_installers_look(released: Ran, checkout: Path) -> None:
+    index = checkout / "dist/index"
+    assert [path.relative_to(index).as_posix() for path in sorted(index.rglob("*.whl"))] == [PURE, f"cu130/{CUDA}"]
+    assert (index / SDIST).is_file()
+    address = (index / "cu130").as_uri()
+    assert released.stdout.endswith(f'pip install --extra-index-url {address} "ao-kernels==0.1.0+cu130"\n')
+
+
+@slow
+def test_what_could_not_be_built_or_tried_here_is_said(released: Ran) -> None:
+    assert "the package index has no compiler of CUDA 12.9" in released.stdout
+    assert "python -m ao_kernels --device cuda" in released.stdout.split("not exercised")[-1]
+
+
+@slow
+@pytest.mark.usefixtures("released")
+def test_a_second_release_does_no_work(fatwheel: CommandLine, checkout: Path) -> None:
+    again = fatwheel("release", "package/fatwheel.yml", "--to", "dir:dist/index", "--here", cwd=checkout)
+    assert (again.status, "nothing was built" in again.stdout) == (0, True)
+    assert "validate " not in again.stderr
+
+
+@slow
+@pytest.mark.usefixtures("released")
+def test_another_checkout_gives_the_same_bytes(fatwheel: CommandLine, checkout: Path, copy: Path) -> None:
+    shutil.rmtree(copy / "dist", ignore_errors=True)
+    for job in ("sdist", "pure", "linux-cuda-cu130"):
+        ran = fatwheel("build", "package/fatwheel.yml", "--job", job, "--out", "out", cwd=copy)
+        assert ran.status == 0, ran.stderr
+    for name in (SDIST, PURE, CUDA):
+        assert sha256(copy / "out" / name) == sha256(checkout / "dist" / name)
+
+
+@slow
+@pytest.mark.usefixtures("released")
+def test_the_unpacked_sdist_gives_the_same_cuda_wheel(fatwheel: CommandLine, checkout: Path, tmp_path: Path) -> None:
+    with tarfile.open(checkout / "dist" / SDIST) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    config = (checkout / "package/fatwheel.yml").read_text()
+    config = config.replace(
+        "  path: ..\n  subdirectory: package\n  include: [/package/, /kernels/]\n", "  path: ao_kernels-0.1.0\n"
+    )
+    (tmp_path / "fatwheel.yml").write_text(config)
+    ran = fatwheel("build", "--job", "linux-cuda-cu130", "--out", "out", cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
+    assert sha256(tmp_path / "out" / CUDA) == sha256(checkout / "dist" / CUDA)
+
+
+@slow
+@pytest.mark.usefixtures("released")
+def test_audit_holds_the_wheels_against_the_plan(fatwheel: CommandLine, checkout: Path, tmp_path: Path) -> None:
+    config = ("--config", "package/fatwheel.yml", "--format", "json")
+    assert fatwheel("audit", f"dist/{PURE}", f"dist/{CUDA}", *config, cwd=checkout).stdout == "[]\n"
+    other = tmp_path / CUDA.replace("cu130", "cu129")
+    shutil.copy(checkout / "dist" / CUDA, other)
+    ran = fatwheel("audit", other, *config, cwd=checkout)
+    assert (ran.status, {found["rule"] for found in json.loads(ran.stdout)}) == (1, {"names"})
+
+
+@slow
+def test_pip_install_from_a_checkout_is_pure(checkout: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        tmp_path,
+        checkout / "package",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    assert [path.name for path in tmp_path.glob("*.whl")] == [PURE]

@@ -1,0 +1,244 @@
+"""A small project from fatwheel.yml to an installed wheel, and everything that can go wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.conftest import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine, Ran
+
+pytestmark = pytest.mark.slow
+
+NO_NETWORK = {
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_FIND_LINKS": "",
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_RETRIES": "0",
+}
+
+
+def release(fatwheel: CommandLine, project: Path, *more: str, **env: str) -> Ran:
+    return fatwheel("release", "--to", "dir:dist/index", *more, cwd=project, **env)
+
+
+def test_release_goes_all_the_way_and_prints_how_to_install(fatwheel: CommandLine, project: Path) -> None:
+    ran = release(fatwheel, project)
+    assert ran.status == 0, ran.stderr
+    assert ran.stdout.rstrip().endswith(
+        f'pip install --extra-index-url {(project / "dist/index/cpu").as_uri()} "tiny==1.0"'
+    )
+    assert "nvidia-smi" in ran.stdout.split("not exercised")[-1]
+    assert {path.name for path in (project / "dist/index").iterdir()} >= {
+        "tiny-1.0-py3-none-any.whl",
+        "tiny-1.0.tar.gz",
+    }
+
+
+def test_a_second_release_builds_and_installs_nothing(fatwheel: CommandLine, project: Path) -> None:
+    release(fatwheel, project)
+    before = {path: path.stat().st_mtime_ns for path in (project / "dist/index").rglob("*.whl")}
+    again = release(fatwheel, project, **NO_NETWORK)
+    assert again.status == 0, again.stderr
+    assert "nothing was built" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in (project / "dist/index").rglob("*.whl")} == before
+
+
+def test_a_change_builds_again_and_needs_replace_under_the_same_version(fatwheel: CommandLine, project: Path) -> None:
+    release(fatwheel, project)
+    with (project / "tiny/__init__.py").open("a") as file:
+        file.write("# more\n")
+    refused = release(fatwheel, project)
+    assert (refused.status, "raise the version" in refused.stderr) == (2, True)
+    assert release(fatwheel, project, "--replace").status == 0
+
+
+def test_a_native_wheel_is_for_this_python_alone(fatwheel: CommandLine, native_project: Path) -> None:
+    ran = release(fatwheel, native_project)
+    assert ran.status == 0, ran.stderr
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert [path.name for path in (native_project / "dist/index/cpu").glob("*.whl")] == [
+        f"tiny-1.0-{tag}-{tag}-linux_x86_64.whl"
+    ]
+
+
+def test_a_compile_error_shows_the_last_lines_and_the_log(fatwheel: CommandLine, native_project: Path) -> None:
+    (native_project / "fast.cpp").write_text("this is not C++\n")
+    ran = release(fatwheel, native_project)
+    assert ran.status == 1
+    assert "error:" in ran.stderr
+    assert "dist/logs/linux-cpu-" in ran.stderr
+    assert not list((native_project / "dist").glob("*linux*.whl"))
+
+
+def test_a_wheel_that_needs_a_newer_system_than_its_tag_says_fails(fatwheel: CommandLine, native_project: Path) -> None:
+    config = native_project / "fatwheel.yml"
+    config.write_text(config.read_text().replace("wheel-platform: linux", "wheel-platform: manylinux_2_5"))
+    with (native_project / "fast.cpp").open("a") as file:
+        file.write('#include <thread>\nextern "C" void wait() { std::thread([] {}).join(); }\n')
+    ran = release(fatwheel, native_project)
+    assert (ran.status, "does not keep to manylinux_2_5_x86_64" in ran.stderr) == (1, True), ran.stderr
+
+
+def test_a_build_that_compiles_nothing_is_not_taken_for_the_planned_native_wheel(
+    fatwheel: CommandLine, project: Path
+) -> None:
+    (project / "fast.cpp").write_text("int never_compiled;\n")
+    ran = release(fatwheel, project)
+    assert (ran.status, "the build made tiny-1.0-py3-none-any.whl, expected tiny-1.0-cp" in ran.stderr) == (1, True)
+
+
+def test_a_failed_import_publishes_nothing(fatwheel: CommandLine, project: Path) -> None:
+    (project / "tiny/__init__.py").write_text('"""Tiny."""\n\nimport nowhere_to_be_found\n')
+    ran = release(fatwheel, project)
+    assert ran.status == 1
+    assert "No module named 'nowhere_to_be_found'" in ran.stderr
+    assert not (project / "dist/index").exists()
+
+
+def test_a_command_that_hangs_is_ended(fatwheel: CommandLine, project: Path) -> None:
+    config = project / "fatwheel.yml"
+    config.write_text(
+        config.read_text().replace("    - {run: nvidia-smi, needs-gpu: true}", "    - sleep 600\n  timeout-seconds: 1")
+    )
+    ran = release(fatwheel, project)
+    assert (ran.status, "took over 1 seconds" in ran.stderr) == (1, True)
+
+
+def test_without_network_it_says_so_and_a_retry_goes_on(fatwheel: CommandLine, project: Path) -> None:
+    ran = release(fatwheel, project, **NO_NETWORK)
+    assert (ran.status, "check the network" in ran.stderr) == (3, True)
+    assert release(fatwheel, project).status == 0
+
+
+def test_a_full_disk_is_said_and_a_retry_goes_on(fatwheel: CommandLine, project: Path) -> None:
+    limited = f"ulimit -f 8; exec {sys.executable} -m ci_tools release --to dir:dist/index"
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(["bash", "-c", limited], cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode in {1, 3}, "Traceback" in done.stderr.split("the last lines")[0]) == (True, False), (
+        done.stderr
+    )
+    assert release(fatwheel, project).status == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_build_leaves_no_process_and_a_retry_finishes(
+    fatwheel: CommandLine, native_project: Path, how: signal.Signals
+) -> None:
+    (native_project / "fast.cpp").write_text("#include <Python.h>\n" + SLOW_SOURCE)
+    command = [sys.executable, "-m", "ci_tools", "release", "--to", "dir:dist/index"]
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(
+        command, cwd=native_project, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        wait_for_compiler()
+        process.send_signal(how)
+    wait_until_no_compiler()
+    (native_project / "fast.cpp").write_text(QUICK_SOURCE)
+    assert release(fatwheel, native_project).status == 0
+
+
+QUICK_SOURCE = """#include <Python.h>
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", nullptr, -1, nullptr};
+PyMODINIT_FUNC PyInit_fast() { return PyModule_Create(&module); }
+"""
+SLOW_SOURCE = """
+template <int N> struct Slow { static constexpr long value = Slow<N - 1>::value + Slow<N - 1>::value % 7; };
+template <> struct Slow<0> { static constexpr long value = 1; };
+#define A(n) long slow_##n() { return n; }
+#include <regex>
+#include <random>
+#include <iostream>
+std::regex make(const char* text) { return std::regex(text); }
+"""
+
+
+def compilers() -> list[str]:
+    listing = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if "cc1plus" in line and "fatwheel-tiny" in line and line[0] != "Z"]
+
+
+def wait_for_compiler() -> None:
+    deadline = time.monotonic() + 60
+    while not compilers():
+        assert time.monotonic() < deadline, "no compiler was started"
+        time.sleep(0.01)
+
+
+def wait_until_no_compiler() -> None:
+    deadline = time.monotonic() + 5
+    while compilers():
+        assert time.monotonic() < deadline, compilers()
+        time.sleep(0.05)
+
+
+def test_two_releases_at_once_both_finish(project: Path) -> None:
+    command = [sys.executable, "-m", "ci_tools", "release", "--to", "dir:dist/index"]
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    running = [
+        subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [process.communicate()[1].decode() for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+
+
+def test_what_is_left_for_another_machine_stops_it_unless_here(fatwheel: CommandLine, native_project: Path) -> None:
+    config = native_project / "fatwheel.yml"
+    config.write_text(config.read_text() + "\n")
+    config.write_text(
+        config.read_text().replace("  linux-cpu:", "  macos-arm64: {owner: us, native: ['*.cpp']}\n  linux-cpu:")
+    )
+    refused = release(fatwheel, native_project)
+    assert refused.status == 3
+    assert "macos-arm64 wheels are built on macos-arm64" in refused.stderr
+    assert not list((native_project / "dist").glob("*.whl"))
+    gone_on = release(fatwheel, native_project, "--here")
+    assert (gone_on.status, "left for another machine" in gone_on.stdout) == (0, True)
+
+
+def test_a_plan_pins_what_is_built(fatwheel: CommandLine, project: Path) -> None:
+    fatwheel("plan", "--out", "plan.json", cwd=project)
+    (project / ".gitignore").write_text("plan.json\n")
+    job = ("build", "--plan", "plan.json", "--job", "pure", "--out", "out")
+    assert "plan.pins.source_sha256" in fatwheel(*job, cwd=project).stderr
+    (project / ".gitignore").unlink()
+    (project / "plan.json").rename(project.parent / "plan.json")
+    ran = fatwheel("build", "--plan", "../plan.json", "--job", "pure", "--out", "../out", cwd=project)
+    assert (ran.status, ran.stdout) == (0, "../out/tiny-1.0-py3-none-any.whl\n")
+
+
+def test_publish_refuses_what_has_changed_since_it_was_built(fatwheel: CommandLine, project: Path) -> None:
+    release(fatwheel, project)
+    with zipfile.ZipFile(project / "dist/tiny-1.0-py3-none-any.whl", "a") as wheel:
+        wheel.writestr("tiny/more.py", "")
+    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
+    assert (ran.status, "has no receipt of its present bytes" in ran.stderr) == (2, True)
+    audited = fatwheel("audit", "dist/tiny-1.0-py3-none-any.whl", "--format", "json", cwd=project)
+    assert (audited.status, [found["rule"] for found in json.loads(audited.stdout)]) == (1, ["record"])
+
+
+def test_publish_takes_what_a_release_made(fatwheel: CommandLine, project: Path) -> None:
+    release(fatwheel, project)
+    ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
+    assert (ran.status, len(ran.stdout.splitlines())) == (0, 2)
+
+
+def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: CommandLine, project: Path) -> None:
+    fatwheel("build", "--job", "pure", "--out", "out", cwd=project)
+    ran = fatwheel("validate", "out/tiny-1.0-py3-none-any.whl", cwd=project)
+    assert (ran.status, "import tiny" in ran.stdout) == (0, True)

@@ -1,0 +1,83 @@
+"""Source trees for tests: a few files in a folder, and what Fatwheel makes of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog, config, evidence, planning, source
+from ci_tools.outside import Outside, Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.model import Evidence, Plan, Request
+
+CONFIG = """\
+package: demo
+python: ["3.12"]
+platforms:
+  linux-cpu:
+"""
+PROJECT = """\
+[build-system]
+build-backend = "flit_core.buildapi"
+
+[project]
+name = "demo"
+version = "1.0"
+"""
+
+
+def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files into a folder, and return it."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def demo(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
+    """Write a small project with a config, and return its folder."""
+    return write(folder, {"fatwheel.yml": CONFIG, "pyproject.toml": PROJECT, "demo.py": "", **(files or {})})
+
+
+def world(folder: Path, **environ: str) -> Outside:
+    """Return an outside whose cache is below `folder`, and that shows nothing."""
+    known = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    return Outside(environ={**known, **environ}, cache=folder / "cache", reporter=Silent())
+
+
+def request_of(folder: Path) -> Request:
+    """Return what the folder's fatwheel.yml asks for."""
+    return config.load(folder / "fatwheel.yml", catalog.load())
+
+
+def evidence_of(folder: Path) -> Evidence:
+    """Return what the folder shows."""
+    request = request_of(folder)
+    return evidence.gather(request, source.open_tree(request, folder, world(folder.parent)))
+
+
+def plan_of(folder: Path) -> Plan:
+    """Return the plan of the folder's fatwheel.yml."""
+    return planning.make_plan(folder / "fatwheel.yml", world(folder.parent)).plan
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder as nobody in particular, and return what it prints."""
+    settings = ("user.name=x", "user.email=x@localhost", "init.defaultBranch=main", "protocol.file.allow=always")
+    command = ["git", *(part for setting in settings for part in ("-c", setting)), *arguments]
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(command, cwd=folder, env=environ, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def committed(folder: Path) -> str:
+    """Commit all of a folder, in a repository of its own, and return the commit."""
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "x")
+    return git(folder, "rev-parse", "HEAD")

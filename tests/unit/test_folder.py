@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.outside import Silent
+from ci_tools.targets.folder import FolderTarget, Published
+from tests import wheels
+from tests.wheels import broken, edited, listed, make
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PURE = "demo-1.0-py3-none-any.whl"
+CUDA = "demo-1.0+cu130-py3-none-any.whl"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[tuple[Path, str]]:
+    sdist = tmp_path / "made" / "demo-1.0.tar.gz"
+    pure = make(tmp_path / "made", PURE, fields="Requires-Python: >=3.9\n")
+    sdist.write_bytes(b"sdist")
+    return [(pure, ""), (make(tmp_path / "made", CUDA), "cu130"), (sdist, "")]
+
+
+def publish(
+    root: Path, files: list[tuple[Path, str]], project: str = "demo", *, replace: bool = False
+) -> tuple[Published, ...]:
+    return FolderTarget(root=root, replace=replace, reporter=Silent()).publish(project, files)
+
+
+def state(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Return what is in the folder, with times, apart from the lock."""
+    found = [path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {str(path.relative_to(root)): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+def content(root: Path) -> dict[str, bytes]:
+    return {name: data for name, (_, data) in state(root).items()}
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def test_each_index_lists_its_own_and_what_all_share(root: Path, files: list[tuple[Path, str]]) -> None:
+    published = publish(root, files)
+    assert [file.new for file in published] == [True, True, True]
+    assert listed(root, "cu130") == [PURE, "demo-1.0.tar.gz", CUDA]
+    assert listed(root, "cpu") == [PURE, "demo-1.0.tar.gz"]
+    assert broken(root) == []
+
+
+def test_metadata_lies_beside_each_wheel(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    document = json.loads((root / "cu130" / "demo" / "index.json").read_text())
+    hashes = {file["filename"]: file.get("core-metadata", {}).get("sha256") for file in document["files"]}
+    for name, folder in ((PURE, ""), (CUDA, "cu130")):
+        beside = (root / folder / f"{name}.metadata").read_bytes()
+        member = next(
+            data for path, data in wheels.members_of(root / folder / name).items() if path.endswith("/METADATA")
+        )
+        assert beside == member
+        assert hashes[name] == hashlib.sha256(beside).hexdigest()
+    assert hashes["demo-1.0.tar.gz"] is None
+    assert not (root / "demo-1.0.tar.gz.metadata").exists()
+
+
+def test_a_second_project_joins_the_front_pages(root: Path, tmp_path: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    publish(root, [(make(tmp_path, "My.Other-2-py3-none-any.whl"), "rocm7.1")], "my.other")
+    for folder in ("cpu", "cu130", "rocm7.1"):
+        names = [entry["name"] for entry in json.loads((root / folder / "index.json").read_text())["projects"]]
+        assert names == ["demo", "my-other"]
+    assert listed(root, "rocm7.1") == [PURE, "demo-1.0.tar.gz"]
+    assert broken(root) == []
+
+
+def test_a_killed_run_s_new_index_is_made_whole(root: Path, tmp_path: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    other = [(make(tmp_path, "other-2-py3-none-any.whl"), "xpu")]
+    publish(root, other, "other")
+    for lost in ("xpu/index.html", "xpu/demo/index.html"):
+        (root / lost).unlink()
+    publish(root, other, "other")
+    assert listed(root, "xpu") == [PURE, "demo-1.0.tar.gz"]
+
+
+# ---------------------------------------------------------------- again
+
+
+def test_publishing_twice_changes_nothing(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    before = state(root)
+    assert [file.new for file in publish(root, files)] == [False, False, False]
+    assert state(root) == before
+
+
+def test_the_order_of_the_files_does_not_matter(root: Path, tmp_path: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    publish(tmp_path / "other", files[::-1])
+    pages = [name for name in content(root) if name.endswith(".html")]
+    assert pages
+    assert [content(root)[page] for page in pages] == [content(tmp_path / "other")[page] for page in pages]
+
+
+def test_one_more_leaves_the_rest(root: Path, tmp_path: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    before = state(root)
+    publish(root, [(make(tmp_path, "demo-1.1-py3-none-any.whl"), "")])
+    assert "demo-1.1-py3-none-any.whl" in listed(root, "cu130")
+    kept = {name: what for name, what in state(root).items() if name.endswith((".whl", ".metadata", ".gz"))}
+    assert {name: what for name, what in kept.items() if "1.1" not in name}.items() <= before.items()
+
+
+def test_other_bytes_under_one_name_are_refused(root: Path, tmp_path: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    before = state(root)
+    edited(files[1][0], {"demo/new.py": b""})
+    new = make(tmp_path, "demo-1.1-py3-none-any.whl")
+    with pytest.raises(InputError, match=r"demo-1\.0\+cu130.*already with other bytes") as refused:
+        publish(root, [(new, ""), *files])
+    assert "--replace" in refused.value.hint
+    assert state(root) == before
+
+
+def test_other_bytes_may_replace_a_file(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    edited(files[1][0], {"demo/new.py": b""})
+    assert [file.new for file in publish(root, files, replace=True)] == [False, True, False]
+    assert (root / "cu130" / CUDA).read_bytes() == files[1][0].read_bytes()
+    assert broken(root) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [("cu130", "cu132"), ("", "cu130"), ("cu130", "")])
+def test_a_file_can_move_to_another_index(before: str, after: str, root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, [(files[0][0], before)])
+    publish(root, [(files[0][0], after)])
+    assert [str(path.parent.relative_to(root)) for path in root.rglob(PURE)] == [after or "."]
+    assert [str(path.parent.relative_to(root)) for path in root.rglob(f"{PURE}.metadata")] == [after or "."]
+    assert broken(root) == []
+
+
+def test_what_was_yanked_stays_yanked(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    manifest = root / ".fatwheel" / "demo.json"
+    entries = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps([{**entry, "yanked": "broken", "uploaded": "then"} for entry in entries], indent=1))
+    publish(root, files)
+    document = json.loads((root / "cpu" / "demo" / "index.json").read_text())
+    assert {(file["yanked"], file["upload-time"]) for file in document["files"]} == {("broken", "then")}
+
+
+# ---------------------------------------------------------------- damage
+
+
+def test_a_file_that_is_gone_leaves_the_pages(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    (root / "cu130" / CUDA).unlink()
+    publish(root, [files[0]])
+    assert listed(root, "cu130") == [PURE, "demo-1.0.tar.gz"]
+
+
+@pytest.mark.parametrize("lost", [f"cu130/{CUDA}", f"{PURE}.metadata", "cpu/demo/index.html", "cu130/index.json"])
+def test_what_is_damaged_or_lost_is_put_back(lost: str, root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    before = content(root)
+    for change in (root.joinpath(lost).unlink, lambda: root.joinpath(lost).write_bytes(b"damaged")):
+        change()
+        publish(root, files)
+        assert content(root) == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"[{", id="half"),
+        pytest.param(b"\xff", id="not-text"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b'[{"name": "a"}]', id="half-an-entry"),
+        pytest.param(b'[{"name": 1, "folder": 2, "sha256": "", "size": 0, "uploaded": ""}]', id="other-types"),
+        pytest.param(None, id="gone-with-pages-left"),
+    ],
+)
+def test_a_damaged_manifest_is_told_and_nothing_changes(
+    damage: bytes | None, root: Path, files: list[tuple[Path, str]]
+) -> None:
+    publish(root, files)
+    manifest = root / ".fatwheel" / "demo.json"
+    manifest.unlink() if damage is None else manifest.write_bytes(damage)
+    before = state(root)
+    with pytest.raises(MachineError, match=r"demo\.json, which lists the files of demo, is damaged: "):
+        publish(root, files[:1])
+    assert state(root) == before
+
+
+def test_what_a_killed_run_had_begun_is_swept(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files)
+    before = content(root)
+    for begun in (
+        ".a.whl.x.partial",
+        "cu130/.b.partial",
+        "cpu/demo/.index.html.y.partial",
+        ".fatwheel/.demo.json.partial",
+    ):
+        (root / begun).write_bytes(b"half")
+    publish(root, files)
+    assert content(root) == before
+
+
+# ---------------------------------------------------------------- strangers
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("other-1.0-py3-none-any.whl", "is a file of other, expected one of demo", id="another-project"),
+        pytest.param("demo.whl", "is not the name of a wheel or an sdist", id="no-wheel-name"),
+        pytest.param("notes.txt", "is not the name of a wheel or an sdist", id="no-wheel"),
+        pytest.param('demo-1.0-py3-none-a"><script>.whl', "holds a character", id="html-in-its-name"),
+    ],
+)
+def test_a_stranger_is_refused_and_nothing_written(
+    name: str, sentence: str, root: Path, files: list[tuple[Path, str]]
+) -> None:
+    stranger = files[0][0].rename(files[0][0].with_name(name))
+    with pytest.raises(InputError, match=sentence):
+        publish(root, [*files[1:], (stranger, "")])
+    assert not root.exists()
+
+
+def test_one_name_twice_at_once_is_refused(root: Path, tmp_path: Path, files: list[tuple[Path, str]]) -> None:
+    again = make(tmp_path / "again", CUDA, {"demo.py": b""})
+    with pytest.raises(InputError, match="published 2 times at once"):
+        publish(root, [*files, (again, "cu132")])
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [(None, "has no METADATA"), (b"Name: \xff\n", "METADATA is not UTF-8")],
+    ids=["no-metadata", "not-text"],
+)
+def test_a_bad_wheel_is_rejected_and_nothing_written(
+    metadata: bytes | None, sentence: str, root: Path, files: list[tuple[Path, str]]
+) -> None:
+    edited(files[1][0], {"demo-1.0+cu130.dist-info/METADATA": metadata})
+    with pytest.raises(Rejected, match=sentence):
+        publish(root, files)
+    assert state(root) == {}
