@@ -109,7 +109,7 @@ class _Meaning:
         for depth, key in enumerate(keys):
             if keys[:depth] in self.flawed or value is None:
                 return None
-            value = value[key] if isinstance(value, list) else value.get(key)
+            value = value[key] if isinstance(key, int) else value.get(key)
         return None if keys in self.flawed else value
 
     def items(self, *keys: str) -> Iterator[tuple[Keys, str]]:

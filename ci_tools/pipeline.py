@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,10 +20,10 @@ from ci_tools.model import JobKind, Level, Outcome, Receipt, Validation
 from ci_tools.planning import SDIST
 from ci_tools.storage import locked, sha256_of, write_atomically
 from ci_tools.targets.folder import FolderTarget
-from ci_tools.validator import Validator, has_gpu, own_imports
+from ci_tools.validator import Validator, has_gpu, own_imports, own_python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model import Finding, Job, Plan, Python, Request, Trial
     from ci_tools.outside import Outside
@@ -74,17 +76,19 @@ class Released:
 def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -> tuple[Made, ...]:
     """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same."""
     jobs = [planned.job(name) for name in names if name != SDIST]
-    _keep_out_of_source(out)
+    with _working_in(out, outside):
+        sdists = [_sdist(planned, out, outside)] if SDIST in names else []
+        return (*sdists, *(_wheel(planned, job, out, outside) for job in jobs))
+
+
+@contextmanager
+def _working_in(out: Path, outside: Outside) -> Iterator[None]:
+    """Keep other runs out of the folder we write to, and the folder out of the source it may lie in."""
     with locked(out / ".fatwheel", outside.reporter.say):
-        made = [_sdist(planned, out, outside)] if SDIST in names else []
-        return (*made, *(_wheel(planned, job, out, outside) for job in jobs))
-
-
-def _keep_out_of_source(out: Path) -> None:
-    """Mark a folder we write to as no part of any source, so that what is made does not change what it is made from."""
-    if not (out / ".gitignore").exists():
-        with write_atomically(out / ".gitignore") as file:
-            file.write(b"# what fatwheel made\n*\n")
+        if not (out / ".gitignore").exists():
+            with write_atomically(out / ".gitignore") as file:
+                file.write(b"# what fatwheel made\n*\n")
+        yield
 
 
 def _workshop(out: Path, outside: Outside) -> Workshop:
@@ -155,7 +159,7 @@ def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> t
         with outside.reporter.step(f"audit {path.name}") as step:
             findings = audit(path, job=jobs.get(path.name), limits=catalogs.load().limits, work=outside.cache / "audit")
             step.result(f"{len(findings)} findings" if findings else "good")
-        _note(path, findings=findings, audited=True)
+        _note(path, findings=findings, audited=plan is not None)
         found += findings
     return tuple(found)
 
@@ -190,7 +194,7 @@ def validate_files(
 def _validate(path: Path, request: Request | None, python: Python | None, outside: Outside) -> tuple[Trial, ...]:
     _refuse_no_file(path)
     validation = request.validate if request else Validation(imports=own_imports(path))
-    validator = _validator(validation, python, path.parent, outside)
+    validator = _validator(validation, python or own_python(path.name), path.parent, outside)
     key = validator.key(sha256_of(path))
     receipt = receipts.load(path)
     if receipt and receipt.trials_key == key and receipt.is_good:
@@ -288,35 +292,40 @@ def release(planned: Planned, target: str, out: Path, outside: Outside, *, here:
     """
     started = time.monotonic()
     destination = target_folder(target)
-    left = left_over(planned, outside)
-    if left and not here:
-        lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
-        msg = f"this machine cannot build {len(left)} of {len(planned.plan.jobs)} jobs:\n{lines}"
-        raise MachineError(msg, hint="--here goes on with the rest, and says so")
-    names = [SDIST, *(job.name for job in planned.plan.jobs if job not in {job for job, _ in left})]
-    made = build(planned, names, out, outside)
-    wheels = [file.path for file in made if file.path.suffix == ".whl"]
-    refuse_findings(audit_files(wheels, planned.plan, outside))
-    refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
-    files = [(file.path, _publishable(file.path)) for file in made]
-    published = _publish(files, destination, outside, replace_files=replace_files)
-    requirement, index = _best(made, planned.plan, destination)
-    trials = _installed(made, requirement, index, planned.plan.request, out, outside)
+    left = _left_over(planned, outside, here=here)
+    jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
+    made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside)
+    with _working_in(out, outside):
+        wheels = [file.path for file in made if file.path.suffix == ".whl"]
+        refuse_findings(audit_files(wheels, planned.plan, outside))
+        refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
+        files = [(file.path, _publishable(file.path)) for file in made]
+        published = _publish(files, destination, outside, replace_files=replace_files)
+        requirement, index = _most_specific(jobs, planned.plan, destination)
+        trials = _installed(made, requirement, index, planned.plan.request, out, outside)
     return Released(
         made=made,
         published=published,
         left=left,
         trials=trials,
-        install=f'pip install --extra-index-url {index} "{requirement}"',
+        install=shlex.join(["pip", "install", "--extra-index-url", index, requirement]),
         seconds=time.monotonic() - started,
     )
 
 
-def left_over(planned: Planned, outside: Outside) -> tuple[Left, ...]:
-    """Return the jobs this machine cannot build."""
-    tools = _toolchains(planned, outside)
-    reasons = ((job, tools.missing(job)) for job in planned.plan.jobs)
-    return tuple(Left(job, reason) for job, reason in reasons if reason)
+def _left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
+    """Return the jobs this machine cannot build; raise MachineError where it has to build them, or can build none."""
+    tools, jobs = _toolchains(planned, outside), planned.plan.jobs
+    if not jobs:
+        msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
+        raise InputError(msg, hint="`fatwheel plan` gives the reasons")
+    reasons = ((job, tools.missing(job)) for job in jobs)
+    left = tuple(Left(job, reason) for job, reason in reasons if reason)
+    if left and (not here or len(left) == len(jobs)):
+        lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
+        msg = f"this machine cannot build {len(left)} of {len(jobs)} jobs:\n{lines}"
+        raise MachineError(msg, hint="" if here else "--here goes on with the rest, and says so")
+    return left
 
 
 def refuse_findings(findings: Sequence[Finding]) -> None:
@@ -331,10 +340,8 @@ def _shown(finding: Finding) -> str:
     return f"{what} (found {finding.found}, expected {finding.expected})"
 
 
-def _best(made: Sequence[Made], plan: Plan, destination: Path) -> tuple[str, str]:
-    """Return the requirement and the index address of the most specific wheel made here."""
-    by_wheel = {job.wheel: job for job in plan.jobs}
-    jobs = [by_wheel[file.path.name] for file in made if file.path.name in by_wheel]
+def _most_specific(jobs: Sequence[Job], plan: Plan, destination: Path) -> tuple[str, str]:
+    """Return the requirement and the index address of a wheel that was made here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = job.wheel.split("-")[1]
     return f"{plan.project.name}=={version}", (destination / (job.folder or "cpu")).as_uri()
@@ -344,7 +351,7 @@ def _installed(
     made: Sequence[Made], requirement: str, index: str, request: Request, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with these very bytes."""
-    validator = _validator(request.validate, None, out, outside)
+    validator = _validator(request.validate, own_python(made[-1].path.name), out, outside)
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), requirement, index]))
     record = out / "index"
     kept = receipts.load_trials(record, key)

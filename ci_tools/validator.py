@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from packaging import tags
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.interpreter import create
-from ci_tools.model import Outcome, Trial
+from ci_tools.model import Minor, Outcome, Python, Trial
 from ci_tools.process import output, run, tail
 from ci_tools.wheelfile import opened
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Command, Validation
     from ci_tools.outside import Outside
 
-__all__ = ["Validator", "has_gpu", "own_imports"]
+__all__ = ["Validator", "has_gpu", "own_imports", "own_python"]
 
 
 def has_gpu() -> bool:
@@ -43,6 +44,15 @@ def own_imports(wheel: Path) -> tuple[str, ...]:
     packages = {parts[0] for parts in paths if parts[1:] == ["__init__.py"]}
     modules = {parts[0].removesuffix(".py") for parts in paths if len(parts) == 1 and parts[0].endswith(".py")}
     return tuple(sorted(packages | modules))
+
+
+def own_python(wheel: str) -> Python | None:
+    """Return the one Python a wheel of that file name is for; None where several can run it."""
+    interpreter, abi, _ = wheel.removesuffix(".whl").rsplit("-", 3)[1:]
+    match = re.fullmatch(r"cp(3)(\d+)", interpreter)
+    if match is None or abi not in {interpreter, f"{interpreter}t"}:
+        return None
+    return Python(Minor(int(match[1]), int(match[2])), abi.endswith("t"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ def test_release_goes_all_the_way_and_prints_how_to_install(fatwheel: CommandLin
     ran = release(fatwheel, project)
     assert ran.status == 0, ran.stderr
     assert ran.stdout.rstrip().endswith(
-        f'pip install --extra-index-url {(project / "dist/index/cpu").as_uri()} "tiny==1.0"'
+        f"pip install --extra-index-url {(project / 'dist/index/cpu').as_uri()} tiny==1.0"
     )
     assert "nvidia-smi" in ran.stdout.split("not exercised")[-1]
     assert {path.name for path in (project / "dist/index").iterdir()} >= {
