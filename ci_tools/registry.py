@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import requests
 from packaging.utils import canonicalize_name
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["download", "index_url"]
+__all__ = ["Index", "download", "users_index"]
 
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # a server that packs a .tar.gz once more has it unpacked on arrival
@@ -37,11 +38,22 @@ UNANSWERED = (
 )
 
 
-def index_url(environ: Mapping[str, str]) -> str:
-    """Return the index pip uses: `PIP_INDEX_URL`, its configuration, or the client's own default."""
-    if named := environ.get("PIP_INDEX_URL"):
-        return named
-    return output([sys.executable, "-m", "pip", "config", "get", "global.index-url"]) or PYPI_SIMPLE_ENDPOINT
+class Index(NamedTuple):
+    """A package index, and the certificates it is trusted by (empty: the HTTP client's own)."""
+
+    url: str
+    certificates: str = ""
+
+
+def users_index(environ: Mapping[str, str]) -> Index:
+    """Return the index and the certificates pip uses: its variables, its configuration, or what is the default here."""
+    url = environ.get("PIP_INDEX_URL") or _pip_config("index-url") or PYPI_SIMPLE_ENDPOINT
+    named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _pip_config("cert")
+    return Index(url, named or ssl.get_default_verify_paths().cafile or "")
+
+
+def _pip_config(name: str) -> str:
+    return output([sys.executable, "-m", "pip", "config", "get", f"global.{name}"]) or ""
 
 
 def download(
@@ -50,7 +62,7 @@ def download(
     sha256: str,
     destination: Path,
     *,
-    index: str,
+    index: Index,
     progress: Callable[[int, int], None],
 ) -> None:
     """Write `file` of `project` to `destination`, whole or not at all; `progress` hears bytes done and in all.
@@ -59,7 +71,8 @@ def download(
     or its bytes have another sha256, MachineError where the index does not answer.
     """
     try:
-        with PyPISimple(index) as client, write_atomically(destination) as sink:
+        with PyPISimple(index.url) as client, write_atomically(destination) as sink:
+            client.s.verify = index.certificates or True
             url = _url(client, project, file)
             digest = _fetch(client.s, url, sink, progress)
             if digest != sha256:

@@ -166,7 +166,7 @@ def _from_sdist(source: SdistSource, outside: Outside) -> Path:
     def unpack(folder: Path) -> None:
         archive = folder / file
         with outside.reporter.step(f"fetch {file}") as step:
-            index = registry.index_url(outside.environ)
+            index = registry.users_index(outside.environ)
             registry.download(source.name, file, source.sha256, archive, index=index, progress=step.progress)
             _extract(archive, folder)
         archive.unlink()

@@ -169,7 +169,7 @@ class Toolchains:
         def fetch(target: Path) -> None:
             archive = target / headers.file
             with self.reporter.step(f"fetch the headers of torch {release.patch}") as step:
-                index = registry.index_url(self.environ)
+                index = registry.users_index(self.environ)
                 registry.download("torch", headers.file, headers.sha256, archive, index=index, progress=step.progress)
                 _extract_headers(archive, target)
             archive.unlink()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,7 +66,7 @@ class FolderTarget:
         project's, or a published one would change and `replace` is off; nothing is written then.
         """
         project = canonicalize_name(project)
-        _refuse_strangers(project, [path.name for path, _ in files])
+        _refuse_strangers(project, (path.name for path, _ in files))
         with locked(self.root / ".fatwheel" / "index", self.reporter.say):
             manifest = self._manifest(project)
             arrivals = [_arrival(path, folder, manifest.get(path.name)) for path, folder in files]
@@ -166,9 +167,9 @@ class FolderTarget:
                 file.write(content)
 
 
-def _refuse_strangers(project: str, names: Sequence[str]) -> None:
+def _refuse_strangers(project: str, names: Iterable[str]) -> None:
     """Refuse a file name that is no wheel's or sdist's of the project, or comes twice."""
-    for name in names:
+    for name, count in Counter(names).items():
         try:
             whose = index.project_and_version(name)[0]
         except ValueError as error:
@@ -177,8 +178,8 @@ def _refuse_strangers(project: str, names: Sequence[str]) -> None:
         if whose != project:
             msg = f"{name} is a file of {whose}, expected one of {project}"
             raise InputError(msg)
-        if names.count(name) > 1:
-            msg = f"{name} is to be published {names.count(name)} times at once, expected once"
+        if count > 1:
+            msg = f"{name} is to be published {count} times at once, expected once"
             raise InputError(msg)
 
 
@@ -214,5 +215,6 @@ def _copy(source: Path, target: Path, sha256: str) -> None:
 
 
 def _dumped(files: Iterable[IndexedFile]) -> bytes:
-    entries = [file._asdict() for file in sorted(files, key=lambda file: file.name)]
-    return json.dumps(entries, indent=1).encode()
+    """Return the manifest, an entry on each line."""
+    entries = [json.dumps(file._asdict()) for file in sorted(files, key=lambda file: file.name)]
+    return ("[\n" + ",\n".join(entries) + "\n]\n").encode()

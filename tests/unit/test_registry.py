@@ -68,7 +68,12 @@ def download(answers: Mapping[str, Answer], destination: Path, *, file: str = FI
     heard: list[int] = []
     with index(answers) as url:
         registry.download(
-            "my-demo", file, sha256, destination, index=url, progress=lambda done, total: heard.extend((done, total))
+            "my-demo",
+            file,
+            sha256,
+            destination,
+            index=registry.Index(url),
+            progress=lambda done, total: heard.extend((done, total)),
         )
     return heard
 
@@ -162,13 +167,22 @@ def test_no_server_is_the_machine_s_fault(tmp_path: Path) -> None:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/simple/"
         with pytest.raises(MachineError, match=r"cannot be fetched from the package index: .*refused"):
-            registry.download("demo", FILE, SHA256, tmp_path / "file", index=url, progress=lambda *_: None)
+            registry.download(
+                "demo", FILE, SHA256, tmp_path / "file", index=registry.Index(url), progress=lambda *_: None
+            )
     assert not [*tmp_path.iterdir()]
 
 
 def test_the_user_s_index_is_asked() -> None:
-    assert registry.index_url({"PIP_INDEX_URL": "http://127.0.0.1/simple/"}) == "http://127.0.0.1/simple/"
+    assert registry.users_index({"PIP_INDEX_URL": "http://127.0.0.1/simple/"}).url == "http://127.0.0.1/simple/"
 
 
 def test_there_is_always_an_index() -> None:
-    assert registry.index_url({}).startswith("http")
+    assert registry.users_index({}).url.startswith("http")
+
+
+def test_the_certificates_are_those_of_pip() -> None:
+    assert registry.users_index({"PIP_CERT": "/mine.pem", "PIP_INDEX_URL": "x"}).certificates == "/mine.pem"
+    assert (
+        registry.users_index({"REQUESTS_CA_BUNDLE": "/theirs.pem", "PIP_INDEX_URL": "x"}).certificates == "/theirs.pem"
+    )
