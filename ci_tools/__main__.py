@@ -83,30 +83,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fatwheel {__version__}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+    _add_planning(verbs)
+    _add_work(verbs)
+    return parser
 
+
+def _add_planning(verbs: Verbs) -> None:
     init = _verb(verbs, "init", _init, "write a first fatwheel.yml from what the source shows")
     init.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
 
     plan = _verb(verbs, "plan", _plan, "say which wheels serve the request, and why")
     _config_argument(plan)
     plan.add_argument("--explain", action="store_true", help="give every cell its own line")
-    plan.add_argument("--format", choices=("table", "json", "github"), default="table", help="default: %(default)s")
+    forms = "what stdout gets: a table for people, the plan as JSON, or a workflow's matrix; default: %(default)s"
+    plan.add_argument("--format", choices=("table", "json", "github"), default="table", help=forms)
     plan.add_argument("--only", metavar="PLATFORM", help="show this platform alone")
-    plan.add_argument("--out", type=Path, metavar="FILE", help="write plan.json as well")
+    plan.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
 
+
+def _add_work(verbs: Verbs) -> None:
     build = _verb(verbs, "build", _build, "build one job of the plan")
     _config_argument(build)
-    build.add_argument("--plan", type=Path, metavar="FILE", help="a plan.json that the plan made here must equal")
+    build.add_argument(
+        "--plan", type=Path, metavar="FILE", help="a plan.json that the plan made here must equal; it names the config"
+    )
     build.add_argument("--job", required=True, metavar="NAME", help="a job of the plan, or sdist")
     build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
 
     audit = _verb(verbs, "audit", _audit, "check what is inside wheels")
-    audit.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL")
+    audit.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL", help="a wheel file")
     audit.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml whose plan the wheels must fit")
-    audit.add_argument("--format", choices=("table", "json"), default="table", help="default: %(default)s")
+    forms = "what stdout gets; default: %(default)s"
+    audit.add_argument("--format", choices=("table", "json"), default="table", help=forms)
 
     validate = _verb(verbs, "validate", _validate, "install wheels in clean environments and run them")
-    validate.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL")
+    validate.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL", help="a wheel file")
     validate.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
     validate.add_argument("--python", metavar="VERSION", help="the Python to install into; default: this one")
 
@@ -125,7 +136,6 @@ def _parser() -> argparse.ArgumentParser:
         help="where files, logs and receipts go; default: %(default)s",
     )
     release.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
-    return parser
 
 
 def _verb(verbs: Verbs, name: str, call: Verb, text: str) -> _Parser:
@@ -135,12 +145,13 @@ def _verb(verbs: Verbs, name: str, call: Verb, text: str) -> _Parser:
 
 
 def _config_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", nargs="?", type=Path, default=Path(config.DEFAULT_NAME), metavar="fatwheel.yml",
-                        help="default: %(default)s")  # fmt: skip
+    default = Path(config.DEFAULT_NAME)
+    text = "the config; default: %(default)s"
+    parser.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
 
 
 def _target_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, metavar="TARGET", help="dir:PATH")
+    parser.add_argument("--to", required=True, metavar="TARGET", help="dir:PATH, a folder that becomes a package index")
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -188,7 +199,10 @@ def _print_plan(plan: Plan, form: str, *, explain: bool) -> None:
 def _build(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import pipeline
 
-    planned = planning.make_plan(options.config, outside, pinned=options.plan)
+    path = options.config
+    if options.plan and path == Path(config.DEFAULT_NAME):
+        path = planfile.config_of(options.plan)
+    planned = planning.make_plan(path, outside, pinned=options.plan)
     for made in pipeline.build(planned, [options.job], options.out, outside):
         print(made.path)
     return DONE
@@ -218,11 +232,11 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _python(text: str) -> Python:
-    try:
-        return Python.parse(text)
-    except ValueError as error:
-        msg = f"--python: {error}"
-        raise InputError(msg) from None
+    known = {str(python): python for python in catalog.load().pythons}
+    if text not in known:
+        msg = f'--python: there is no Python "{text}" in the catalog, {nearest(text, known)}'
+        raise InputError(msg)
+    return known[text]
 
 
 def _publish(options: argparse.Namespace, outside: Outside) -> int:

@@ -73,5 +73,6 @@ class RejectedInput(InputError):
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return `did you mean …?` for the closest of `names`, or the names themselves when none is close."""
     known = sorted(names)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    cutoff = 0.6 if name[:1].isdigit() else 0.5  # 3.9 is not meant as 3.15
+    close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"

@@ -129,7 +129,7 @@ def _hooks(project: ProjectFile) -> Found:
         if project.value(*keys):
             return Extensions.UNKNOWN, f"{project.place(*keys)}: {backend} runs code of the project's"
     file = project.path(HOOK_FILES.get(backend, ""))
-    if file in project.tree.files:
+    if file in project.tree.names:
         return Extensions.UNKNOWN, f"{file}:1: {backend} runs code of the project's"
     return Extensions.NONE, f"{project.place('build-system', 'build-backend')}: {backend} compiles nothing"
 

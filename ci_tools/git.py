@@ -123,9 +123,10 @@ def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: M
         ["init", "--quiet"],
         ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
         ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
-        ["submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"],
     ):
         _git(arguments, source, folder, environ)
+    if (folder / ".gitmodules").is_file():
+        _git(["submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"], source, folder, environ)
 
 
 def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ COMPILED = tuple(f"*.{ending}{more}" for ending in ENDINGS for more in ("", ".*"
 SPACE = r"(?:[ \t]|\\\r?\n|/\*.*?\*/)*"
 INCLUDE = re.compile(
     rf"""
-    ^(?!{SPACE}//)[^"\n]*? (?: (?:\#|%:) {SPACE} (?:include|include_next|import) | \bextern[ ]+from ) {SPACE}
+    ^(?!{SPACE}//)[^"\n]*? (?: (?:\#|%:) {SPACE} (?:include_next|include|import) | \bextern[ ]+from ) {SPACE}
         (?: ["<] ([^">\n]+) [">] | ['] ([^'\n]+) ['] | (?=[A-Za-z_]\w*) )  # a macro's name: it could be any header
     | ^[ \t]* (?:export[ ]+)? import [ \t]* ["<] ([^">\n]+) [">]
     """,
@@ -36,7 +36,7 @@ MENTION = re.compile(r"\b((?:torch|ATen|c10|caffe2)/[\w/.-]*\.(?:h|hpp|cuh))\b")
 TORCH_FOLDER = re.compile(r"(^|/)(torch|aten|c10|caffe2|thc?|thh)/", re.IGNORECASE)
 STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/")
 HEX = r"0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}"
-TARGET_FLAG = re.compile(rf"""\bTORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
+TARGET_FLAG = re.compile(rf"""(?:-D|/D|\b)TORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
 TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t]+{HEX}", re.MULTILINE)
 BUILD_FILES = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "meson.build"})
 

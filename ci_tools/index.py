@@ -34,6 +34,11 @@ class IndexedFile(NamedTuple):
     requires_python: str = ""
     metadata_sha256: str = ""  # of the `.metadata` file beside it; empty for an sdist
     yanked: str | None = None  # the reason; None where it is not yanked
+    also: tuple[str, ...] = ()  # other folders that list it: CUDA versions it serves and was not built with
+
+    def is_listed_in(self, folder: str) -> bool:
+        """Whether the index of an accelerator folder lists it."""
+        return self.folder in {"", folder} or folder in self.also
 
 
 @functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names

@@ -469,6 +469,15 @@ class Job:
         label = self.accelerator.label if self.accelerator else "cpu"
         return f"{label}torch{self.torch}" if self.requires_torch else label
 
+    @property
+    def also(self) -> tuple[str, ...]:
+        """The other index folders that list its wheel: those of the accelerator versions it serves besides its own."""
+        if self.accelerator is None:
+            return ()
+        served = dict.fromkeys(cell.accelerator.label for cell in self.covers if cell.accelerator)
+        torch = f"torch{self.torch}" if self.requires_torch else ""
+        return tuple(f"{label}{torch}" for label in served if label != self.accelerator.label)
+
 
 class Covered(NamedTuple):
     """A cell, the job whose wheel serves it, and why that wheel does."""
@@ -561,6 +570,7 @@ class Receipt:
     version: str
     job: str
     folder: str  # the index folder it belongs to; empty: every one lists it
+    also: tuple[str, ...] = ()  # the other index folders that list it
     key: str  # a hash of all that its bytes depend on
     seconds: float  # what the build took
     findings: tuple[Finding, ...] = ()
@@ -570,6 +580,7 @@ class Receipt:
 
     @property
     def is_good(self) -> bool:
-        """Whether it was audited, and nothing that was tried has failed."""
+        """Whether it was audited and tried, and nothing was found wrong."""
         bad = any(finding.level is Level.ERROR for finding in self.findings)
-        return self.audited and not bad and not any(trial.outcome is Outcome.FAILED for trial in self.trials)
+        failed = any(trial.outcome is Outcome.FAILED for trial in self.trials)
+        return self.audited and bool(self.trials) and not bad and not failed

@@ -108,7 +108,7 @@ def _wheel(planned: Planned, job: Job, out: Path, outside: Outside) -> Made:
     started = time.monotonic()
     with outside.reporter.step(f"build {job.wheel}"):
         path = _workshop(out, outside).build_wheel(job, planned.plan, planned.tree, tools, out)
-    return _made(path, planned.plan, job.name, job.folder, key, time.monotonic() - started)
+    return _made(path, planned.plan, job, key, time.monotonic() - started)
 
 
 def _sdist(planned: Planned, out: Path, outside: Outside) -> Made:
@@ -120,7 +120,7 @@ def _sdist(planned: Planned, out: Path, outside: Outside) -> Made:
     started = time.monotonic()
     with outside.reporter.step(f"build {planned.plan.sdist}"):
         path = _workshop(out, outside).build_sdist(planned.plan, planned.tree, tools.python, out)
-    return _made(path, planned.plan, SDIST, "", key, time.monotonic() - started)
+    return _made(path, planned.plan, None, key, time.monotonic() - started)
 
 
 def _kept(path: Path, key: str, outside: Outside) -> Made | None:
@@ -132,15 +132,16 @@ def _kept(path: Path, key: str, outside: Outside) -> Made | None:
     return Made(path, receipt, built=False)
 
 
-def _made(path: Path, plan: Plan, job: str, folder: str, key: str, seconds: float) -> Made:
+def _made(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) -> Made:
     receipt = Receipt(
         file=path.name,
         sha256=sha256_of(path),
         size=path.stat().st_size,
         project=plan.project.name,
         version=plan.project.version,
-        job=job,
-        folder=folder,
+        job=job.name if job else SDIST,
+        folder=job.folder if job else "",
+        also=job.also if job else (),
         key=key,
         seconds=round(seconds, 1),
     )
@@ -158,8 +159,8 @@ def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> t
         _refuse_no_file(path)
         with outside.reporter.step(f"audit {path.name}") as step:
             findings = audit(path, job=jobs.get(path.name), limits=catalogs.load().limits, work=outside.cache / "audit")
-            step.result(f"{len(findings)} findings" if findings else "good")
-        _note(path, findings=findings, audited=plan is not None)
+            step.result(f"{len(findings)} found wrong" if findings else "good")
+        _note(path, findings=findings, audited=path.name in jobs)
         found += findings
     return tuple(found)
 
@@ -197,7 +198,7 @@ def _validate(path: Path, request: Request | None, python: Python | None, outsid
     validator = _validator(validation, python or own_python(path.name), path.parent, outside)
     key = validator.key(sha256_of(path))
     receipt = receipts.load(path)
-    if receipt and receipt.trials_key == key and receipt.is_good:
+    if receipt and receipt.trials_key == key and all(trial.outcome is not Outcome.FAILED for trial in receipt.trials):
         outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
         return receipt.trials
     with outside.reporter.step(f"validate {path.name}") as step:
@@ -255,7 +256,8 @@ def _publish(
     index = FolderTarget(root=destination, replace=replace_files, reporter=outside.reporter)
     project = files[0][1].project
     with outside.reporter.step(f"publish {len(files)} files to {destination}") as step:
-        published = index.publish(project, [(path, receipt.folder) for path, receipt in files])
+        also = {receipt.folder: receipt.also for _, receipt in files}
+        published = index.publish(project, [(path, receipt.folder) for path, receipt in files], also)
         new = sum(file.new for file in published)
         step.result(f"{new} new" if new else "all there already")
     return published
@@ -276,8 +278,8 @@ def _publishable(path: Path) -> Receipt:
         msg = f"{path} has no receipt of its present bytes"
         raise InputError(msg, hint="`fatwheel build` writes one; a file changed since then is not published")
     if path.suffix == ".whl" and not receipt.is_good:
-        msg = f"{path} is not audited and good"
-        raise InputError(msg, hint="run `fatwheel audit` and `fatwheel validate` on it with the project's --config")
+        msg = f"{path} is not known to be good: it was not audited or not validated with --config, or something failed"
+        raise InputError(msg, hint="run `fatwheel audit` and `fatwheel validate` on it, both with --config")
     return receipt
 
 

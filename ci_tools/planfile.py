@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError
@@ -13,11 +14,10 @@ from ci_tools.model import Accelerator, Minor, Name, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ci_tools.model import Job, Plan, Platform, Request
 
-__all__ = ["SCHEMA_VERSION", "differences", "digest", "dumps", "github_matrix", "only", "read", "to_json"]
+__all__ = ["SCHEMA_VERSION", "config_of", "differences", "digest", "dumps", "github_matrix", "only", "read", "to_json"]
 
 SCHEMA_VERSION = 1
 
@@ -89,6 +89,16 @@ def read(path: Path) -> dict[str, Any]:
         msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
         raise InputError(msg)
     return plan
+
+
+def config_of(path: Path) -> Path:
+    """Return the config a plan was made from, relative to the source root."""
+    request = read(path).get("request")
+    name = request.get("config") if isinstance(request, dict) else None
+    if not isinstance(name, str):
+        msg = f"{path} is not a plan: it names no config"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
+    return Path(name)
 
 
 def differences(before: object, after: object, where: str = "plan") -> Iterator[str]:

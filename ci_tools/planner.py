@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["make_plan"]
 
 PURE = "pure"
+OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 
 def make_plan(request: Request, evidence: Evidence, catalog: Catalog) -> Plan:
@@ -271,7 +272,7 @@ class _Planner:
             archs=request.archs,
             runner=request.runner,
             owner=request.owner,
-            wheel=self.wheel(f"{key.tag.tag}-{axes.wheel_platform}", local),
+            wheel=self.wheel(f"{key.tag.tag}-{_platform_tags(axes.wheel_platform)}", local),
             wheel_platform=axes.wheel_platform,
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
@@ -281,6 +282,14 @@ class _Planner:
 
     def wheel(self, tag: str, local: str) -> str:
         return f"{self.distribution}-{self.evidence.project.version}{f'+{local}' if local else ''}-{tag}.whl"
+
+
+def _platform_tags(platform: str) -> str:
+    """Return a wheel's platform tag, after its older name where it has one, as auditwheel writes them (PEP 600)."""
+    for level, older in OLDER_NAMES.items():
+        if platform.startswith(f"{level}_"):
+            return f"{platform.replace(level, older)}.{platform}"
+    return platform
 
 
 # ---------------------------------------------------------------- the rules, one axis each

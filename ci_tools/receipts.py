@@ -33,7 +33,7 @@ def load(file: Path) -> Receipt | None:
         entry = json.loads(path_of(file).read_text(encoding="utf-8"))
         entry["findings"] = tuple(Finding(*finding)._replace(level=Level(finding[2])) for finding in entry["findings"])
         entry["trials"] = tuple(Trial(what, Outcome(outcome), detail) for what, outcome, detail in entry["trials"])
-        receipt = Receipt(**entry)
+        receipt = Receipt(**{**entry, "also": tuple(entry["also"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return receipt if file.is_file() and sha256_of(file) == receipt.sha256 else None

@@ -10,7 +10,7 @@ import shutil
 import tarfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pathspec
@@ -52,7 +52,12 @@ class Tree:
     def text(self, name: str) -> str:
         """Return a file's text, or nothing where the tree has no such file; undecodable bytes become U+FFFD."""
         path = self.root / name
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return path.read_text(encoding="utf-8", errors="replace") if name in self.names and path.is_file() else ""
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The files, to look one up."""
+        return frozenset(self.files)
 
     def copy_to(self, folder: Path) -> None:
         """Copy the tree's files, and nothing else, into `folder`, with permissions that no umask has touched."""
@@ -107,7 +112,21 @@ def tree_at(root: Path, environ: Mapping[str, str] | None = None) -> Tree:
     listed = git.listed(root, environ or {})
     if listed is None:
         return Tree(root, tuple(sorted(_walked(root))))
-    return Tree(root, tuple(listed), git.head(root, environ or {}))
+    return Tree(root, tuple(_not_made(root, listed)), git.head(root, environ or {}))
+
+
+def _not_made(root: Path, listed: list[str]) -> Iterator[str]:
+    """Yield the files that are in no folder Fatwheel wrote."""
+    folders = {folder for name in listed for folder in PurePosixPath(name).parents if folder.name}
+    made = {folder for folder in folders if _is_made(root / folder)}
+    for name in listed:
+        if made.isdisjoint(PurePosixPath(name).parents):
+            yield name
+
+
+def _is_made(folder: Path) -> bool:
+    """Whether Fatwheel wrote the folder, as finished files or as an index: what is made is no part of its source."""
+    return (folder / ".fatwheel.lock").is_file() or (folder / ".fatwheel").is_dir()
 
 
 def _refuse_unread(root: Path, name: str) -> None:
@@ -126,7 +145,7 @@ def _refuse_unread(root: Path, name: str) -> None:
 def _walked(root: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        folders[:] = [name for name in folders if name not in NOT_SOURCE]
+        folders[:] = [name for name in folders if name not in NOT_SOURCE and not _is_made(Path(folder, name))]
         for name in (*files, *links):
             path = Path(folder, name)
             if path.is_file() or path.is_symlink():

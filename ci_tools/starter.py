@@ -124,9 +124,11 @@ def _platform(platform: str, endings: tuple[str, ...], tree: Tree) -> Iterator[s
     """Yield a platform's lines: its native globs where such files are there, its name alone where not."""
     globs = [f"**/*.{ending}" for ending in endings]
     found = matching(tree.files, Globs(tuple(globs)))
-    yield f"  {platform}:"
     if not found:
+        # A CUDA platform says what it is built for, and there is nothing to build.
+        yield f"  {'# ' if platform == 'linux-cuda' else ''}{platform}:"
         return
+    yield f"  {platform}:"
     yield f"    native: [{', '.join(_quoted(iter(globs)))}] # {found[0]}"
     yield '    owner: "@your-org/your-team" # who looks after this code'
     if platform == "linux-cuda":

@@ -98,6 +98,10 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _row(table: Table, *values: object) -> None:
     table.add_row(*(escape(str(value)) for value in values))
 
@@ -110,9 +114,8 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
 
     Without it, cells that differ in torch and Python alone share a line, and reasons are given once, by number.
     """
-    title = (
-        f"{plan.project.name} {plan.project.version}: {plan.cells} cells asked for, {len(plan.jobs)} wheels to build"
-    )
+    asked, left = _count(plan.cells, "cell"), _count(len(plan.jobs), "wheel")
+    title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
     jobs = _table(title, "job", "cells", "wheel", "owner")
     for job in plan.jobs:
         _row(jobs, job.name, len(job.covers), job.wheel, job.owner)
@@ -183,7 +186,7 @@ def _span(versions: Sequence[object]) -> str:
 def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
     """Yield the findings of an audit."""
     errors = sum(finding.level is Level.ERROR for finding in findings)
-    table = _table(f"{wheels} wheels, {errors} errors, {len(findings) - errors} warnings",
+    table = _table(f"{_count(wheels, 'wheel')}, {_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}",
                    "wheel", "rule", "level", "what", "found", "expected")  # fmt: skip
     for finding in findings:
         _row(table, finding.wheel, finding.rule, finding.level, finding.message, finding.found, finding.expected)
@@ -202,7 +205,9 @@ def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:
 def released_tables(released: Released) -> Iterator[Table]:
     """Yield the summary of a release: what was made and where it is, what was left, what was not exercised."""
     built = sum(made.built for made in released.made)
-    work = f"{built} of {len(released.made)} files built" if built else "nothing had changed, nothing was built"
+    work = (
+        f"{built} of {_count(len(released.made), 'file')} built" if built else "nothing had changed, nothing was built"
+    )
     folders = {file.file: _near(file.path.parent) for file in released.published}
     files = _table(f"released in {released.seconds:.1f} s: {work}", "file", "size", "time", "where")
     for made in released.made:

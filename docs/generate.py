@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, Any]
 
-__all__ = ["PAGES", "REFERENCE", "main", "page", "stale"]
+__all__ = ["PAGES", "REFERENCE", "main", "page", "stale", "verbs"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REFERENCE = REPOSITORY / "docs" / "reference"
@@ -101,7 +101,7 @@ honoured. What is fetched is kept in the user's cache folder, or in the folder t
 def cli() -> Iterator[str]:
     """Describe every verb and its arguments, then the exit statuses."""
     yield CLI
-    for name, verb in _verbs().items():
+    for name, verb in verbs().items():
         yield from ("", f"## fatwheel {name}", "", str(verb.description), "", "```", _usage(name, verb), "```")
         yield from table(("argument", "meaning"), map(_argument, _arguments(verb)))
     yield from ("", "## Exit status")
@@ -112,7 +112,8 @@ def cli() -> Iterator[str]:
     )
 
 
-def _verbs() -> Mapping[str, argparse.ArgumentParser]:
+def verbs() -> Mapping[str, argparse.ArgumentParser]:
+    """Return the parser of each verb."""
     parser = command_line._parser()  # noqa: SLF001 - the one parser there is
     found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
     return next(found).choices

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog, config, evidence, planning, source
@@ -12,6 +11,7 @@ from ci_tools.outside import Outside, Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from ci_tools.model import Evidence, Plan, Request
 

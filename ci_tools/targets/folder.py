@@ -12,7 +12,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -23,7 +24,7 @@ from ci_tools.storage import CHUNK, UNFINISHED, locked, sha256_of, write_atomica
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ci_tools.outside import Reporter
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderTarget", "Published"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
+NOWHERE_ELSE: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 GENERIC = "cpu"  # the index of those who have no accelerator; always there
 
 
@@ -58,18 +60,23 @@ class FolderTarget:
     replace: bool
     reporter: Reporter
 
-    def publish(self, project: str, files: Sequence[tuple[Path, str]]) -> tuple[Published, ...]:
+    def publish(
+        self, project: str, files: Sequence[tuple[Path, str]], also: Mapping[str, tuple[str, ...]] = NOWHERE_ELSE
+    ) -> tuple[Published, ...]:
         """Put files, each with the accelerator folder it belongs to, into the index; twice is as good as once.
 
-        Files come first, then the manifest, and the pages, so that no page names a file that is not whole; only
-        while one is replaced, the page gives the hash of the old one. Raises InputError where a file is not the
+        `also` names the other folders whose indexes list what lies in a folder. Files come first, then the manifest,
+        and the pages, so that no page names a file that is not whole; only while one is replaced, the page gives the
+        hash of the old one. Raises InputError where a file is not the
         project's, or a published one would change and `replace` is off; nothing is written then.
         """
         project = canonicalize_name(project)
         _refuse_strangers(project, (path.name for path, _ in files))
         with locked(self.root / ".fatwheel" / "index", self.reporter.say):
-            manifest = self._manifest(project)
-            arrivals = [_arrival(path, folder, manifest.get(path.name)) for path, folder in files]
+            recorded = self._recorded(project)
+            manifest = self._present(recorded)
+            known = ((path, folder, recorded.get(path.name)) for path, folder in files)
+            arrivals = [_arrival(path, folder, also.get(folder, ()), old) for path, folder, old in known]
             self._refuse_change(manifest, arrivals)
             self._sweep(project)
             left = [old for _, new, _ in arrivals if (old := manifest.get(new.name)) and old.folder != new.folder]
@@ -85,18 +92,22 @@ class FolderTarget:
     def _manifest_path(self, project: str) -> Path:
         return self.root / ".fatwheel" / f"{project}.json"
 
-    def _manifest(self, project: str) -> dict[str, IndexedFile]:
-        """Return what is published, by file name; a file that is gone from the folder is gone from the index."""
+    def _recorded(self, project: str) -> dict[str, IndexedFile]:
+        """Return what the manifest says of a project's files, by file name."""
         path = self._manifest_path(project)
         if not path.exists() and next(self.root.glob(f"*/{project}/index.html"), None) is None:
             return {}
         try:
-            entries = [IndexedFile(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-            return {entry.name: entry for entry in entries if (self.root / entry.folder / entry.name).is_file()}
+            entries = [_entry(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+            return {entry.name: entry for entry in entries}
         except (OSError, ValueError, TypeError) as error:
             msg = f"{path}, which lists the files of {project}, is damaged: {error}"
             hint = f"restore it, or remove {self.root} and publish every file again"
             raise MachineError(msg, hint=hint) from None
+
+    def _present(self, recorded: dict[str, IndexedFile]) -> dict[str, IndexedFile]:
+        """Return what is published: a file that is gone from the folder is gone from the index."""
+        return {name: entry for name, entry in recorded.items() if (self.root / entry.folder / name).is_file()}
 
     def _refuse_change(self, manifest: dict[str, IndexedFile], arrivals: Iterable[Arrival]) -> None:
         for _, new, _ in arrivals:
@@ -140,10 +151,10 @@ class FolderTarget:
         An index that is new starts with every project; its front page, which makes it known, comes last.
         """
         known = {page.parent.name for page in self.root.glob("*/index.html")}
-        folders = {GENERIC, *known, *(file.folder for file in files if file.folder)}
+        folders = {GENERIC, *known, *(name for file in files for name in (file.folder, *file.also) if name)}
         self._write_project(project, files, folders)
         for other in self._projects() - {project} if folders - known else ():
-            self._write_project(other, tuple(self._manifest(other).values()), folders - known)
+            self._write_project(other, tuple(self._present(self._recorded(other)).values()), folders - known)
         for folder in sorted(folders):
             projects = {path.parent.name for path in (self.root / folder).glob("*/index.html")}
             self._write(self.root / folder / "index.html", index.projects_html(projects))
@@ -151,7 +162,7 @@ class FolderTarget:
 
     def _write_project(self, project: str, files: Sequence[IndexedFile], folders: Iterable[str]) -> None:
         for folder in sorted(folders):
-            shown = [file for file in files if file.folder in {"", folder}]
+            shown = [file for file in files if file.is_listed_in(folder)]
             page = self.root / folder / project
             self._write(page / "index.html", index.project_html(project, shown, folder))
             self._write(page / "index.json", index.project_json(project, shown, folder))
@@ -183,10 +194,10 @@ def _refuse_strangers(project: str, names: Iterable[str]) -> None:
             raise InputError(msg)
 
 
-def _arrival(path: Path, folder: str, old: IndexedFile | None) -> Arrival:
+def _arrival(path: Path, folder: str, also: tuple[str, ...], old: IndexedFile | None) -> Arrival:
     """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-    entry = IndexedFile(path.name, folder, sha256_of(path), path.stat().st_size, now)
+    entry = IndexedFile(path.name, folder, sha256_of(path), path.stat().st_size, now, also=also)
     if old and old.sha256 == entry.sha256:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked)
     if path.suffix != ".whl":
@@ -212,6 +223,14 @@ def _copy(source: Path, target: Path, sha256: str) -> None:
         if digest.hexdigest() != sha256:
             msg = f"{source} changed while it was published"
             raise MachineError(msg, hint="run the same command again once nothing writes to it")
+
+
+def _entry(entry: dict[str, Any]) -> IndexedFile:
+    """Read one entry of a manifest; raise TypeError where it is no entry."""
+    if not all(isinstance(entry.get(field), str) for field in ("name", "folder", "sha256")):
+        msg = f"{entry} names no file"
+        raise TypeError(msg)
+    return IndexedFile(**{**entry, "also": tuple(entry.get("also", ()))})
 
 
 def _dumped(files: Iterable[IndexedFile]) -> bytes:

@@ -17,7 +17,8 @@ def main(names: list[str]) -> int:
             continue
         for what, figure, unit, limit in importlib.import_module(f"tests.benchmarks.{module.name}").measure():
             over = over or figure > limit
-            print(f"{what:<60} {figure:>9.3f} {unit:<3} of {limit:>6g} {unit:<3} {figure / limit:>6.0%}", flush=True)
+            share = f"{figure:>9.3f} {unit:<3} of {limit:>6g} {unit:<3} {figure / limit:>6.0%}"
+            print(f"{what:<60} {share}", flush=True)  # noqa: T201 - it is what was asked for
     return 1 if over else 0
 
 

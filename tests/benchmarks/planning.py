@@ -21,16 +21,16 @@ from ci_tools.model import (
     Extensions,
     Minor,
     PathSource,
+    Platform,
     PlatformEvidence,
     PlatformRequest,
+    Project,
     Python,
     PythonApi,
     Request,
     Torch,
     TorchAbi,
 )
-from ci_tools.model import Platform as P
-from ci_tools.model import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
-PLATFORMS = (P.LINUX_CUDA, P.LINUX_CUDA_AARCH64, P.WINDOWS_CUDA, P.LINUX_XPU)
+PLATFORMS = (Platform.LINUX_CUDA, Platform.LINUX_CUDA_AARCH64, Platform.WINDOWS_CUDA, Platform.LINUX_XPU)
 PYTHONS = tuple(Python(Minor(3, minor), threads) for minor, threads in product(range(10, 20), (False, True)))
 TORCHES = tuple(Minor(2, minor) for minor in range(50))
 CUDAS = tuple(Minor(major, minor) for major, minor in product(range(12, 17), range(5)))
@@ -106,8 +106,8 @@ def _large(binding: Binding) -> tuple[Request, Evidence, Catalog]:
     return request, Evidence(project=project, source_sha256="", commit="", platforms=found), catalog
 
 
-def _asked(platform: P) -> PlatformRequest:
-    kind = AcceleratorKind.XPU if platform is P.LINUX_XPU else AcceleratorKind.CUDA
+def _asked(platform: Platform) -> PlatformRequest:
+    kind = AcceleratorKind.XPU if platform is Platform.LINUX_XPU else AcceleratorKind.CUDA
     accelerators = tuple(Accelerator(kind, version) for version in CUDAS)
     return PlatformRequest(
         platform=platform,
@@ -118,7 +118,7 @@ def _asked(platform: P) -> PlatformRequest:
     )
 
 
-def _found(platform: P, binding: Binding) -> PlatformEvidence:
+def _found(platform: Platform, binding: Binding) -> PlatformEvidence:
     return PlatformEvidence(
         platform=platform,
         native_files=("large.cu",),

@@ -242,3 +242,11 @@ def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: Com
     fatwheel("build", "--job", "pure", "--out", "out", cwd=project)
     ran = fatwheel("validate", "out/tiny-1.0-py3-none-any.whl", cwd=project)
     assert (ran.status, "import tiny" in ran.stdout) == (0, True)
+
+
+def test_a_manylinux2014_wheel_carries_both_names_of_its_level(fatwheel: CommandLine, native_project: Path) -> None:
+    config = native_project / "fatwheel.yml"
+    config.write_text(config.read_text().replace("wheel-platform: linux", "wheel-platform: manylinux_2_17"))
+    ran = release(fatwheel, native_project)
+    assert ran.status == 0, ran.stderr
+    assert "-manylinux2014_x86_64.manylinux_2_17_x86_64.whl" in ran.stdout

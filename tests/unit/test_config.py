@@ -53,6 +53,9 @@ release: {tag: "v{version}"}
 """
 PYTHON = 'a Python version such as "3.12", or "3.14t" for free-threaded'
 PATTERN = "a path pattern in gitignore syntax such as kernels/**/*.cu, relative to the source"
+TORCH = 'the torch versions to serve: {lowest: "2.10"}, or a list where the ABI is not stable'
+OWNER = 'who looks after the platform\'s native code, such as "@org/team"'
+TOP = "build, package, platforms, publish, python, release, source, torch, validate, version"
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
 
@@ -99,7 +102,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      ["1:10: a list is not allowed, expected the project's name on the package index"],
                      id="package-is-a-list"),
         pytest.param("package: demo", "package:",
-                     ["1:1: an empty value is not allowed, expected the project's name on the package index"],
+                     ["1:9: an empty value is not allowed, expected the project's name on the package index"],
                      id="package-is-nothing"),
         pytest.param("package: demo", 'package: "demo\\n"',
                      ['1:10: "demo\\n" is not allowed, expected the project\'s name on the package index'],
@@ -116,8 +119,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      id="python-is-a-number"),
         pytest.param("[3.10, 3.14t]", "[3.10, 3.12, 3.10]", ['4:22: "3.10" is here twice'], id="python-twice"),
         pytest.param("{lowest: 2.10}", "2.10", [
-            '5:8: "2.10" is not allowed, expected the torch versions to serve: {lowest: "2.10"}, or a list where the ABI '
-            "is not stable"], id="torch-is-text"),
+            f'5:8: "2.10" is not allowed, expected {TORCH}'], id="torch-is-text"),
         pytest.param("{lowest: 2.10}", "{}", [
             '5:8: the key "lowest" is missing: the oldest torch to serve, such as "2.10"'], id="torch-without-lowest"),
         pytest.param("{lowest: 2.10}", "[2.10, two]", ['5:15: "two" is not allowed, expected a version such as "13.0"'],
@@ -130,18 +132,21 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("  windows:", '  windows: {enabled: "true"}',
                      ['16:22: "true" is not allowed, expected it without quotes'], id="enabled-is-quoted"),
         pytest.param("  windows:", '  windows: {owner: ""}',
-                     ['16:20: "" is not allowed, expected who looks after the platform\'s native code, such as '
-                      '"@org/team"'], id="owner-is-empty"),
-        pytest.param("  windows:", "  windows: {native: []}", ["16:21: this is empty, expected a list of path patterns"],
+                     [f'16:20: "" is not allowed, expected {OWNER}'], id="owner-is-empty"),
+        pytest.param("  windows:", "  windows: {native: []}",
+                     ["16:21: this is empty, expected a list of path patterns"],
                      id="native-is-empty"),
         pytest.param('["*.hip"]', '["!x"]', [f'14:14: "!x" is not allowed, expected {PATTERN}'], id="negated-pattern"),
-        pytest.param('["*.hip"]', '["../x"]', [f'14:14: "../x" is not allowed, expected {PATTERN}'], id="pattern-escapes"),
+        pytest.param('["*.hip"]', '["../x"]', [f'14:14: "../x" is not allowed, expected {PATTERN}'],
+                     id="pattern-escapes"),
         pytest.param('["*.hip"]', '["[[x"]', [f'14:14: "[[x" is not allowed, expected {PATTERN}'], id="two-brackets"),
-        pytest.param('["*.hip"]', '["[z-a]"]', ['14:14: "[z-a]" is no path pattern, expected one such as kernels/**/*.cu'],
+        pytest.param('["*.hip"]', '["[z-a]"]',
+                     ['14:14: "[z-a]" is no path pattern, expected one such as kernels/**/*.cu'],
                      id="pattern-is-broken"),
         pytest.param("[/demo/]", "[/]", ['3:49: "/" is no path pattern, expected one such as kernels/**/*.cu'],
                      id="pattern-matches-nothing"),
-        pytest.param("[7.1]", "[7]", ['15:12: 7 is not allowed, expected a version such as "13.0"'], id="rocm-is-a-number"),
+        pytest.param("[7.1]", "[7]", ['15:12: 7 is not allowed, expected a version such as "13.0"'],
+                     id="rocm-is-a-number"),
         pytest.param("[7.1]", '["7.1\\n"]', ['15:12: "7.1\\n" is not allowed, expected a version such as "13.0"'],
                      id="rocm-ends-in-a-line-break"),
         pytest.param("[9.0, 12.0+PTX]", "[sm_90]", [
@@ -149,7 +154,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             id="arch-is-no-arch"),
         pytest.param("{FAST: 1}", "{FAST: [1]}", ["12:17: a list is not allowed, expected text or a whole number"],
                      id="variable-is-a-list"),
-        pytest.param("{FAST: 1}", "{1FAST: 1}", ['12:11: "1FAST" is not allowed, expected a name such as FORCE_CUDA'],
+        pytest.param("{FAST: 1}", "{1FAST: 1}", ['12:10: "1FAST" is not allowed, expected a name such as FORCE_CUDA'],
                      id="variable-is-no-name"),
         pytest.param("max-jobs: 2", "max-jobs: 0", [
             "17:19: 0 is not allowed, expected how many compilers run at a time, 1 to 1024"], id="no-compilers"),
@@ -157,31 +162,32 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             '18:19: "2.13" is not allowed, expected the exact torch to install first, such as "2.13.0"'],
             id="torch-to-validate-is-not-exact"),
         pytest.param("imports: [demo]", "imports: [os;x]", [
-            '18:36: "os;x" is not allowed, expected a module\'s name'], id="import-is-no-module"),
+            '18:37: "os;x" is not allowed, expected a module\'s name'], id="import-is-no-module"),
         pytest.param("{run: demo -g, needs", "{needs", ['18:61: the key "run" is missing: a command'], id="no-command"),
         pytest.param("needs-gpu: true", "needs-gpu: 1", [
-            "18:86: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
+            "18:87: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
         pytest.param("pypi: wheels", "pypi: wheel", ['19:17: "wheel" is not allowed, did you mean "wheels"?'],
                      id="route-misspelt"),
         pytest.param("dir:x", "ftp:x", [f'19:35: "ftp:x" is not allowed, expected {TARGET}'], id="unknown-target"),
         # keys, at each level
         pytest.param("package: demo", "packages: demo", [
-            '1:1: the key "package" is missing: the project\'s name on the package index',
-            '1:1: unknown key "packages", did you mean "package"?'], id="top-key-misspelt"),
+            '1:1: unknown key "packages", did you mean "package"?',
+            "1:1: the key \"package\" is missing: the project's name on the package index"], id="top-key-misspelt"),
         pytest.param("package: demo", "package: demo\nx: 1", [
-            '2:1: unknown key "x", known: build, package, platforms, publish, python, release, source, torch, validate, '
-            "version"], id="top-key-unknown"),
+            f'2:1: unknown key "x", known: {TOP}'], id="top-key-unknown"),
         pytest.param("path: .", "paths: .", ['3:10: unknown key "paths", did you mean "path"?'], id="source-key"),
         pytest.param("  linux-cuda:", "  linux-cudda:", ['7:3: unknown key "linux-cudda", did you mean "linux-cuda"?'],
                      id="platform-misspelt"),
-        pytest.param("    owner", "    owners", ['8:5: unknown key "owners", did you mean "owner"?'], id="platform-key"),
-        pytest.param("exclude: [", "excludes: [", ['9:33: unknown key "excludes", did you mean "exclude"?'], id="glob-key"),
+        pytest.param("    owner", "    owners", ['8:5: unknown key "owners", did you mean "owner"?'],
+                     id="platform-key"),
+        pytest.param("exclude: [", "excludes: [", ['9:33: unknown key "excludes", did you mean "exclude"?'],
+                     id="glob-key"),
         pytest.param("  windows:", "  windows: {cuda: [13.0]}", [
             '16:13: unknown key "cuda", known: enabled, env, native, owner, runner, toolchain, wheel-platform'],
             id="cuda-where-there-is-none"),
         pytest.param("max-jobs", "jobs", ['17:9: unknown key "jobs", did you mean "max-jobs"?'], id="build-key"),
         pytest.param("imports", "import", ['18:27: unknown key "import", did you mean "imports"?'], id="validate-key"),
-        pytest.param("needs-gpu", "gpu", ['18:75: unknown key "gpu", known: needs-gpu, run'], id="command-key"),
+        pytest.param("needs-gpu", "gpu", ['18:76: unknown key "gpu", did you mean "needs-gpu"?'], id="command-key"),
         pytest.param("pypi: ", "pipy: ", ['19:11: unknown key "pipy", did you mean "pypi"?'], id="publish-key"),
         pytest.param("{tag: ", "{tags: ", ['20:11: unknown key "tags", did you mean "tag"?'], id="release-key"),
         pytest.param("    cuda: [13.0, 12.9]\n", "", ['8:5: the key "cuda" is missing: the CUDA versions to serve'],
@@ -200,17 +206,19 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             '11:18: nvcc of CUDA 13.0 does not know the architecture "7.0", did you mean "9.0"?'],
             id="arch-that-one-of-two-compilers-knows"),
         pytest.param("9.0, 12.0+PTX", "9.0f", [
-            '11:13: nvcc of CUDA 13.0 does not know the architecture "9.0f", did you mean "9.0a"?',
-            '11:13: nvcc of CUDA 12.9 does not know the architecture "9.0f", did you mean "9.0a"?'], id="arch-variant"),
+            '11:13: nvcc of CUDA 13.0 does not know the architecture "9.0f", did you mean "9.0"?',
+            '11:13: nvcc of CUDA 12.9 does not know the architecture "9.0f", did you mean "9.0"?'], id="arch-variant"),
         pytest.param("  windows:", "  windows: {wheel-platform: macosx_11_0}", [
             '16:29: "macosx_11_0" is no wheel platform of windows, expected one that starts with win'],
             id="wheel-platform-of-another-system"),
         # what contradicts itself, or is not there
         pytest.param('exclude: ["test*"]', 'exclude: ["test*", "*.cu"]', [
-            '9:52: the pattern "*.cu" is both included and excluded, expected it on one side'], id="contradictory-globs"),
+            '9:52: the pattern "*.cu" is both included and excluded, expected it on one side'],
+            id="contradictory-globs"),
         pytest.param("path: .", "path: nowhere", ['3:16: the source "nowhere" is not there, expected a folder'],
                      id="source-not-there"),
-        pytest.param("path: .", "path: fatwheel.yml", ['3:16: the source "fatwheel.yml" is not there, expected a folder'],
+        pytest.param("path: .", "path: fatwheel.yml",
+                     ['3:16: the source "fatwheel.yml" is not there, expected a folder'],
                      id="source-is-a-file"),
         pytest.param("subdirectory: demo", "subdirectory: demi", ['3:33: the source has no folder "demi"'],
                      id="subdirectory-not-there"),
@@ -266,7 +274,7 @@ def test_all_mistakes_are_told_at_once_in_their_order(tmp_path: Path) -> None:
         pytest.param("{git: x, ref: v1}", GitSource(url="x", ref="v1"), id="git"),
         pytest.param(f"{{sdist: {{name: a, version: 1.10, sha256: {'a' * 64}}}}}",
                      SdistSource(name="a", version="1.10", sha256="a" * 64), id="sdist-of-version-1.10"),
-        pytest.param("", PathSource(path="."), id="nothing"),
+        pytest.param("{subdirectory: demo}", PathSource(path="."), id="the-config's-folder"),
     ],
 )  # fmt: skip
 def test_a_source_is_one_of_three(tmp_path: Path, source: str, expected: object) -> None:
@@ -292,18 +300,20 @@ def test_a_config_outside_the_source_is_named_by_its_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(None, "there is no fatwheel.yml, expected a config that says what to build\n  hint: `fatwheel init`",
+        pytest.param(None,
+                     "there is no fatwheel.yml, expected a config that says what to build\n  hint: `fatwheel init`",
                      id="no-file"),
         pytest.param(b"", "fatwheel.yml is empty", id="empty-file"),
         pytest.param(b"\x80", "fatwheel.yml is not text", id="not-text"),
         pytest.param(b"a: [", "fatwheel.yml:1:5: this is not YAML", id="broken-yaml"),
-        pytest.param(b"hello", 'fatwheel.yml:1:1: "hello" is not allowed, expected a mapping with the keys package, python',
+        pytest.param(b"hello", 'fatwheel.yml:1:1: "hello" is not allowed, expected a mapping with the keys package',
                      id="a-word"),
         pytest.param(b"- a", "fatwheel.yml:1:1: a list is not allowed, expected a mapping", id="a-list"),
         pytest.param(CONFIG.encode() + b"x: 1", 'fatwheel.yml:5:1: unknown key "x"', id="unknown-key"),
-        pytest.param(CONFIG.replace("linux-cpu:", "linux-gpu:").encode(),
-                     'fatwheel.yml:4:3: unknown key "linux-gpu", did you mean "linux-cpu"?', id="platform-misspelt"),
-        pytest.param(CONFIG.encode(), "fatwheel.yml: the source has neither pyproject.toml nor setup.py", id="no-project"),
+        pytest.param(CONFIG.replace("linux-cpu:", "linux-cup:").encode(),
+                     'fatwheel.yml:4:3: unknown key "linux-cup", did you mean "linux-cpu"?', id="platform-misspelt"),
+        pytest.param(CONFIG.encode(), "fatwheel.yml: the source has neither pyproject.toml nor setup.py",
+                     id="no-project"),
     ],
 )  # fmt: skip
 def test_the_command_line_refuses_bad_input(

@@ -257,3 +257,13 @@ def test_a_bad_wheel_is_rejected_and_nothing_written(
     with pytest.raises(Rejected, match=sentence):
         publish(root, files)
     assert state(root) == {}
+
+
+def test_a_wheel_is_listed_for_every_cuda_version_it_serves(tmp_path: Path) -> None:
+    wheel = make(tmp_path, "demo-1.0+cu130-py3-none-any.whl")
+    target = FolderTarget(root=tmp_path / "index", replace=False, reporter=Silent())
+    target.publish("demo", [(wheel, "cu130")], {"cu130": ("cu132",)})
+    target.publish("demo", [(make(tmp_path, "demo-1.0-py3-none-any.whl"), "")])
+    page = (tmp_path / "index/cu132/demo/index.html").read_text()
+    assert '"../../cu130/demo-1.0%2Bcu130-py3-none-any.whl#sha256=' in page
+    assert "%2Bcu130" not in (tmp_path / "index/cpu/demo/index.html").read_text()

@@ -70,9 +70,9 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_leaves_nothing_running(tmp_path: Path) -> None:
-    script = "import sys; from pathlib import Path; from ci_tools.process import run; "
-    script += "run(['sh', '-c', 'sleep 60 & echo $! > pid; mv pid there; wait'], log=Path('log'))"
-    with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path) as process:
+    script = "import sys; from pathlib import Path; from ci_tools.process import run; here = Path(sys.argv[1]); "
+    script += "run(['sh', '-c', 'sleep 60 & echo $! > pid; mv pid there; wait'], log=here / 'log', cwd=here)"
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as process:
         deadline = time.monotonic() + 20
         while not (tmp_path / "there").exists():
             assert time.monotonic() < deadline

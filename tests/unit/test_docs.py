@@ -1,0 +1,169 @@
+"""The documents say what is so: references are fresh, links lead somewhere, commands and configs are accepted."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from markdown_it import MarkdownIt
+
+from ci_tools import __main__ as command_line
+from ci_tools import catalog, config
+from docs import generate
+
+REPOSITORY = Path(__file__).parents[2]
+FOLDERS = ("docs", "kernels", "package")
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(page for name in FOLDERS for page in (REPOSITORY / name).rglob("*.md"))])
+# What a fragment of a config leaves out.
+REST = {"package": "package: example", "python": 'python: ["3.12"]', "platforms": "platforms: {linux-cpu: }"}
+
+
+class Example(NamedTuple):
+    """A code block or a code span of a page: its language, if any, and its text."""
+
+    page: str
+    language: str
+    text: str
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+def tokens(page: Path) -> list[tuple[str, str, str]]:
+    """Return a page's blocks and spans: type, text, and the language or address."""
+    found = []
+    for block in MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8")):
+        found.append((block.type, block.content, block.info))
+        found += [(span.type, span.content, str(span.attrs.get("href", ""))) for span in block.children or ()]
+    return found
+
+
+def examples(kind: str) -> list[Example]:
+    return [Example(name_of(page), info, text) for page in PAGES for type_, text, info in tokens(page) if type_ == kind]
+
+
+def slugs(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as code hosts make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def leads_nowhere(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    return not target.exists() or bool(anchor and anchor not in slugs(target))
+
+
+def commands() -> list[str]:
+    """Return every command line of `fatwheel` that a console block shows, without what follows it in the shell."""
+    lines = [
+        line for example in examples("fence") if example.language == "console" for line in example.text.splitlines()
+    ]
+    return sorted({re.split(r" (?:&&|\||>|#) ?", line[2:])[0] for line in lines if line.startswith("$ fatwheel ")})
+
+
+def spans() -> list[str]:
+    """Return what sentences say of `fatwheel` and a verb."""
+    return sorted({example.text for example in examples("code_inline") if example.text.startswith("fatwheel ")})
+
+
+def configs() -> list[Example]:
+    return [example for example in examples("fence") if example.language.startswith("yaml")]
+
+
+def completed(example: Example) -> str:
+    """Return a config, with what a fragment leaves out."""
+    said = re.findall(r"^(\w+):", example.text, re.MULTILINE)
+    missing = [line for key, line in REST.items() if key not in said and example.language == "yaml fragment"]
+    return "\n".join([*missing, example.text])
+
+
+def imported(module: Path) -> set[str]:
+    """Return the modules of the toolkit that a module imports, for types as well."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    return names | {str(node.module) for node in nodes}
+
+
+def layers() -> dict[str, int]:
+    """Return the layer of each module, as the document on architecture has it."""
+    text = (REPOSITORY / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", text, re.MULTILINE)
+    return {name: int(layer) for layer, modules in rows for name in re.findall(r"`([\w.]+)`", modules)}
+
+
+def modules() -> dict[str, Path]:
+    root = REPOSITORY / "ci_tools"
+    found = {path.relative_to(root).with_suffix("").as_posix().replace("/", "."): path for path in root.rglob("*.py")}
+    named = {name.removesuffix(".__init__"): path for name, path in found.items() if name != "__init__"}
+    return {name: path for name, path in named.items() if path.stat().st_size and name != "targets"}
+
+
+@pytest.mark.parametrize("name", generate.PAGES)
+def test_a_reference_says_what_the_code_says(name: str) -> None:
+    path = generate.REFERENCE / name
+    assert path.read_text(encoding="utf-8") == generate.page(name), "run `python docs/generate.py`"
+
+
+def test_check_names_a_stale_page_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(generate, "REFERENCE", tmp_path)
+    monkeypatch.setattr(generate, "PAGES", {"audit-rules.md": generate.PAGES["audit-rules.md"]})
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().out == "audit-rules.md is stale\n"
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = [address for kind, _, address in tokens(page) if kind == "link_open" and "://" not in address]
+    assert [link for link in links if leads_nowhere(page, link)] == []
+
+
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs").rglob("*.md")), ids=name_of)
+def test_every_document_is_in_the_index(page: Path) -> None:
+    index = REPOSITORY / "docs" / "README.md"
+    listed = {(index.parent / address).resolve() for kind, _, address in tokens(index) if kind == "link_open"}
+    assert page in {*listed, index}
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_line_parses(line: str) -> None:
+    options = command_line._parser().parse_args(shlex.split(line)[1:])  # noqa: SLF001 - the parser that users meet
+    assert callable(options.verb)
+
+
+@pytest.mark.parametrize("span", spans())
+def test_every_command_in_a_sentence_has_a_verb_and_options_that_exist(span: str) -> None:
+    verb = generate.verbs()[span.split()[1]]
+    known = {option for action in verb._actions for option in action.option_strings}  # noqa: SLF001 - as above
+    assert {word for word in span.split() if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("example", configs(), ids=lambda example: example.page)
+def test_every_config_is_accepted(example: Example, tmp_path: Path) -> None:
+    path = tmp_path / "fatwheel.yml"
+    path.write_text(completed(example), encoding="utf-8")
+    assert config.load(path, catalog.load()).platforms
+
+
+def test_the_layers_of_the_architecture_are_those_of_the_imports() -> None:
+    layer, found = layers(), modules()
+    assert layer.keys() == found.keys()
+    upward = [
+        f"{name} imports {other}"
+        for name, path in found.items()
+        for other in layer
+        if f"ci_tools.{other}" in imported(path) and layer[other] >= layer[name]
+    ]
+    assert upward == []
