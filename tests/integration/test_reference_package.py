@@ -69,7 +69,7 @@ def test_what_is_made_lies_where_installers_look(released: Ran, checkout: Path) 
     assert [path.relative_to(index).as_posix() for path in sorted(index.rglob("*.whl"))] == [PURE, f"cu130/{CUDA}"]
     assert (index / SDIST).is_file()
     address = (index / "cu130").as_uri()
-    assert released.stdout.endswith(f'pip install --extra-index-url {address} ao-kernels==0.1.0+cu130\n')
+    assert released.stdout.endswith(f"pip install --extra-index-url {address} ao-kernels==0.1.0+cu130\n")
 
 
 @slow

@@ -250,6 +250,9 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("v{version}", "v{version:>{python}}", [
             "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-format"),
+        pytest.param("v{version}", "v{version!r}", [
+            "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
+            id="template-with-a-conversion"),
         pytest.param("v{version}", "{}", [
             '20:16: the template names "{}", known: cuda, name, python, torch, version'], id="template-without-a-name"),
     ],

@@ -116,6 +116,12 @@ def test_a_link_out_of_the_tree_is_refused(tmp_path: Path, link: str, target: st
     assert refusal(folder) == f"{link} is a link that leads out of the source, to {target}"
 
 
+def test_a_link_that_names_this_machine_is_refused(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a")
+    (folder / "b").symlink_to(folder / "demo.py")
+    assert refusal(folder) == f"b is a link that leads out of the source, to {folder / 'demo.py'}"
+
+
 @pytest.mark.parametrize("in_git", [pytest.param(True, id="checkout"), pytest.param(False, id="plain-folder")])
 def test_a_link_within_the_tree_is_a_file_of_it(tmp_path: Path, *, in_git: bool) -> None:
     folder = demo(tmp_path / "a", {"b/c.cu": "x"})
