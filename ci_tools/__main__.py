@@ -163,7 +163,7 @@ def _target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _init(options: argparse.Namespace, outside: Outside) -> int:
-    path = starter.write(options.folder, catalog.load())
+    path = starter.write(options.folder, catalog.load(), outside.environ)
     print(path)
     outside.reporter.say(f"wrote {path}; look through it, then run `fatwheel plan {path}`")
     return DONE

@@ -51,6 +51,7 @@ DEFAULT_NAME = "fatwheel.yml"
 SCHEMA = Path(__file__).parent / "schema" / "fatwheel.schema.json"
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
 TEMPLATE_FIELDS = frozenset({"name", "version", "python", "torch", "cuda"})
+WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # a name alone is often a token
 Table = dict[str, Any]
 
 
@@ -174,6 +175,8 @@ class _Meaning:
         if ("git" in table) != ("ref" in table):
             missing = "ref" if "git" in table else "git"
             yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
+        if WITH_SECRET.match(self.get("source", "git") or ""):
+            yield self.at(("source", "git"), "the address holds a secret, expected git's credential helper to know it")
         if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:
             yield from self.folder_of(self.get("source", "path") or ".", self.get("source", "subdirectory") or ".")
 

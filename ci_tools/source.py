@@ -107,12 +107,12 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
     return Tree(tree.root, files, tree.commit)
 
 
-def tree_at(root: Path, environ: Mapping[str, str] | None = None) -> Tree:
+def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
     """Return the folder `root` as a tree: what git tracks or would add, or all of it where it is no checkout."""
-    listed = git.listed(root, environ or {})
+    listed = git.listed(root, environ)
     if listed is None:
         return Tree(root, tuple(sorted(_walked(root))))
-    return Tree(root, tuple(_not_made(root, listed)), git.head(root, environ or {}))
+    return Tree(root, tuple(_not_made(root, listed)), git.head(root, environ))
 
 
 def _not_made(root: Path, listed: list[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ci_tools.config import DEFAULT_NAME
 from ci_tools.errors import InputError
+from ci_tools.includes import Includes, compiled, torch_abi
 from ci_tools.model import Globs, Minor
 from ci_tools.source import Tree, matching, tree_at
 from ci_tools.storage import write_atomically
@@ -21,7 +22,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ci_tools.catalog import Catalog
 
@@ -37,11 +38,10 @@ ENDINGS = {
     "macos-arm64": ("metal", "mm"),
     "windows": (),
 }
-TARGET = re.compile(r"TORCH_TARGET_VERSION\D{1,6}?0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})")
 ARCHS = '["8.0", "9.0", "10.0+PTX"]'
 
 
-def write(folder: Path, catalog: Catalog) -> Path:
+def write(folder: Path, catalog: Catalog, environ: Mapping[str, str]) -> Path:
     """Write a starter into `folder` and return its path; raise InputError where one is there, or nothing to build."""
     path = folder / DEFAULT_NAME
     if path.exists():
@@ -50,7 +50,7 @@ def write(folder: Path, catalog: Catalog) -> Path:
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected the source of a project"
         raise InputError(msg)
-    content = text(tree_at(folder.resolve()), catalog)
+    content = text(tree_at(folder.resolve(), environ), catalog)
     with write_atomically(path) as file:
         file.write(content.encode())
     return path
@@ -67,7 +67,7 @@ def text(tree: Tree, catalog: Catalog) -> str:
         *(["", "source:", f"  subdirectory: {subdirectory}"] if subdirectory else []),
         "",
         f"python: [{', '.join(_quoted(_pythons(table, catalog)))}]",
-        *_torch(tree, project),
+        *_torch(tree, subdirectory, project),
         "",
         "platforms:",
         *(line for platform, endings in ENDINGS.items() for line in _platform(platform, endings, tree)),
@@ -110,13 +110,12 @@ def _pythons(requires: str, catalog: Catalog) -> Iterator[str]:
             yield str(python)
 
 
-def _torch(tree: Tree, project: dict[str, Any]) -> list[str]:
+def _torch(tree: Tree, folder: str, project: dict[str, Any]) -> list[str]:
     """Return the torch axis where the project uses torch, from the version its source targets."""
+    abi = torch_abi(Includes(tree), compiled(tree.files, (), ()), folder)
+    if abi.target:
+        return [f'torch: {{ lowest: "{abi.target}" }} # {abi.where}']
     uses = any(re.match(r"torch\b", requirement) for requirement in project.get("dependencies", ()))
-    for name in tree.files:
-        if name.endswith((".txt", ".py", ".cpp", ".cu", ".h", ".toml")) and (match := TARGET.search(tree.text(name))):
-            target = Minor(int(match[1], 16), int(match[2], 16))
-            return [f'torch: {{ lowest: "{target}" }} # TORCH_TARGET_VERSION in {name}']
     return ['torch: { lowest: "2.10" } # the oldest torch you serve'] if uses else []
 
 

@@ -335,3 +335,11 @@ def test_the_command_line_refuses_bad_input(
 def test_the_command_line_refuses_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"fatwheel: {tmp_path} is a folder, expected a YAML file\n"
+
+
+def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
+    source = "source: {git: 'https://me:hunter2@127.0.0.1/demo', ref: main}\n"
+    (tmp_path / "fatwheel.yml").write_text(f"{source}package: demo\npython: [3.12]\nplatforms:\n  linux-cpu:\n")
+    with pytest.raises(InputError, match="1:15: the address holds a secret") as refused:
+        config.load(tmp_path / "fatwheel.yml", catalog.load())
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,66 @@
+"""The starter config: what it says is what the source shows, and it plans at once where nothing is left to choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import catalog, config, starter
+from ci_tools.errors import InputError
+from ci_tools.model import Minor, Platform
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model import Request
+
+PROJECT = '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.12"\ndependencies = ["torch"]\n'
+
+
+def started(root: Path, **files: str) -> Request:
+    for name, text in {"pyproject.toml": PROJECT, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return config.load(starter.write(root, catalog.load(), {}), catalog.load())
+
+
+def test_a_pure_project_gets_a_config_that_plans(tmp_path: Path) -> None:
+    request = started(tmp_path)
+    assert min(request.pythons).version == Minor(3, 12)
+    assert Platform.LINUX_CUDA not in {platform.platform for platform in request.platforms}
+
+
+def test_cuda_files_get_their_platform(tmp_path: Path) -> None:
+    request = started(tmp_path, **{"csrc/op.cu": "// CUDA\n"})
+    cuda = next(platform for platform in request.platforms if platform.platform is Platform.LINUX_CUDA)
+    assert (cuda.native.include, bool(cuda.archs)) == (("**/*.cu", "**/*.cuh"), True)
+
+
+def test_torch_starts_where_the_source_says(tmp_path: Path) -> None:
+    define = "#define TORCH_TARGET_VERSION 0x020b000000000000\n#include <torch/csrc/stable/library.h>\n"
+    request = started(tmp_path, **{"csrc/op.cpp": define})
+    assert request.torch
+    assert request.torch.lowest == Minor(2, 11)
+
+
+def test_a_project_below_is_found(tmp_path: Path) -> None:
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python/pyproject.toml").write_text(PROJECT)
+    request = config.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
+    assert request.subdirectory == "python"
+
+
+def test_a_config_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "fatwheel.yml").write_text("mine")
+    with pytest.raises(InputError, match="is there already"):
+        starter.write(tmp_path, catalog.load(), {})
+    assert (tmp_path / "fatwheel.yml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", [pytest.param(None, id="none"), pytest.param("not [toml", id="broken")])
+def test_without_a_readable_project_it_says_so(tmp_path: Path, text: str | None) -> None:
+    if text:
+        (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(InputError, match=r"pyproject\.toml"):
+        starter.write(tmp_path, catalog.load(), {})
