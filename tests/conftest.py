@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
+
+from ci_tools.errors import MachineError
+from ci_tools.outside import Outside, Silent
+from ci_tools.planning import make_plan
+from ci_tools.storage import cache_folder
+from ci_tools.toolchain import Toolchains
+
+CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +22,14 @@ def _no_repository_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("GIT_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def cuda_home() -> Path:
+    """The CUDA 13.0 toolkit of the reference package, fetched into the user's cache as `make release` does it."""
+    outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    planned = make_plan(CONFIG, outside)
+    try:
+        return dict(Toolchains(planned.catalog, outside).prepare(planned.job("linux-cuda-cu130")).folders)["CUDA_HOME"]
+    except MachineError as error:
+        pytest.skip(f"needs nvcc: {error.message}")

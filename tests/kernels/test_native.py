@@ -1,17 +1,15 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import ao_kernels
 import pytest
 import torch
 from ao_kernels import native
 from ao_kernels.native import Action, CudaBuild, Decision, decide
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BUILD = CudaBuild(cuda="13.0", architectures="9.0;10.0+PTX")
 
@@ -53,7 +51,10 @@ def test_describe_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ao_kernels", *arguments], check=False, capture_output=True, text=True)
+    command = [sys.executable, "-m", "ao_kernels", *arguments]
+    # The package as these tests import it, installed or not.
+    env = {**os.environ, "PYTHONPATH": str(Path(ao_kernels.__file__).parents[1])}
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=env)
 
 
 def test_the_command_checks_the_installation() -> None:

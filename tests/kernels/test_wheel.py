@@ -39,11 +39,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cuda() -> dict[str, str]:
-    if not os.environ.get("CUDA_HOME"):
-        pytest.skip("needs nvcc: set CUDA_HOME to a CUDA toolkit")
+def cuda(cuda_home: Path) -> dict[str, str]:
     headers = str(Path(torch.__file__).parent / "include")
-    return {"AO_KERNELS_CUDA": "1", "FATWHEEL_TORCH_INCLUDE": os.environ.get("FATWHEEL_TORCH_INCLUDE", headers)}
+    return {"AO_KERNELS_CUDA": "1", "CUDA_HOME": str(cuda_home), "FATWHEEL_TORCH_INCLUDE": headers}
 
 
 def sha256(file: Path) -> str:

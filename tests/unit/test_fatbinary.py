@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -13,7 +12,6 @@ import pytest
 
 from ci_tools.errors import Rejected
 from ci_tools.fatbinary import Image, images, undefined_symbols
-from ci_tools.storage import cache_folder
 from tests.wheels import LTO, PTX, SASS, entry, library, unit, with_section
 
 A, F, ZSTD = 0x100000, 0x200000, 0x8000
@@ -141,13 +139,8 @@ CALLER = "__device__ float twice(float); __global__ void k(float* x) { *x = twic
 
 
 @pytest.fixture(scope="module")
-def nvcc() -> Path:
-    cached = sorted((cache_folder(os.environ) / "toolchains").glob("cuda-*/nvidia/cu*"))
-    homes = [Path(home) for home in (os.environ.get("CUDA_HOME"), *cached) if home]
-    found = next((home / "bin" / "nvcc" for home in homes if (home / "bin" / "nvcc").is_file()), None)
-    if found is None:
-        pytest.skip("needs nvcc: set CUDA_HOME, or run `make release` once")
-    return found
+def nvcc(cuda_home: Path) -> Path:
+    return cuda_home / "bin" / "nvcc"
 
 
 @pytest.fixture(scope="module")
