@@ -14,7 +14,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
 
@@ -27,6 +27,8 @@ from ci_tools.wheelfile import relabel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyproject_hooks
 
     from ci_tools.interpreter import Environment
     from ci_tools.model import Job, Plan
@@ -84,6 +86,20 @@ def build_key(job: Job, plan: Plan, toolchain: Toolchain) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+class _Bench(NamedTuple):
+    """One build under way: what is built from what, the folder it happens in, and where its output goes."""
+
+    plan: Plan
+    tree: Tree
+    scratch: Path
+    log: Path
+
+    @property
+    def source(self) -> Path:
+        """The copy of the source that the build sees."""
+        return self.scratch / "source"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
     """Where builds happen on this machine."""
@@ -96,57 +112,55 @@ class Workshop:
 
         Raises Rejected where the build fails or makes another wheel than planned.
         """
-        with self._scratch(plan, job.name) as scratch:
-            variables = self._variables(job, plan, toolchain, scratch)
-            built = self._backend("wheel", plan, tree, scratch, toolchain.python, variables)
-            log = self.log(job.name)
+        with self._bench(plan, tree, job.name) as bench:
+            variables = self._variables(job, toolchain, bench)
+            pins = [f"torch=={job.torch}.*"] if job.torch else []
+            built = self._backend("wheel", bench, toolchain.python, variables, pins)
             if job.kind is JobKind.NATIVE:
-                built = self._repaired(built, job, scratch, log)
+                built = self._repaired(built, job, bench)
             local = job.wheel.split("-")[1].partition("+")[2]
             project, version, rest = built.name.split("-", 2)
             name = f"{project}-{version}+{local}-{rest}" if local else built.name
-            _refuse_other(name, job.wheel, log)
+            _refuse_other(name, job.wheel, bench.log)
             relabel(built, out / name, local=local, requires_torch=job.requires_torch)
             return out / name
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:
         """Build the project's sdist into `out`."""
-        with self._scratch(plan, "sdist") as scratch:
+        with self._bench(plan, tree, "sdist") as bench:
             variables = {**dict(plan.request.build.env), "SOURCE_DATE_EPOCH": EPOCH}
-            built = self._backend("sdist", plan, tree, scratch, interpreter, variables)
-            _refuse_other(built.name, plan.sdist, self.log("sdist"))
+            built = self._backend("sdist", bench, interpreter, variables, [])
+            _refuse_other(built.name, plan.sdist, bench.log)
             with built.open("rb") as source, write_atomically(out / built.name) as sink:
                 shutil.copyfileobj(source, sink)
             return out / built.name
 
-    def log(self, job: str) -> Path:
-        """Return where the output of a job's build goes."""
-        return self.logs / f"{job}.log"
-
     # -- the place
 
     @contextmanager
-    def _scratch(self, plan: Plan, job: str) -> Iterator[Path]:
-        """Yield an empty folder whose path is the same on every machine, for this run alone.
+    def _bench(self, plan: Plan, tree: Tree, job: str) -> Iterator[_Bench]:
+        """Yield an empty folder whose path is the same on every machine, for this run alone, and a fresh log.
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
         """
         base = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _own_folder
-        folder = base / f"{_slug(plan)}{job}"
-        with locked(self.outside.cache / "locks" / folder.name, self.outside.reporter.say):
-            _own_folder(folder)
+        scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
+        with locked(self.outside.cache / "locks" / scratch.name, self.outside.reporter.say):
+            _own_folder(scratch)
+            log = self.logs / f"{job}.log"
+            log.unlink(missing_ok=True)
             try:
-                yield folder
+                yield _Bench(plan, tree, scratch, log)
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(scratch, ignore_errors=True)
 
-    def _variables(self, job: Job, plan: Plan, toolchain: Toolchain, scratch: Path) -> dict[str, str]:
+    def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
         """Return what a build is told by environment; the config has the last word."""
-        jobs = str(plan.request.build.max_jobs or os.cpu_count() or 1)
+        jobs = str(bench.plan.request.build.max_jobs or os.cpu_count() or 1)
         told = {"SOURCE_DATE_EPOCH": EPOCH, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
         for variable, folder in toolchain.folders:
-            shutil.copytree(folder, scratch / variable.lower(), symlinks=True, copy_function=_link)
-            told[variable] = str(scratch / variable.lower())
+            shutil.copytree(folder, bench.scratch / variable.lower(), symlinks=True, copy_function=_link)
+            told[variable] = str(bench.scratch / variable.lower())
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
         return {**told, **dict(job.env)}
@@ -156,60 +170,69 @@ class Workshop:
     def _backend(
         self,
         what: Literal["wheel", "sdist"],
-        plan: Plan,
-        tree: Tree,
-        scratch: Path,
+        bench: _Bench,
         interpreter: Path,
         variables: Mapping[str, str],
+        pins: Sequence[str],
     ) -> Path:
         """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
-        source, minutes = scratch / "source", plan.request.build.timeout_minutes
-        tree.copy_to(source)
-        log = self.log(scratch.name.removeprefix(_slug(plan)))
-        log.unlink(missing_ok=True)
-        isolated = create(interpreter, scratch / "env", log, self.outside.environ, variables)
-        deadline = time.monotonic() + minutes * 60
-
-        def runner(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
-            variables = {**isolated.variables, **(extra_environ or {})}
-            left = max(deadline - time.monotonic(), 1)
-            ended = run(cmd, log=log, cwd=Path(cwd or source), env=variables, timeout=left)
-            if ended.status:
-                raise _failed(log, f"the build took over {minutes} minutes" if ended.timed_out else "the build failed")
-
+        request = bench.plan.request
+        bench.tree.copy_to(bench.source)
+        isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
+        runner = _runner(isolated, bench, request.build.timeout_minutes)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own are in the log
-                project = build.ProjectBuilder(source / plan.request.subdirectory, str(isolated.python), runner)
-                self._install(isolated, project.build_system_requires, plan, scratch)
-                self._install(isolated, project.get_requires_for_build(what), plan, scratch)
-                return Path(project.build(what, scratch / "built"))
+                project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), runner)
+                _install(isolated, project.build_system_requires, pins, bench)
+                _install(isolated, project.get_requires_for_build(what), pins, bench)
+                return Path(project.build(what, bench.scratch / "built"))
         except (build.BuildException, build.BuildBackendException) as error:
             msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {log}") from None
+            raise Rejected(msg, hint=f"log: {bench.log}") from None
 
-    def _install(self, isolated: Environment, requirements: Collection[str], plan: Plan, scratch: Path) -> None:
-        """Install build requirements, held to the config's constraints."""
-        if not requirements:
-            return
-        wanted = scratch / "requirements.txt"
-        wanted.write_text("".join(f"{line}\n" for line in sorted(requirements)), encoding="utf-8")
-        pins = plan.request.build.constraints
-        isolated.install("-r", wanted, *(("-c", scratch / "source" / pins) if pins else ()))
-
-    def _repaired(self, wheel: Path, job: Job, scratch: Path, log: Path) -> Path:
+    def _repaired(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Let auditwheel prove the platform tag and write it; a wheel that misses it fails the build."""
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
-        out = scratch / "repaired"
+        out = bench.scratch / "repaired"
         excludes = [part for pattern in NOT_OURS for part in ("--exclude", pattern)]
         command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
         tools = os.pathsep.join((str(Path(sys.executable).parent), self.outside.environ.get("PATH", "")))
         env = clean_environment(self.outside.environ, {"SOURCE_DATE_EPOCH": EPOCH, "PATH": tools})
-        ended = run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=env)
+        ended = run([*command, *excludes, "--wheel-dir", out, wheel], log=bench.log, env=env)
         if ended.status:
-            raise _failed(log, f"the wheel does not keep to {job.wheel_platform}")
+            raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
+
+
+def _runner(isolated: Environment, bench: _Bench, minutes: int) -> pyproject_hooks.SubprocessRunner:
+    """Return what runs the backend's hooks: output to the log, and all of them together within `minutes`."""
+    deadline = time.monotonic() + minutes * 60
+
+    def run_hook(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
+        variables = {**isolated.variables, **(extra_environ or {})}
+        left = max(deadline - time.monotonic(), 1)
+        ended = run(cmd, log=bench.log, cwd=Path(cwd or bench.source), env=variables, timeout=left)
+        if ended.status:
+            what = f"the build took over {minutes} minutes" if ended.timed_out else "the build failed"
+            raise _failed(bench.log, what)
+
+    return run_hook
+
+
+def _install(isolated: Environment, requirements: Collection[str], pins: Sequence[str], bench: _Bench) -> None:
+    """Install build requirements, held to the job's pins and the config's constraints."""
+    if not requirements:
+        return
+    files = {"-r": sorted(requirements), "-c": pins}
+    arguments: list[str | Path] = []
+    for option, lines in files.items():
+        path = bench.scratch / f"requirements{option}.txt"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        arguments += [option, path]
+    constraints = bench.plan.request.build.constraints
+    isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
 
 
 def _own_folder(folder: Path) -> None:
@@ -235,10 +258,6 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def _slug(plan: Plan) -> str:
-    return f"fatwheel-{plan.project.name}-{plan.project.version}-"
 
 
 def _refuse_other(built: str, planned: str, log: Path) -> None:

@@ -250,3 +250,15 @@ def test_a_manylinux2014_wheel_carries_both_names_of_its_level(fatwheel: Command
     ran = release(fatwheel, native_project)
     assert ran.status == 0, ran.stderr
     assert "-manylinux2014_x86_64.manylinux_2_17_x86_64.whl" in ran.stdout
+
+
+def test_a_build_that_needs_torch_gets_the_jobs_own(fatwheel: CommandLine, native_project: Path) -> None:
+    pyproject = native_project / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace('"setuptools>=77"', '"setuptools>=77", "torch"'))
+    (native_project / "fast.cpp").write_text("#include <torch/extension.h>\n")
+    config = native_project / "fatwheel.yml"
+    config.write_text(config.read_text() + 'torch: ["2.10"]\n')
+    (native_project / "pins.txt").write_text("torch==2.13.0\n")
+    config.write_text(config.read_text() + "build: {constraints: pins.txt}\n")
+    ran = release(fatwheel, native_project)
+    assert (ran.status, "torch==2.10.*" in ran.stderr) == (1, True), ran.stderr
