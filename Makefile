@@ -17,7 +17,7 @@ test: $(VENV)/.tests ## run every test
 	@$(BIN)/python -m pytest
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing, in under a minute
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 lint: $(VENV)/.lint ## check style, types and formatting
 	@$(BIN)/ruff check
@@ -42,7 +42,7 @@ $(VENV)/.toolkit: $(VENV)/.python pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.tests: $(VENV)/.toolkit
+$(VENV)/.tests: $(VENV)/.toolkit pyproject.toml
 	@$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 

@@ -173,6 +173,9 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
     plan = planning.make_plan(options.config, outside).plan
     text = planfile.dumps(plan)
     if options.out:
+        if options.out.is_dir():
+            msg = f"--out: {options.out} is a folder, expected a file such as plan.json"
+            raise InputError(msg)
         with write_atomically(options.out) as file:
             file.write(text.encode())
     _print_plan(_only(plan, options.only), options.format, explain=options.explain)

@@ -6,26 +6,29 @@ import json
 import re
 import stat
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ci_tools.errors import Rejected
 from ci_tools.fatbinary import images, undefined_symbols
-from ci_tools.model import AcceleratorKind, CudaArch, Finding, JobKind, Level
+from ci_tools.model import AcceleratorKind, CudaArch, Finding, Level
 from ci_tools.process import run, tail
-from ci_tools.wheelfile import opened, record_hash
+from ci_tools.wheelfile import CONTROL, opened, record_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from ci_tools.model import Job
+    from ci_tools.model import Job, Minor
     from ci_tools.process import Ended
     from ci_tools.wheelfile import Wheel
 
@@ -37,6 +40,7 @@ RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
 DRIVE = re.compile(r"^[A-Za-z]:")
 Read = TypeVar("Read")
 SHOWN = 5  # how many of many a message names
+PATCHES = (*range(30), 999)  # the patch releases a minor version may have, and any that is to come
 
 
 class Flaw(NamedTuple):
@@ -55,6 +59,7 @@ class Subject:
     wheel: Wheel
     job: Job | None
     limits: Mapping[str, int]
+    to_pypi: bool
     work: Path  # a folder for what a rule's tool writes
 
     @cached_property
@@ -68,18 +73,21 @@ class Subject:
         return bool(self.tags) and all(tag.endswith("-none-any") for tag in self.tags)
 
 
-def audit(path: Path, *, job: Job | None, limits: Mapping[str, int], work: Path) -> tuple[Finding, ...]:
+def audit(
+    path: Path, *, job: Job | None, limits: Mapping[str, int], work: Path, to_pypi: bool | None = None
+) -> tuple[Finding, ...]:
     """Return everything wrong with the wheel at `path`, in the order of `RULES`; nothing means it is good.
 
-    `job` is the plan's; without one, only what a wheel must always hold is checked. A file that is no wheel
-    has one finding.
+    `job` is the plan's; without one, only what a wheel must always hold is checked. `to_pypi` says whether the wheel
+    goes there (None: it does unless its version is a local one). A file that is no wheel has one finding.
     """
     try:
         wheel = opened(path)
     except Rejected as error:
         return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
     with wheel.archive:
-        subject = Subject(wheel, job, limits, work)
+        could = wheel.named is not None and not wheel.named[1].local
+        subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, work)
         return tuple(
             Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
             for name, rule in RULES.items()
@@ -106,6 +114,8 @@ def paths(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{name} leaves the folder it is unpacked into", name, "a relative path with forward slashes")
         if stat.S_ISLNK(info.external_attr >> 16):
             yield Flaw(f"{name} is a symbolic link", "a link", "a file")
+        if CONTROL.search(name):
+            yield Flaw(f"{name!r} holds a control character", repr(name), "a name that can be shown")
     names = Counter(info.filename for info in subject.wheel.infos)
     for name, count in names.items():
         if count > 1:
@@ -208,6 +218,47 @@ def _expanded(tag: str) -> frozenset[str]:
         return frozenset({tag})
 
 
+def requires_python(subject: Subject) -> Iterator[Flaw]:
+    """Requires-Python admits every Python the wheel is to serve."""
+    said = subject.wheel.metadata.get("Requires-Python", "")
+    try:
+        specifier = SpecifierSet(said)
+    except InvalidSpecifier:
+        yield Flaw("Requires-Python is no specifier", said, "one such as >=3.10 (PEP 440)")
+        return
+    served = {cell.python.version for cell in subject.job.covers} if subject.job else set()
+    refused = [str(python) for python in sorted(served) if not _admits(specifier, python)]
+    if refused:
+        yield Flaw("Requires-Python refuses a Python the wheel is for", said, f"Python {', '.join(refused)} admitted")
+
+
+def requires_torch(subject: Subject) -> Iterator[Flaw]:
+    """Torch is required within what the wheel was built for, and every torch it is to serve is admitted."""
+    job = subject.job
+    if job is None:
+        return
+    try:
+        said = [Requirement(" ".join(text.split())) for text in subject.wheel.metadata.get_all("Requires-Dist", [])]
+    except InvalidRequirement as error:
+        yield Flaw("a Requires-Dist is no requirement", str(error).partition("\n")[0], "one (PEP 508)")
+        return
+    torches = [requirement for requirement in said if canonicalize_name(requirement.name) == "torch"]
+    always = [requirement for requirement in torches if requirement.marker is None]
+    found = "; ".join(map(str, torches)) or "nothing"
+    within = set(SpecifierSet(job.requires_torch))
+    if within and (not always or not all(within <= set(requirement.specifier) for requirement in torches)):
+        yield Flaw("another torch may be installed than the wheel is for", found, f"torch{job.requires_torch}")
+    served = sorted({cell.torch for cell in job.covers if cell.torch})
+    refused = [str(torch) for torch in served if not all(_admits(one.specifier, torch) for one in always)]
+    if refused:
+        yield Flaw("METADATA refuses a torch the wheel is for", found, f"torch {', '.join(refused)} admitted")
+
+
+def _admits(specifier: SpecifierSet, minor: Minor) -> bool:
+    """Whether any release of a minor version is in the specifier."""
+    return any(specifier.contains(f"{minor}.{patch}", prereleases=True) for patch in PATCHES)
+
+
 # ---------------------------------------------------------------- the content
 
 
@@ -247,20 +298,22 @@ def abi3(subject: Subject) -> Iterator[Flaw]:
     """abi3audit agrees that a wheel tagged abi3 keeps to the limited API of its version."""
     if not any("-abi3-" in tag for tag in subject.tags):
         return
-    report = subject.work / f"{subject.wheel.path.name}.abi3audit.json"
-    report.unlink(missing_ok=True)
-    log = report.with_suffix(".log")
-    command: tuple[str | Path, ...] = (sys.executable, "-m", "abi3audit", "--strict", "--report", "--output", report)
-    ended = run(
-        [*command, subject.wheel.path], log=log
-    )  # its status says that something is wrong; the report says what
-    for spec in _specs(report, ended, subject.wheel.path.name):
+    for spec in _abi3audited(subject.wheel.path, subject.work):
         for library in spec["wheel"]:
             yield from _beyond_abi3(library["name"], library["result"])
 
 
+def _abi3audited(wheel: Path, work: Path) -> Sequence[Mapping[str, Any]]:
+    """Return what abi3audit reports; its status says that something is wrong, the report says what."""
+    work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work) as folder:  # another run may audit the same wheel at once
+        report = Path(folder) / "report.json"
+        command = (sys.executable, "-m", "abi3audit", "--strict", "--report", "--output", report, wheel)
+        return _specs(report, run(command, log=Path(folder) / "log"), wheel.name)
+
+
 def _specs(report: Path, ended: Ended, wheel: str) -> Sequence[Mapping[str, Any]]:
-    """Return what abi3audit reports; raise Rejected where it could not read the wheel."""
+    """Read a report; raise Rejected where abi3audit could not read the wheel."""
     try:
         return tuple(json.loads(report.read_text(encoding="utf-8"))["specs"].values())
     except (OSError, ValueError):
@@ -299,11 +352,8 @@ def _expected_images(job: Job) -> Iterator[str]:
 
 
 def size(subject: Subject) -> Iterator[Flaw]:
-    """Files are no larger than where they may go takes: PyPI unless the version is a local one, else GitHub."""
-    if subject.wheel.named is None:
-        return
-    to_pypi = subject.job is None or subject.job.kind is JobKind.PURE
-    place = "pypi" if to_pypi and not subject.wheel.named[1].local else "github"
+    """Files are no larger than where they go takes: PyPI or GitHub."""
+    place = "pypi" if subject.to_pypi else "github"
     found, most = subject.wheel.path.stat().st_size, subject.limits[place]
     if found > most:
         yield Flaw(f"the wheel is too large for {place}", f"{found:,} bytes", f"at most {most:,} bytes")
@@ -321,6 +371,8 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "record": record,
     "names": names,
     "tags": tags,
+    "requires-python": requires_python,
+    "requires-torch": requires_torch,
     "pure": pure,
     "python-symbols": python_symbols,
     "abi3": abi3,

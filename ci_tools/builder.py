@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
 
-from ci_tools.errors import MachineError, Rejected
+from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
 from ci_tools.model import AcceleratorKind, JobKind
 from ci_tools.process import clean_environment, run, tail
+from ci_tools.source import Tree
 from ci_tools.storage import locked, write_atomically
 from ci_tools.wheelfile import relabel
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ci_tools.interpreter import Environment
     from ci_tools.model import Job, Plan
     from ci_tools.outside import Outside
-    from ci_tools.source import Tree
     from ci_tools.toolchain import Toolchain
 
 __all__ = ["Workshop", "build_key"]
@@ -68,22 +68,18 @@ HINTS = {
 }
 
 
-def build_key(job: Job, plan: Plan, toolchain: Toolchain) -> str:
-    """Return a hash of all that the wheel's bytes depend on: the same key, the same bytes."""
+def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
+    """Return a hash of all that the bytes of a job's wheel, or of the sdist, depend on."""
     request = plan.request
-    parts = [
+    inputs = [
         plan.pins.source_sha256,
         plan.pins.fatwheel,
-        job.wheel,
-        job.archs,
-        job.env,
-        str(job.python),
-        job.requires_torch,
-        toolchain.identity,
         request.subdirectory,
-        request.include,
+        repr(request.build),
+        toolchain.identity,
     ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    own = [job.wheel, *job.archs, repr(job.env), str(job.python), job.requires_torch] if job else [plan.sdist]
+    return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
 class _Bench(NamedTuple):
@@ -143,10 +139,12 @@ class Workshop:
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
         """
-        base = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _own_folder
+        base = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
-        with locked(self.outside.cache / "locks" / scratch.name, self.outside.reporter.say):
-            _own_folder(scratch)
+        with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
+            _refuse_stranger(scratch)
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(mode=0o700)
             log = self.logs / f"{job}.log"
             log.unlink(missing_ok=True)
             try:
@@ -159,11 +157,22 @@ class Workshop:
         jobs = str(bench.plan.request.build.max_jobs or os.cpu_count() or 1)
         told = {"SOURCE_DATE_EPOCH": EPOCH, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
         for variable, folder in toolchain.folders:
-            shutil.copytree(folder, bench.scratch / variable.lower(), symlinks=True, copy_function=_link)
-            told[variable] = str(bench.scratch / variable.lower())
+            told[variable] = str(self._lent(folder, bench.scratch / variable.lower()))
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
         return {**told, **dict(job.env)}
+
+    def _lent(self, folder: Path, place: Path) -> Path:
+        """Put a toolchain's folder where the build sees it: a copy of what we fetched, a link to what is installed.
+
+        A link to the cache would not do: compilers write the real paths of headers into what they make, and what a
+        build writes into it would be in every later one.
+        """
+        if folder.is_relative_to(self.outside.cache):
+            shutil.copytree(folder, place, symlinks=True)
+        else:
+            place.symlink_to(folder)
+        return place
 
     # -- the backend
 
@@ -177,7 +186,7 @@ class Workshop:
     ) -> Path:
         """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
         request = bench.plan.request
-        bench.tree.copy_to(bench.source)
+        _copy_source(bench)
         isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
         runner = _runner(isolated, bench, request.build.timeout_minutes)
         try:
@@ -187,7 +196,12 @@ class Workshop:
                 _install(isolated, project.build_system_requires, pins, bench)
                 _install(isolated, project.get_requires_for_build(what), pins, bench)
                 return Path(project.build(what, bench.scratch / "built"))
-        except (build.BuildException, build.BuildBackendException) as error:
+        except build.BuildBackendException as error:
+            if isinstance(error.exception, FatwheelError):  # the runner's own
+                raise error.exception from None
+            msg = f"the project cannot be built: {error}"
+            raise Rejected(msg, hint=f"log: {bench.log}") from None
+        except build.BuildException as error:
             msg = f"the project cannot be built: {error}"
             raise Rejected(msg, hint=f"log: {bench.log}") from None
 
@@ -235,29 +249,31 @@ def _install(isolated: Environment, requirements: Collection[str], pins: Sequenc
     isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
 
 
-def _own_folder(folder: Path) -> None:
-    """Make `folder` anew, readable by this user alone; refuse one that somebody else has put there."""
+def _own_locks(base: Path) -> Path:
+    """Return the folder of this user's locks, the same for every run whatever its cache: they share the scratch."""
+    folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _refuse_stranger(folder)
+    return folder
+
+
+def _refuse_stranger(folder: Path) -> None:
+    """Refuse a folder that somebody else has put where anybody can write, or a link in its place."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
-        found = None
-    if found and (not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid())):
-        msg = f"{folder} belongs to somebody else, expected to build there"
+        return
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+        msg = f"{folder} belongs to somebody else, expected to work there"
         raise MachineError(msg, hint="remove it, or build as the user who owns it")
-    if found:
-        shutil.rmtree(folder)
-    folder.mkdir(mode=0o700)
 
 
-def _link(source: str, target: str) -> None:
-    """Give a toolchain's file a second name in the scratch folder, or copy it where that is another file system.
-
-    A link to the folder would not do: compilers write the real paths of headers into what they make.
-    """
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+def _copy_source(bench: _Bench) -> None:
+    """Copy the source, and refuse one that is not what was planned any more."""
+    bench.tree.copy_to(bench.source)
+    if Tree(bench.source, bench.tree.files).sha256 != bench.plan.pins.source_sha256:
+        msg = f"the source {bench.tree.root} has changed since it was planned"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 def _refuse_other(built: str, planned: str, log: Path) -> None:

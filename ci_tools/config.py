@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shlex
 import string
 from itertools import product
 from pathlib import Path
@@ -50,6 +51,12 @@ __all__ = ["DEFAULT_NAME", "SCHEMA", "load"]
 DEFAULT_NAME = "fatwheel.yml"
 SCHEMA = Path(__file__).parent / "schema" / "fatwheel.schema.json"
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
+# What auditwheel has a policy for.
+LEVELS = (
+    *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 26, 27, 28, 31, 34, 35, 36, 37, 38, 39, 40, 41)),
+    "musllinux_1_1",
+    "musllinux_1_2",
+)
 TEMPLATE_FIELDS = frozenset({"name", "version", "python", "torch", "cuda"})
 WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # a name alone is often a token
 Table = dict[str, Any]
@@ -99,6 +106,8 @@ class _Meaning:
         yield from self.version("source", "sdist", "version")
         yield from self.template("release", "tag")
         yield from self.template("release", "title")
+        yield from self.validated_torch("validate", "torch")
+        yield from self.commands("validate", "commands")
         for name in self.get("platforms") or {}:
             yield from self.platform("platforms", name)
 
@@ -162,6 +171,14 @@ class _Meaning:
         if not wheel_platform.startswith(prefixes):
             what = f'"{wheel_platform}" is no wheel platform of {system}, expected one that starts with {prefixes[0]}'
             yield self.at((*keys, "wheel-platform"), what)
+        elif "linux_" in wheel_platform and wheel_platform not in LEVELS:
+            what = f'there is no wheel platform "{wheel_platform}", {nearest(wheel_platform, LEVELS)}'
+            yield self.at((*keys, "wheel-platform"), what)
+
+    def validated_torch(self, *keys: str) -> Iterator[Problem]:
+        known = list(map(str, self.catalog.torch))
+        if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
+            yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
 
     # -- what the source has
 
@@ -186,6 +203,8 @@ class _Meaning:
             yield self.at(("source", "path"), f'the source "{path}" is not there, expected a folder')
         elif not (root / subdirectory).is_dir():
             yield self.at(("source", "subdirectory"), f'the source has no folder "{subdirectory}"')
+        if (constraints := self.get("build", "constraints")) and not (root / constraints).is_file():
+            yield self.at(("build", "constraints"), f'the source has no file "{constraints}"')
 
     def globs(self, *keys: str) -> Iterator[Problem]:
         if not isinstance(self.get(*keys), dict):
@@ -211,6 +230,12 @@ class _Meaning:
         if version is not None and not _is_version(version):
             yield self.at(keys, f'"{version}" is not a version, expected one such as "1.2.3" (PEP 440)')
 
+    def commands(self, *keys: str) -> Iterator[Problem]:
+        for place, item in self.items(*keys):
+            where = place if isinstance(item, str) else (*place, "run")
+            if (command := self.get(*where)) and (wrong := _wrong_command(command)):
+                yield self.at(where, wrong)
+
     def template(self, *keys: str) -> Iterator[Problem]:
         template = self.get(*keys)
         if template is not None and (wrong := _wrong_in(template)):
@@ -231,6 +256,15 @@ def _is_pattern(text: str) -> bool:
         return next(iter(GitIgnoreSpec.from_lines([text]).patterns)).include is not None
     except (re.error, ValueError):
         return False
+
+
+def _wrong_command(text: str) -> str:
+    """Return why a text is no command as a shell splits one, or nothing."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        return f"this is no command: {str(error).lower()}, expected one such as python -m demo"
+    return "" if words else "this is no command: it is blank, expected one such as python -m demo"
 
 
 def _wrong_in(template: str) -> str:

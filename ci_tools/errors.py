@@ -18,6 +18,8 @@ __all__ = [
     "nearest",
 ]
 
+MOST_SHOWN = 50  # problems of one input
+
 
 class FatwheelError(Exception):
     """An error with one sentence for the user, an optional hint, and an exit status."""
@@ -67,7 +69,9 @@ class RejectedInput(InputError):
 
     def __init__(self, problems: Iterable[Problem], *, hint: str = "") -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)), hint=hint)
+        more = len(self.problems) - MOST_SHOWN
+        lines = [*map(str, self.problems[:MOST_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
+        super().__init__("\n".join(lines), hint=hint)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

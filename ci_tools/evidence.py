@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.includes import Includes, compiled, torch_abi
-from ci_tools.model import Binding, Evidence, Extensions, Minor, PlatformEvidence, PythonApi
+from ci_tools.model import (
+    Binding,
+    Evidence,
+    Extensions,
+    Globs,
+    Minor,
+    PlatformEvidence,
+    PythonApi,
+    Requirement,
+    TorchAbi,
+)
 from ci_tools.process import INHERITED
 from ci_tools.projectfile import LEGACY_SETUPTOOLS, ProjectFile
 from ci_tools.source import matching
@@ -66,7 +76,21 @@ PLAIN_KEYWORDS = frozenset(
     "project_urls py_modules python_requires scripts setup_requires tests_require url use_scm_version version "
     "zip_safe".split()
 )
-COMPILING_IMPORTS = frozenset({"Cython", "cffi", "pybind11", "skbuild", "subprocess", "torch"})
+DECIDING_IMPORTS = frozenset(
+    {"Cython", "cffi", "importlib", "platform", "pybind11", "runpy", "skbuild", "subprocess", "torch"}
+)
+DECIDING_NAMES = frozenset(
+    "__import__ eval exec os.environ os.getenv os.name os.popen os.system sys.path sys.platform".split()
+)
+OWN_SETUP = frozenset({"distutils.core.setup", "setuptools.setup"})
+# What the other backends may be built with and still compile nothing.
+PLAIN_COMPANIONS = frozenset(
+    "dunamai flit-core hatch-fancy-pypi-readme hatch-regex-commit hatch-requirements-txt hatch-vcs hatchling packaging "
+    "pdm-backend pip poetry-core poetry-dynamic-versioning setuptools setuptools-scm toml tomli typing-extensions "
+    "uv-build uv-dynamic-versioning versioningit wheel".split()
+)
+# How the files of an accelerator or system usually end.
+USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
 UNLIMITED_HEADER = re.compile(
     r"^(pybind11/|boost/python|torch/(extension|python)\.h$|torch/csrc/.*(python|pybind|THP))"
 )
@@ -85,7 +109,28 @@ def gather(request: Request, tree: Tree) -> Evidence:
         source_sha256=tree.sha256,
         commit=tree.commit,
         platforms=tuple(_platform(project, includes, platform) for platform in request.platforms),
+        requires_torch=_torch_requirement(project),
+        warnings=(*project.warnings(), *_unseen(request, tree)),
     )
+
+
+def _unseen(request: Request, tree: Tree) -> Iterator[str]:
+    """Yield what looks like native code and no pattern matches."""
+    for name in tree.files:
+        path = tree.root / name
+        if path.is_symlink() and path.is_dir():
+            yield f"{name} is a link to a folder, and no pattern sees the files behind it"
+    seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
+    for platform in request.platforms:
+        usual = Globs(_usual(platform), platform.native.exclude)
+        unseen = [name for name in matching(tree.files, usual) if name not in seen]
+        if unseen and platform.native.include and not matching(tree.files, platform.native):
+            yield f"{platform.platform}: its native globs match no file, and none matches {unseen[0]}"
+
+
+def _usual(platform: PlatformRequest) -> tuple[str, ...]:
+    words = platform.platform.value.split("-")
+    return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
 
 
 def _platform(project: ProjectFile, includes: Includes, request: PlatformRequest) -> PlatformEvidence:
@@ -99,7 +144,7 @@ def _platform(project: ProjectFile, includes: Includes, request: PlatformRequest
         extensions=extensions,
         extensions_where=where,
         python_api=_agreeing(_python_api(project, env), includes.reached(sources)),
-        torch_abi=torch_abi(includes, sources, project.request.subdirectory),
+        torch_abi=_required_torch(torch_abi(includes, sources, project.request.subdirectory), project),
     )
 
 
@@ -125,6 +170,8 @@ def _extensions(project: ProjectFile, env: Mapping[str, str]) -> Found:
 def _hooks(project: ProjectFile) -> Found:
     """Return nothing compiled, unless the project gives the backend code to run."""
     backend = project.backend
+    if plugin := _plugin(project, PLAIN_COMPANIONS):
+        return Extensions.UNKNOWN, plugin
     for keys in HOOK_KEYS.get(backend, ()):
         if project.value(*keys):
             return Extensions.UNKNOWN, f"{project.place(*keys)}: {backend} runs code of the project's"
@@ -213,20 +260,27 @@ def _setuptools(project: ProjectFile) -> Found:
         return Extensions.UNKNOWN, f"{project.place('tool', 'setuptools', 'cmdclass')}: commands of its own"
     if project.setting("options", "cmdclass"):
         return Extensions.UNKNOWN, f"{project.place_of_setting('cmdclass')}: commands of its own"
-    for requirement in project.list("build-system", "requires"):
-        if _required(requirement) not in PLAIN_REQUIREMENTS:
-            place = project.place("build-system", "requires")
-            return Extensions.UNKNOWN, f"{place}: what {requirement} adds to setuptools is not known"
+    if plugin := _plugin(project, PLAIN_REQUIREMENTS):
+        return Extensions.UNKNOWN, plugin
     return _setup_py(project.path("setup.py"), project)
+
+
+def _plugin(project: ProjectFile, plain: Collection[str]) -> str:
+    """Return which requirement of the build may add code to it, and where, or nothing."""
+    for requirement in project.list("build-system", "requires"):
+        if _required(requirement) not in plain:
+            place = project.place("build-system", "requires")
+            return f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
+    return ""
 
 
 def _required(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
-    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - a tenth of a plan's time
+    from packaging import requirements  # noqa: PLC0415 - a tenth of a plan's time
 
     try:
-        return canonicalize_name(Requirement(str(requirement)).name)
-    except InvalidRequirement:
+        return canonicalize_name(requirements.Requirement(str(requirement)).name)
+    except requirements.InvalidRequirement:
         return ""
 
 
@@ -238,17 +292,25 @@ def _setup_py(path: str, project: ProjectFile) -> Found:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
         return Extensions.UNKNOWN, f"{path}:{getattr(error, 'lineno', None) or 1}: not Python that can be read here"
-    for line, why in _doubts(module):
+    for line, why in _doubts(module, project):
         return Extensions.UNKNOWN, f"{path}:{line}: {why}"
     return Extensions.NONE, f"{path}:1: setup() names no extensions"
 
 
-def _doubts(module: ast.Module) -> Iterator[tuple[int, str]]:
+def _doubts(module: ast.Module, project: ProjectFile) -> Iterator[tuple[int, str]]:
     """Yield what in a setup.py might compile: anything but plain calls of setuptools' own `setup`."""
-    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call) and _is_setup(node.func)]
     for line, name in _imported(module):
-        if name.partition(".")[0] in COMPILING_IMPORTS:
+        first = name.partition(".")[0]
+        if first in DECIDING_IMPORTS or _is_module_of(project, first):
             yield line, f"imports {name}, so it decides when it runs"
+    names = _names(module)
+    for line, name in _used(module, names):
+        if name in DECIDING_NAMES:
+            yield line, f"uses {name}, so it decides when it runs"
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call) and _is_setup(node.func, names)]
+    for call in calls:
+        if _meaning(call.func, names) not in OWN_SETUP:
+            yield call.lineno, "this setup() is not seen to be setuptools' own"
     for keyword in (keyword for call in calls for keyword in call.keywords):
         if keyword.arg not in PLAIN_KEYWORDS:
             yield keyword.value.lineno, f"setup({keyword.arg or '**…'}) decides when it runs"
@@ -256,14 +318,55 @@ def _doubts(module: ast.Module) -> Iterator[tuple[int, str]]:
         yield 1, "no call of setup() is seen, so it decides when it runs"
 
 
-def _is_setup(called: ast.expr) -> bool:
-    return (called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")) == "setup"
+def _is_module_of(project: ProjectFile, name: str) -> bool:
+    """Whether a setup.py's import means a file of the source: one beside it."""
+    path = project.path(name)
+    return not name or any(file == f"{path}.py" or file.startswith(f"{path}/") for file in project.tree.files)
+
+
+def _names(module: ast.Module) -> dict[str, str]:
+    """Map what a module imports to what it means; a name that is bound otherwise as well means nothing."""
+    names: dict[str, str] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.asname: alias.name for alias in node.names if alias.asname}
+    for name in _bound(module):
+        names[name] = ""
+    return names
+
+
+def _bound(module: ast.Module) -> Iterator[str]:
+    """Yield the names that a module binds itself."""
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _meaning(node: ast.expr, names: Mapping[str, str]) -> str:
+    """Return what a dotted name means in full, `os.environ`, or nothing where it is none."""
+    if isinstance(node, ast.Attribute):
+        return f"{_meaning(node.value, names)}.{node.attr}"
+    return names.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+
+
+def _used(module: ast.Module, names: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield node.lineno, _meaning(node, names)
+
+
+def _is_setup(called: ast.expr, names: Mapping[str, str]) -> bool:
+    return "setup" in {_meaning(called, names).rpartition(".")[2], getattr(called, "id", "")}
 
 
 def _imported(module: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom):
-            yield node.lineno, node.module or "."
+            yield node.lineno, "." * node.level + (node.module or "")
         elif isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
 
@@ -312,3 +415,28 @@ def _agreeing(api: PythonApi, includes: Iterable[Include]) -> PythonApi:
         if contradicts and contradicts.match(header):
             return PythonApi(Binding.UNKNOWN, f"{place}: includes {header}, against {api.where}")
     return api
+
+
+# ---------------------------------------------------------------- against which torch
+
+
+def _required_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
+    """Return the torch ABI, or that it is unknown where a build asks for torch and no header of it is seen."""
+    for requirement in project.list("build-system", "requires"):
+        if abi.kind is Binding.NONE and _required(requirement) == "torch":
+            place = project.place("build-system", "requires")
+            where = f"{place}: {requirement} is a build requirement, but no file includes a header of it"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    return abi
+
+
+def _torch_requirement(project: ProjectFile) -> Requirement:
+    """Return the torch versions the project asks for in every environment."""
+    from packaging import requirements  # noqa: PLC0415 - see above
+
+    found = Requirement()
+    for text, place in project.dependencies():
+        if _required(text) == "torch" and not (parsed := requirements.Requirement(text)).marker:
+            specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
+            found = Requirement(specifier, found.where or str(place))
+    return found

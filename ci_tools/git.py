@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model import GitSource
 
-__all__ = ["address", "check_out", "commit_of", "head", "listed"]
+__all__ = ["address", "check_out", "commit_of", "head", "listed", "redacted", "tracks"]
 
 MINUTES = 30
 # Those that point git at one repository whatever folder it is in; a hook's child has them set.
@@ -51,6 +52,9 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
     if not any(map(_is_checkout, _on_one_device(root))):
         return None
     env = _variables(environ)
+    if shutil.which("git", path=environ.get("PATH")) is None:
+        msg = "git is not on PATH"
+        raise MachineError(msg, hint=f"{root} is a git checkout, and only git knows which files are in it")
     if output([*COMMAND, "check-ignore", "-q", "."], cwd=root, env=env) is not None:
         return None
     tracked = output([*COMMAND, "ls-files", "-z", "--cached", "--recurse-submodules"], cwd=root, env=env)
@@ -84,12 +88,23 @@ def _is_there(root: Path, name: str) -> bool:
     return False
 
 
+def tracks(root: Path, name: str, environ: Mapping[str, str]) -> bool:
+    """Whether git tracks the file of that name in the checkout at `root`."""
+    command = [*COMMAND, "--literal-pathspecs", "ls-files", "--cached", "--recurse-submodules", "--", name]
+    return bool(output(command, cwd=root, env=_variables(environ)))
+
+
 def head(root: Path, environ: Mapping[str, str]) -> str:
     """Return the commit that is checked out at `root`, or nothing where there is none yet."""
     return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
 
 
 # ---------------------------------------------------------------- a repository elsewhere
+
+
+def redacted(text: str) -> str:
+    """Return a text without the name and password that a URL in it may hold."""
+    return re.sub(r"(https?://)[^/\s]*@", r"\1***@", text, flags=re.IGNORECASE)
 
 
 def address(source: GitSource, folder: Path) -> str:
@@ -99,7 +114,7 @@ def address(source: GitSource, folder: Path) -> str:
     path = (folder / source.url).resolve()
     if not path.is_dir():
         msg = f'the source "{source.url}" is not there, expected a git repository'
-        raise InputError(msg)
+        raise InputError(redacted(msg))
     return str(path)
 
 
@@ -114,7 +129,7 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
             return refs[name]
     names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
     msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
-    raise InputError(msg)
+    raise InputError(redacted(msg))
 
 
 def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
@@ -137,5 +152,5 @@ def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: 
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
     if ended.status:
         msg = f"git {arguments[0]} failed for {source.url} at {source.ref}: {last}"
-        raise MachineError(msg, hint="check the address, the ref, the network, and that git may read it")
+        raise MachineError(redacted(msg), hint="check the address, the ref, the network, and that git may read it")
     return printed

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Include", "Includes", "Place", "compiled", "torch_abi"]
 
-ENDINGS = ("c", "cc", "cpp", "cxx", "cu", "hip", "sycl", "m", "mm", "pyx")
-COMPILED = tuple(f"*.{ending}{more}" for ending in ENDINGS for more in ("", ".*"))  # "*.cu.in" is filled in by a build
+ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
+# `op.cu.in` is filled in by a build; to a compiler `binding.C` is C++.
+COMPILED = re.compile(rf"\.(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.[^/]*)?$", re.IGNORECASE)
 SPACE = r"(?:[ \t]|\\\r?\n|/\*.*?\*/)*"
 INCLUDE = re.compile(
     rf"""
@@ -38,6 +39,11 @@ STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inducto
 HEX = r"0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}"
 TARGET_FLAG = re.compile(rf"""(?:-D|/D|\b)TORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
 TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t]+{HEX}", re.MULTILINE)
+CMAKE_IF = re.compile(r"^[ \t]*(end)?if[ \t]*\(", re.MULTILINE | re.IGNORECASE)
+CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]", re.DOTALL)
+USES_TORCH = re.compile(
+    r"find_package\s*\(\s*Torch\b|\bTORCH_LIBRARIES\b|torch\.utils(?:\.| import .*\b)cpp_extension\b", re.IGNORECASE
+)
 BUILD_FILES = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "meson.build"})
 
 
@@ -67,6 +73,14 @@ class Include(NamedTuple):
     def is_stable(self) -> bool:
         """Whether it belongs to torch's stable ABI."""
         return self.header.startswith(STABLE_HEADERS)
+
+
+class Target(NamedTuple):
+    """A torch version that a file sets as its target, and whether only in a branch of it."""
+
+    version: Minor
+    place: Place
+    conditional: bool
 
 
 class Includes:
@@ -119,7 +133,8 @@ def compiled(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ..
 
     A project's globs may name its kernels and not the binding that includes torch.
     """
-    return sorted({*native, *matching(files, Globs(COMPILED, exclude))})
+    found = [file for file in files if COMPILED.search(file)]
+    return sorted({*native, *matching(found, Globs(("*",), exclude))})
 
 
 # ---------------------------------------------------------------- the torch ABI
@@ -139,17 +154,30 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     if not files:
         return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
     if not torch:
-        return TorchAbi(Binding.NONE, "no file includes a torch header")
+        return _headless(includes.tree, build_files)
     return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
 
 
-def _stable(first: Include, target: tuple[Minor, Place] | None) -> TorchAbi:
+def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
+    """Return that torch is not used where no header of it is seen, unless a build file asks for it."""
+    for file in build_files:
+        text = _uncommented(file, tree.text(file))
+        if match := USES_TORCH.search(text):
+            place = Place(file, text.count("\n", 0, match.start()) + 1)
+            where = f"{place}: uses torch, but no file includes a header of it"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    return TorchAbi(Binding.NONE, "no file includes a torch header")
+
+
+def _stable(first: Include, target: Target | None) -> TorchAbi:
     if target is None:
         where = f"{first.place}: includes {first.header}, but nothing sets TORCH_TARGET_VERSION"
         return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
-    version, place = target
-    where = f"{place}: TORCH_TARGET_VERSION {version}, and only stable headers"
-    return TorchAbi(Binding.STABLE, where, version, uses_torch=True)
+    if target.conditional:
+        where = f"{target.place}: sets TORCH_TARGET_VERSION within an if(), so it may not be set"
+        return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    where = f"{target.place}: TORCH_TARGET_VERSION {target.version}, and only stable headers"
+    return TorchAbi(Binding.STABLE, where, target.version, uses_torch=True)
 
 
 def _is_build_file(name: str, folder: str) -> bool:
@@ -162,22 +190,38 @@ def _is_build_file(name: str, folder: str) -> bool:
 def _mentioned(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
     """Yield the torch headers that build files name: one to precompile, or to include by force."""
     for file in build_files:
-        for number, line in enumerate(tree.text(file).splitlines(), 1):
-            for match in MENTION.finditer(line.partition("#")[0]):
+        for number, line in enumerate(_uncommented(file, tree.text(file)).splitlines(), 1):
+            for match in MENTION.finditer(line):
                 yield Include(match[1], Place(file, number))
 
 
-def _target(tree: Tree, files: Iterable[str]) -> tuple[Minor, Place] | None:
-    """Return the newest torch version that the files set as their target, and where."""
+def _target(tree: Tree, files: Iterable[str]) -> Target | None:
+    """Return the newest torch version that the files set as their target; one in a branch comes before all others."""
     found = [target for file in files for target in _targets(file, tree.text(file))]
-    return max(found, key=lambda target: target[0], default=None)
+    return max(found, key=lambda target: (target.conditional, target.version), default=None)
 
 
-def _targets(file: str, text: str) -> Iterator[tuple[Minor, Place]]:
-    build_file = _is_build_file(file, ".")
-    text = re.sub(r"#.*", "", text) if build_file else re.sub(r"/\*.*?\*/", _blank, text, flags=re.DOTALL)
-    for match in (TARGET_FLAG if build_file else TARGET_DEFINE).finditer(text):
-        yield Minor(int(match[1], 16), int(match[2], 16)), Place(file, text.count("\n", 0, match.end()) + 1)
+def _targets(file: str, text: str) -> Iterator[Target]:
+    text = _uncommented(file, text)
+    for match in (TARGET_FLAG if _is_build_file(file, ".") else TARGET_DEFINE).finditer(text):
+        place = Place(file, text.count("\n", 0, match.end()) + 1)
+        version = Minor(int(match[1], 16), int(match[2], 16))
+        yield Target(version, place, _is_cmake(file) and _is_in_if(text[: match.start()]))
+
+
+def _is_in_if(before: str) -> bool:
+    return sum(-1 if end else 1 for end in CMAKE_IF.findall(before)) > 0
+
+
+def _is_cmake(file: str) -> bool:
+    return file.endswith((".cmake", "CMakeLists.txt"))
+
+
+def _uncommented(file: str, text: str) -> str:
+    """Return a file's text without its comments, each line where it was."""
+    if not _is_build_file(file, "."):
+        return re.sub(r"/\*.*?\*/", _blank, text, flags=re.DOTALL)
+    return re.sub(r"#.*", "", CMAKE_COMMENT.sub(_blank, text) if _is_cmake(file) else text)
 
 
 def _blank(comment: re.Match[str]) -> str:

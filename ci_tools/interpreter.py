@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError, Rejected
-from ci_tools.process import clean_environment, output, run, tail
+from ci_tools.process import clean_environment, output, redacted, run, tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,13 +60,15 @@ class Environment:
         """Its interpreter."""
         return self.scripts / ("python.exe" if os.name == "nt" else "python")
 
-    def install(self, *arguments: str | Path) -> None:
-        """Install what pip's `arguments` name.
+    def install(self, *arguments: str | Path, variables: Mapping[str, str] | None = None) -> None:
+        """Install what pip's `arguments` name; `variables` go before the environment's own.
 
         Raises MachineError where the network or the disk failed, Rejected where pip refuses.
         """
         pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
-        ended = run([*pip, "--no-input", "--no-compile", *arguments], log=self.log, env=self.variables)
+        ended = run(
+            [*pip, "--no-input", "--no-compile", *arguments], log=self.log, env={**self.variables, **(variables or {})}
+        )
         if ended.status:
             raise self._refused(arguments, ended)
 
@@ -74,7 +76,7 @@ class Environment:
         """Return what a failed install means: the network's or the machine's fault, or the project's."""
         last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
-        msg = f"pip cannot install {shown}; the last lines of {self.log}:\n{last}"
+        msg = redacted(f"pip cannot install {shown}; the last lines of {self.log}:\n{last}")
         if any(sign in last for sign in MACHINE_SIGNS):
             return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
         return Rejected(msg)

@@ -352,6 +352,16 @@ class Project(NamedTuple):
     where: str
 
 
+class Requirement(NamedTuple):
+    """The versions of a package that the project asks for, all of them where it says nothing, and where it does."""
+
+    specifier: str = ""
+    where: str = ""
+
+
+ANY_VERSION = Requirement()
+
+
 class Extensions(Name):
     """Whether the build compiles anything for a platform."""
 
@@ -413,6 +423,8 @@ class Evidence:
     source_sha256: str
     commit: str  # empty where the source is no git checkout
     platforms: tuple[PlatformEvidence, ...]
+    requires_torch: Requirement = ANY_VERSION
+    warnings: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------- the plan
@@ -524,6 +536,8 @@ class Plan:
 
 # ---------------------------------------------------------------- what is known of a finished file
 
+FOLDER = re.compile(r"([a-z0-9][a-z0-9.]*)?")  # of an index: `cu130torch2.10`; empty is its root, whose files all list
+
 
 class Level(Name):
     """How bad a finding is: an error keeps a wheel from being published."""
@@ -579,8 +593,12 @@ class Receipt:
     trials_key: str = ""  # a hash of what the trials were run with
 
     @property
-    def is_good(self) -> bool:
-        """Whether it was audited and tried, and nothing was found wrong."""
+    def is_sound(self) -> bool:
+        """Whether it was audited, and nothing that was looked at or tried was wrong."""
         bad = any(finding.level is Level.ERROR for finding in self.findings)
-        failed = any(trial.outcome is Outcome.FAILED for trial in self.trials)
-        return self.audited and bool(self.trials) and not bad and not failed
+        return self.audited and not bad and not any(trial.outcome is Outcome.FAILED for trial in self.trials)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it is sound, and something that was tried has passed."""
+        return self.is_sound and any(trial.outcome is Outcome.PASSED for trial in self.trials)

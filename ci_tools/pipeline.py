@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import shlex
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from ci_tools import catalog as catalogs
-from ci_tools import receipts, toolchain
+from ci_tools import planfile, receipts, toolchain
 from ci_tools.audit import audit
 from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
-from ci_tools.model import JobKind, Level, Outcome, Receipt, Validation
+from ci_tools.model import Finding, JobKind, Level, Outcome, Receipt, Trial, Validation
+from ci_tools.planner import PURE
 from ci_tools.planning import SDIST
-from ci_tools.storage import locked, sha256_of, write_atomically
-from ci_tools.targets.folder import FolderTarget
+from ci_tools.sdist import audit_sdist, unpacked
+from ci_tools.storage import MADE, locked, sha256_of, write_atomically
+from ci_tools.targets.folder import FolderTarget, Placement
 from ci_tools.validator import Validator, has_gpu, own_imports, own_python
+from ci_tools.wheelfile import differing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.model import Finding, Job, Plan, Python, Request, Trial
+    from ci_tools.model import Job, Plan, Python, Request
     from ci_tools.outside import Outside
     from ci_tools.planning import Planned
     from ci_tools.targets.folder import Published
@@ -41,6 +47,9 @@ __all__ = [
     "release",
     "validate_files",
 ]
+
+
+SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
 
 
 class Made(NamedTuple):
@@ -74,20 +83,36 @@ class Released:
 
 
 def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -> tuple[Made, ...]:
-    """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same."""
-    jobs = [planned.job(name) for name in names if name != SDIST]
+    """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same.
+
+    Raises InputError where `out` is a file, or holds files of the source.
+    """
+    _refuse_place(out, planned)
+    jobs = [None if name == SDIST else planned.job(name) for name in names]
     with _working_in(out, outside):
-        sdists = [_sdist(planned, out, outside)] if SDIST in names else []
-        return (*sdists, *(_wheel(planned, job, out, outside) for job in jobs))
+        return tuple(_finished(planned, job, out, outside) for job in jobs)
+
+
+def _refuse_place(out: Path, planned: Planned) -> None:
+    """Refuse to write where the source lies: what is made would hide it, or become a part of it."""
+    place, root = out.resolve(), planned.tree.root.resolve()
+    if out.exists() and not out.is_dir():
+        msg = f"--out: {out} is a file, expected a folder"
+        raise InputError(msg)
+    inside = (name for name in planned.tree.files if (root / name).is_relative_to(place))
+    name = next(inside, None)
+    if name:
+        msg = f"--out: {out} holds the source ({name}), expected a folder of its own such as dist"
+        raise InputError(msg)
 
 
 @contextmanager
 def _working_in(out: Path, outside: Outside) -> Iterator[None]:
-    """Keep other runs out of the folder we write to, and the folder out of the source it may lie in."""
+    """Keep other runs out of the folder we write to, and the folder, if we make it, out of the source it may lie in."""
+    if not out.exists():
+        with write_atomically(out / ".gitignore") as file:
+            file.write(MADE)
     with locked(out / ".fatwheel", outside.reporter.say):
-        if not (out / ".gitignore").exists():
-            with write_atomically(out / ".gitignore") as file:
-                file.write(b"# what fatwheel made\n*\n")
         yield
 
 
@@ -99,40 +124,27 @@ def _toolchains(planned: Planned, outside: Outside) -> toolchain.Toolchains:
     return toolchain.Toolchains(planned.catalog, outside)
 
 
-def _wheel(planned: Planned, job: Job, out: Path, outside: Outside) -> Made:
-    tools = _toolchains(planned, outside).prepare(job)
-    key = build_key(job, planned.plan, tools)
-    kept = _kept(out / job.wheel, key, outside)
-    if kept:
-        return kept
-    started = time.monotonic()
-    with outside.reporter.step(f"build {job.wheel}"):
-        path = _workshop(out, outside).build_wheel(job, planned.plan, planned.tree, tools, out)
-    return _made(path, planned.plan, job, key, time.monotonic() - started)
+def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) -> Made:
+    """Return the wheel of a job, or the sdist: what is there if it is of the very same inputs, else a new one."""
+    plan, tree = planned.plan, planned.tree
+    name = job.wheel if job else plan.sdist
+    tools = _toolchains(planned, outside).prepare(job) if job else SDIST_TOOLS
+    key = build_key(plan, job, tools)
+    kept = receipts.load(out / name)
+    if kept and kept.key == key:
+        outside.reporter.say(f"keep {name}: nothing it depends on has changed")
+        return Made(out / name, kept, built=False)
+    started, workshop = time.monotonic(), _workshop(out, outside)
+    with outside.reporter.step(f"build {name}"):
+        if job:
+            path = workshop.build_wheel(job, plan, tree, tools, out)
+        else:
+            path = workshop.build_sdist(plan, tree, tools.python, out)
+    return _noted(path, plan, job, key, time.monotonic() - started)
 
 
-def _sdist(planned: Planned, out: Path, outside: Outside) -> Made:
-    tools = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
-    key = f"{planned.plan.pins.source_sha256}-{planned.plan.pins.fatwheel}"
-    kept = _kept(out / planned.plan.sdist, key, outside)
-    if kept:
-        return kept
-    started = time.monotonic()
-    with outside.reporter.step(f"build {planned.plan.sdist}"):
-        path = _workshop(out, outside).build_sdist(planned.plan, planned.tree, tools.python, out)
-    return _made(path, planned.plan, None, key, time.monotonic() - started)
-
-
-def _kept(path: Path, key: str, outside: Outside) -> Made | None:
-    """Return what an earlier run made of the very same inputs."""
-    receipt = receipts.load(path)
-    if receipt is None or receipt.key != key:
-        return None
-    outside.reporter.say(f"keep {path.name}: nothing it depends on has changed")
-    return Made(path, receipt, built=False)
-
-
-def _made(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) -> Made:
+def _noted(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) -> Made:
+    """Write the receipt of a file that was just built."""
     receipt = Receipt(
         file=path.name,
         sha256=sha256_of(path),
@@ -152,17 +164,35 @@ def _made(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) -> 
 
 
 def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
-    """Audit wheel files, each against the plan's job of that file name where there is a plan."""
-    jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    """Audit wheels, and sdists where there is a plan, each against what the plan says of a file of its name."""
     found: list[Finding] = []
     for path in paths:
         _refuse_no_file(path)
         with outside.reporter.step(f"audit {path.name}") as step:
-            findings = audit(path, job=jobs.get(path.name), limits=catalogs.load().limits, work=outside.cache / "audit")
+            findings = _audited(path, plan, outside)
             step.result(f"{len(findings)} found wrong" if findings else "good")
-        _note(path, findings=findings, audited=path.name in jobs)
         found += findings
     return tuple(found)
+
+
+def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
+    """Audit one file and note it in its receipt; a file the plan does not know is no good for it."""
+    jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    if plan and path.name == plan.sdist:
+        findings = audit_sdist(path, plan.project)
+    else:
+        work, limits = outside.cache / "audit", catalogs.load().limits
+        to_pypi = planfile.goes_to_pypi(plan, path.name) if plan else None
+        findings = audit(path, job=jobs.get(path.name), limits=limits, work=work, to_pypi=to_pypi)
+        if plan and path.name not in jobs:
+            findings = (*findings, _not_planned(path, jobs))
+    _note(path, findings=findings, audited=plan is not None)
+    return findings
+
+
+def _not_planned(path: Path, jobs: Mapping[str, Job]) -> Finding:
+    message = f"the plan has no such wheel, {nearest(path.name, jobs)}"
+    return Finding(path.name, "planned", Level.ERROR, message, path.name, "a wheel of the plan")
 
 
 def _refuse_no_file(path: Path) -> None:
@@ -204,7 +234,8 @@ def _validate(path: Path, request: Request | None, python: Python | None, outsid
     with outside.reporter.step(f"validate {path.name}") as step:
         trials = validator.from_file(path)
         step.result(_outcomes(trials))
-    _note(path, trials=trials, trials_key=key)
+    if request and receipt and canonicalize_name(request.name) == canonicalize_name(receipt.project):
+        _note(path, trials=trials, trials_key=key)
     return trials
 
 
@@ -228,6 +259,43 @@ def refuse_failures(trials: Mapping[str, Sequence[Trial]]) -> None:
     if failed:
         shown = "\n".join(f"{wheel}: {trial.what}: {trial.detail}" for wheel, trial in failed)
         raise Rejected(shown)
+
+
+def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Outside) -> Trial:
+    """Build the pure wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own."""
+    sdist, wheels = made[0], made[1:]
+    what = f"build the pure wheel from {sdist.path.name}"
+    pure = next((wheel for wheel in wheels if wheel.receipt.job == PURE), None)
+    if pure is None:
+        return Trial(what, Outcome.NOT_EXERCISED, "the plan has no pure wheel")
+    key = f"{sdist.receipt.sha256}-{pure.receipt.sha256}"
+    kept = receipts.load(sdist.path)
+    if kept and kept.trials_key == key:
+        return kept.trials[0]
+    with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
+        trial = _same_wheel(planned, sdist, pure, Path(folder), _workshop(out / "from-sdist", outside), what)
+        step.result(str(trial.outcome))
+    _note(sdist.path, trials=(trial,), trials_key=key)
+    return trial
+
+
+def _same_wheel(planned: Planned, sdist: Made, pure: Made, folder: Path, workshop: Workshop, what: str) -> Trial:
+    plan, job = planned.plan, planned.job(PURE)
+    tree = unpacked(sdist.path, folder / "source")
+    constraints = plan.request.build.constraints
+    if constraints:  # held to the same pins, which an sdist need not hold
+        (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
+        (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
+        tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
+    request = replace(plan.request, subdirectory="", include=())
+    from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
+    try:
+        wheel = workshop.build_wheel(job, from_sdist, tree, SDIST_TOOLS, folder)
+    except Rejected as error:
+        return Trial(what, Outcome.FAILED, str(error))
+    if sha256_of(wheel) != pure.receipt.sha256:
+        return Trial(what, Outcome.FAILED, f"it differs from the source's in {', '.join(differing(wheel, pure.path))}")
+    return Trial(what, Outcome.PASSED)
 
 
 # ---------------------------------------------------------------- publish
@@ -256,8 +324,8 @@ def _publish(
     index = FolderTarget(root=destination, replace=replace_files, reporter=outside.reporter)
     project = files[0][1].project
     with outside.reporter.step(f"publish {len(files)} files to {destination}") as step:
-        also = {receipt.folder: receipt.also for _, receipt in files}
-        published = index.publish(project, [(path, receipt.folder) for path, receipt in files], also)
+        placements = [Placement(path, receipt.folder, receipt.also) for path, receipt in files]
+        published = index.publish(project, placements)
         new = sum(file.new for file in published)
         step.result(f"{new} new" if new else "all there already")
     return published
@@ -269,7 +337,11 @@ def target_folder(target: str) -> Path:
     if kind != "dir" or not path:
         msg = f'"{target}" is no target this version publishes to, expected dir:PATH'
         raise InputError(msg)
-    return Path(path).absolute()
+    folder = Path(path).expanduser().absolute()
+    if folder.exists() and not folder.is_dir():
+        msg = f"--to: {path} is a file, expected a folder"
+        raise InputError(msg)
+    return folder
 
 
 def _publishable(path: Path) -> Receipt:
@@ -277,7 +349,7 @@ def _publishable(path: Path) -> Receipt:
     if receipt is None:
         msg = f"{path} has no receipt of its present bytes"
         raise InputError(msg, hint="`fatwheel build` writes one; a file changed since then is not published")
-    if path.suffix == ".whl" and not receipt.is_good:
+    if not (receipt.is_good if path.suffix == ".whl" else receipt.is_sound):
         msg = f"{path} is not known to be good: it was not audited or not validated with --config, or something failed"
         raise InputError(msg, hint="run `fatwheel audit` and `fatwheel validate` on it, both with --config")
     return receipt
@@ -299,7 +371,9 @@ def release(planned: Planned, target: str, out: Path, outside: Outside, *, here:
     made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside)
     with _working_in(out, outside):
         wheels = [file.path for file in made if file.path.suffix == ".whl"]
-        refuse_findings(audit_files(wheels, planned.plan, outside))
+        refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
+        from_sdist = _sdist_trial(planned, made, out, outside)
+        refuse_failures({made[0].path.name: [from_sdist]})
         refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
         files = [(file.path, _publishable(file.path)) for file in made]
         published = _publish(files, destination, outside, replace_files=replace_files)
@@ -309,7 +383,7 @@ def release(planned: Planned, target: str, out: Path, outside: Outside, *, here:
         made=made,
         published=published,
         left=left,
-        trials=trials,
+        trials=(from_sdist, *trials),
         install=shlex.join(["pip", "install", "--extra-index-url", index, requirement]),
         seconds=time.monotonic() - started,
     )

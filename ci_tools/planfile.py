@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import fields, is_dataclass, replace
@@ -10,14 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError
-from ci_tools.model import Accelerator, Minor, Name, Python
+from ci_tools.model import Accelerator, Minor, Name, Python, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.model import Job, Plan, Platform, Request
 
-__all__ = ["SCHEMA_VERSION", "config_of", "differences", "digest", "dumps", "github_matrix", "only", "read", "to_json"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "config_of",
+    "differences",
+    "dumps",
+    "github_matrix",
+    "goes_to_pypi",
+    "only",
+    "read",
+    "to_json",
+]
 
 SCHEMA_VERSION = 1
 
@@ -66,13 +75,11 @@ def github_matrix(plan: Plan) -> str:
     return json.dumps({"include": rows}, separators=(",", ":")) + "\n"
 
 
-def digest(text: str) -> str:
-    """Return the sha256 of a plan's JSON text."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def read(path: Path) -> dict[str, Any]:
     """Return the plan in the file at `path`; raise InputError where there is none."""
+    if path.exists() and not path.is_file():
+        msg = f"{path} is no regular file, expected what `fatwheel plan --out` writes"
+        raise InputError(msg)
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -92,13 +99,17 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def config_of(path: Path) -> Path:
-    """Return the config a plan was made from, relative to the source root."""
+    """Return the config a plan was made from; raise InputError where it does not lie below the current folder."""
     request = read(path).get("request")
     name = request.get("config") if isinstance(request, dict) else None
     if not isinstance(name, str):
         msg = f"{path} is not a plan: it names no config"
         raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
-    return Path(name)
+    config = Path(name)
+    if not config.is_file():
+        msg = f"{path} is the plan of {name} in its source, and there is no such file here"
+        raise InputError(msg, hint=f"name the config: `fatwheel build FOLDER/{config.name} --plan {path} …`")
+    return config
 
 
 def differences(before: object, after: object, where: str = "plan") -> Iterator[str]:
@@ -157,11 +168,14 @@ def _validation(request: Request, job: Job) -> dict[str, Any]:
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:
     """Return what goes to PyPI by its route, and what goes to every other target."""
-    wheels = [job.wheel for job in plan.jobs]
-    pypi = {
-        "wheels": [wheel for wheel in wheels if "+" not in wheel] + [plan.sdist],
-        "smart": [plan.sdist],
-        "none": [],
-    }[str(plan.request.publish.pypi)]
-    targets = [{"target": target, "files": [*wheels, plan.sdist]} for target in plan.request.publish.targets]
+    files = [*(job.wheel for job in plan.jobs), plan.sdist]
+    pypi = [file for file in files if goes_to_pypi(plan, file)]
+    targets = [{"target": target, "files": files} for target in plan.request.publish.targets]
     return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]
+
+
+def goes_to_pypi(plan: Plan, file: str) -> bool:
+    """Whether the plan's route to PyPI takes the file: PyPI knows no local versions, and `smart` is the sdist alone."""
+    if file == plan.sdist:
+        return plan.request.publish.pypi is not Route.NONE
+    return plan.request.publish.pypi is Route.WHEELS and "+" not in file

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Evidence, PlatformEvidence, PlatformRequest, PythonApi, Request, TorchAbi
+    from ci_tools.model import Evidence, PlatformEvidence, PlatformRequest, PythonApi, Request, Requirement, TorchAbi
 
-__all__ = ["make_plan"]
+__all__ = ["PURE", "make_plan"]
 
 PURE = "pure"
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
@@ -140,6 +140,7 @@ class _Planner:
         self.catalog = catalog
         self.distribution = _distribution(evidence.project.name)
         self.torches = _torches(request, catalog)
+        self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch))
         self.supported = _supported(request, evidence)
         self.axes = {
             platform.platform: self.axes_of(platform, found)
@@ -174,6 +175,7 @@ class _Planner:
         return ""
 
     def warnings(self) -> Iterator[str]:
+        yield from self.evidence.warnings
         for axes in self.axes.values():
             if axes.is_native and axes.request.enabled is not Enabled.FALSE:
                 yield from (f"{axes.request.platform}: {warning}" for warning in _warnings(axes, self.request))
@@ -204,7 +206,7 @@ class _Planner:
 
     def unserved(self, cell: Cell, axes: _Axes) -> str:
         """Return why a cell gets no wheel, or nothing."""
-        why = axes.refused[cell.python]
+        why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
         return self.catalog.not_shipped(cell.torch, cell.platform, cell.accelerator, cell.python)
@@ -397,13 +399,20 @@ def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
     except InvalidSpecifier:
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from None
-    admitted = (python for python in request.pythons if any(map(specifier.contains, _patches(python))))
-    return frozenset(admitted)
+    return frozenset(python for python in request.pythons if _admits(specifier, python.version))
 
 
-def _patches(python: Python) -> Iterator[str]:
-    """Yield a Python's patch releases, the oldest and the newest imaginable first."""
-    return (f"{python.version}.{patch}" for patch in (0, 999, *range(1, 60)))
+def _refused_torches(torches: Iterable[Minor | None], asked: Requirement) -> Iterator[tuple[Minor | None, str]]:
+    """Yield the torch versions of which the project's own requirement admits no patch release, and why."""
+    specifier = SpecifierSet(asked.specifier)
+    for torch in torches:
+        if torch and not _admits(specifier, torch):
+            yield torch, f"the project requires torch {asked.specifier} ({asked.where})"
+
+
+def _admits(specifier: SpecifierSet, version: Minor) -> bool:
+    """Whether a specifier admits some patch release, the oldest and the newest imaginable tried first."""
+    return any(specifier.contains(f"{version}.{patch}") for patch in (0, 999, *range(1, 60)))
 
 
 def _warnings(axes: _Axes, request: Request) -> Iterator[str]:

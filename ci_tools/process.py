@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from ci_tools.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Ended", "clean_environment", "complaint", "output", "run", "tail"]
+__all__ = ["Ended", "clean_environment", "complaint", "output", "redacted", "run", "tail"]
 
 # Windows has no process groups to end; there the command runs by itself.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("lifeline.py"))) if os.name == "posix" else ()
@@ -44,8 +45,27 @@ INHERITED = (
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
 )
-# Options that change what an installer installs, not where from.
-PIP_STAYS_OUT = ("PIP_CONSTRAINT", "PIP_NO_DEPS", "PIP_PRE", "PIP_REQUIREMENT", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+# Options that say where an installer looks and how it connects; every other changes what it installs, or whether.
+INHERITED_OF_PIP = (
+    "PIP_CACHE_DIR",
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_DISABLE_PIP_VERSION_CHECK",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_KEYRING_PROVIDER",
+    "PIP_NO_CACHE_DIR",
+    "PIP_NO_INDEX",
+    "PIP_PROXY",
+    "PIP_RETRIES",
+    "PIP_TIMEOUT",
+    "PIP_TRUSTED_HOST",
+    "PIP_USE_FEATURE",
+)
+USERINFO = re.compile(r"//[^/\s]*@")
 
 
 class Ended(NamedTuple):
@@ -63,9 +83,13 @@ def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> d
 
     A stray CFLAGS or TORCH_CUDA_ARCH_LIST of the caller's shell would change what is built without a word.
     """
-    kept = {name: environ[name] for name in INHERITED if name in environ}
-    kept |= {name: value for name, value in environ.items() if name.startswith("PIP_") and name not in PIP_STAYS_OUT}
+    kept = {name: environ[name] for name in (*INHERITED, *INHERITED_OF_PIP) if name in environ}
     return {**kept, "PYTHONNOUSERSITE": "1", **extra}
+
+
+def redacted(text: str) -> str:
+    """Return `text` without the users and passwords of the addresses in it."""
+    return USERINFO.sub("//***@", text)
 
 
 def run(
@@ -84,7 +108,7 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab") as sink:
-        sink.write(f"$ {' '.join(map(str, command))}\n".encode())
+        sink.write(f"$ {redacted(' '.join(map(str, command)))}\n".encode())
         sink.flush()
         start = sink.tell()
         with _group(command, sink.fileno(), cwd, env) as process:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 import sys
@@ -21,6 +22,8 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ci_tools.model import Request
     from ci_tools.source import Tree
 
@@ -110,6 +113,20 @@ class ProjectFile:
         )
         return Place(path, next(numbers, 1))
 
+    # -- setup.py
+
+    def keyword(self, name: str) -> ast.expr | None:
+        """Return what setup.py passes to `setup` by that name, None where it is not seen or setup.py is not run."""
+        if not self.backend.startswith("setuptools."):
+            return None
+        try:
+            module = ast.parse(self.tree.text(self.path("setup.py")))
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+        calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
+        keywords = (one for call in calls if ast.unparse(call.func).endswith("setup") for one in call.keywords)
+        return next((keyword.value for keyword in keywords if keyword.arg == name), None)
+
     # -- what it is
 
     def project(self) -> Project:
@@ -119,13 +136,43 @@ class ProjectFile:
             where = self.place("project", "name")
             msg = f'{where}: the project is "{name}", but {self.request.config} says package: {self.request.name}'
             raise InputError(msg)
-        return Project(
-            name=name,
-            version=self._version(),
-            requires_python=self.text("project", "requires-python") or self.setting("options", "python_requires"),
-            backend=self.backend,
-            where=str(self.place("project", "requires-python")),
-        )
+        pythons, where = self._requires_python()
+        version = self._version()
+        return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
+
+    def _requires_python(self) -> tuple[str, Place]:
+        """Return which Pythons the project admits, every one where that is not said or not known, and where it is."""
+        where = self.place("project", "requires-python")
+        if said := self.text("project", "requires-python"):
+            return said, where
+        if said := self.setting("options", "python_requires"):
+            return said, self.place_of_setting("python_requires")
+        keyword = self.keyword("python_requires")
+        if isinstance(keyword, ast.Constant) and isinstance(keyword.value, str):
+            return keyword.value, Place(self.path("setup.py"), keyword.lineno)
+        return "", where
+
+    def dependencies(self) -> Iterator[tuple[str, Place]]:
+        """Yield the requirements that the project states where no code has to run, each with its place."""
+        start = self.place("project", "dependencies").line
+        for item in map(str, self.list("project", "dependencies")):
+            numbers = (number for number, line in enumerate(self.lines[start - 1 :], start) if item in line)
+            yield item, Place(self.name, next(numbers, start))
+        for line in self.setting("options", "install_requires").splitlines():
+            yield line.strip(), self.place_of_setting("install_requires")
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what a wheel's tag or its users depend on, and is not said."""
+        keyword = self.keyword("python_requires")
+        if self._requires_python()[0]:
+            return
+        if keyword:
+            place = Place(self.path("setup.py"), keyword.lineno)
+            yield f"{place}: python_requires is computed, so every Python asked for is served"
+        if self.backend == "hatchling.build":
+            place = self.place("build-system", "build-backend")
+            what = "hatchling tags a pure wheel py2.py3, not py3, where the project does not exclude Python 2"
+            yield f'{place}: {what}: say `requires-python = ">=3"`'
 
     def _version(self) -> str:
         own = self.text("project", "version") or self.setting("metadata", "version")

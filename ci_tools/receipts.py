@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
+from ci_tools.model import FOLDER, Finding, Level, Outcome, Receipt, Trial
 from ci_tools.storage import sha256_of, write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 __all__ = ["load", "load_trials", "path_of", "save", "save_trials"]
+
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, RecursionError)  # what reading another file than ours raises
+KINDS: Mapping[str, tuple[type, ...]] = MappingProxyType(
+    {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+)
 
 
 def path_of(file: Path) -> Path:
@@ -30,13 +37,40 @@ def save(file: Path, receipt: Receipt) -> Receipt:
 def load(file: Path) -> Receipt | None:
     """Return the receipt of `file`; None where there is none that can be read, or the file is not what it says."""
     try:
-        entry = json.loads(path_of(file).read_text(encoding="utf-8"))
-        entry["findings"] = tuple(Finding(*finding)._replace(level=Level(finding[2])) for finding in entry["findings"])
-        entry["trials"] = tuple(Trial(what, Outcome(outcome), detail) for what, outcome, detail in entry["trials"])
-        receipt = Receipt(**{**entry, "also": tuple(entry["also"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        receipt = _receipt(json.loads(path_of(file).read_text(encoding="utf-8")))
+    except UNREADABLE:
         return None
     return receipt if file.is_file() and sha256_of(file) == receipt.sha256 else None
+
+
+def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
+    """Read a receipt; raise ValueError, TypeError or KeyError where it is none."""
+    findings = tuple(_finding(*_texts(finding)) for finding in entry["findings"])
+    also = _texts(entry["also"])
+    receipt = Receipt(**{**entry, "findings": findings, "trials": _trials(entry), "also": also})
+    kinds = {field.name: KINDS.get(str(field.type), (tuple,)) for field in fields(Receipt)}
+    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(receipt, name), kind)]
+    if wrong or not all(FOLDER.fullmatch(folder) for folder in (receipt.folder, *also)):
+        msg = f"it says something else in {wrong or 'its folders'}"
+        raise ValueError(msg)
+    return receipt
+
+
+def _finding(wheel: str, rule: str, level: str, message: str, found: str, expected: str) -> Finding:
+    return Finding(wheel, rule, Level(level), message, found, expected)
+
+
+def _trials(entry: Any) -> tuple[Trial, ...]:  # noqa: ANN401 - whatever the file says
+    read = (_texts(trial) for trial in entry["trials"])
+    return tuple(Trial(what, Outcome(outcome), detail) for what, outcome, detail in read)
+
+
+def _texts(entry: object) -> tuple[str, ...]:
+    """Return a list of texts; raise TypeError where it is none."""
+    if not isinstance(entry, list) or not all(isinstance(text, str) for text in entry):
+        msg = f"{entry} is no list of texts"
+        raise TypeError(msg)
+    return tuple(entry)
 
 
 def save_trials(name: Path, key: str, trials: tuple[Trial, ...]) -> None:
@@ -49,7 +83,7 @@ def load_trials(name: Path, key: str) -> tuple[Trial, ...]:
     """Return the noted trials where their key is `key`; nothing where it is another, or nothing can be read."""
     try:
         entry = json.loads(path_of(name).read_text(encoding="utf-8"))
-        trials = tuple(Trial(what, Outcome(outcome), detail) for what, outcome, detail in entry["trials"])
-    except (OSError, ValueError, TypeError, KeyError):
+        trials = _trials(entry)
+    except UNREADABLE:
         return ()
     return trials if entry.get("key") == key else ()

@@ -18,7 +18,7 @@ from pypi_simple import (
 )
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.process import output
+from ci_tools.process import output, redacted
 from ci_tools.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
@@ -116,4 +116,4 @@ def _reason(error: Exception) -> str:
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]  # an Exception caused it
     first = str(error).partition("\n")[0]
-    return first.rpartition("] ")[2] or type(error).__name__
+    return redacted(first.rpartition("] ")[2]) or type(error).__name__

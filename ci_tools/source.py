@@ -10,25 +10,27 @@ import shutil
 import tarfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pathspec
 
 from ci_tools import git
 from ci_tools.errors import InputError, MachineError
-from ci_tools.model import GitSource, PathSource
-from ci_tools.storage import filled, sha256_of
+from ci_tools.model import GitSource, Globs, PathSource
+from ci_tools.storage import MADE, filled, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ci_tools.model import Globs, Request, SdistSource
+    from ci_tools.model import Request, SdistSource
     from ci_tools.outside import Outside
 
 __all__ = ["Tree", "matching", "open_tree", "tree_at"]
 
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
+
+PLAN = b'{\n "schema": 1,\n "request": {'  # how the file of `fatwheel plan --out` starts
 
 
 @dataclass(frozen=True)
@@ -94,39 +96,51 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
     else:
         root = _from_sdist(source, outside)
         tree = Tree(root, tuple(sorted(_walked(root))))
-    files = tree.files
-    if request.include:
-        files = tuple(sorted(pathspec.GitIgnoreSpec.from_lines(request.include).match_files(files)))
-    if not files:
-        msg = (
-            f"{request.config}: the source {tree.root} has no files{' that `include` names' if request.include else ''}"
-        )
-        raise InputError(msg)
+    files = _included(request, tree)
     for name in files:
         _refuse_unread(tree.root, name)
     return Tree(tree.root, files, tree.commit)
 
 
+def _included(request: Request, tree: Tree) -> tuple[str, ...]:
+    """Return the files that `include` names, each pattern of it some, or all files where it says nothing."""
+    files = matching(tree.files, Globs(request.include)) if request.include else tree.files
+    if not files:
+        which = " that `include` names" if request.include else ""
+        msg = f"{request.config}: the source {tree.root} has no files{which}"
+        raise InputError(msg)
+    for pattern in request.include:
+        if not matching(files, Globs((pattern,))):
+            msg = f'{request.config}: `include` has "{pattern}", which names no file of the source {tree.root}'
+            raise InputError(msg)
+    return files
+
+
 def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
-    """Return the folder `root` as a tree: what git tracks or would add, or all of it where it is no checkout."""
+    """Return the folder `root` as a tree: what git tracks or would add.
+
+    Where it is no checkout, all of it, apart from what Fatwheel made there: git keeps that out by itself.
+    """
     listed = git.listed(root, environ)
     if listed is None:
-        return Tree(root, tuple(sorted(_walked(root))))
-    return Tree(root, tuple(_not_made(root, listed)), git.head(root, environ))
+        walked = sorted(_walked(root, skip=_is_made))
+        return Tree(root, tuple(name for name in walked if not _is_plan(root / name)))
+    files = (name for name in listed if not _is_plan(root / name) or git.tracks(root, name, environ))
+    return Tree(root, tuple(files), git.head(root, environ))
 
 
-def _not_made(root: Path, listed: list[str]) -> Iterator[str]:
-    """Yield the files that are in no folder Fatwheel wrote."""
-    folders = {folder for name in listed for folder in PurePosixPath(name).parents if folder.name}
-    made = {folder for folder in folders if _is_made(root / folder)}
-    for name in listed:
-        if made.isdisjoint(PurePosixPath(name).parents):
-            yield name
+def _is_plan(path: Path) -> bool:
+    """Whether the file is a plan of ours, which is made from the source and cannot be part of it."""
+    if path.suffix != ".json" or path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(PLAN)) == PLAN
 
 
 def _is_made(folder: Path) -> bool:
-    """Whether Fatwheel wrote the folder, as finished files or as an index: what is made is no part of its source."""
-    return (folder / ".fatwheel.lock").is_file() or (folder / ".fatwheel").is_dir()
+    """Whether Fatwheel wrote the folder: finished files, marked as such, or an index."""
+    mark = folder / ".gitignore"
+    return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
 
 
 def _refuse_unread(root: Path, name: str) -> None:
@@ -142,10 +156,10 @@ def _refuse_unread(root: Path, name: str) -> None:
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
 
 
-def _walked(root: Path) -> Iterator[str]:
+def _walked(root: Path, skip: Callable[[Path], bool] = lambda _: False) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        folders[:] = [name for name in folders if name not in NOT_SOURCE and not _is_made(Path(folder, name))]
+        folders[:] = [name for name in folders if name not in NOT_SOURCE and not skip(Path(folder, name))]
         for name in (*files, *links):
             path = Path(folder, name)
             if path.is_file() or path.is_symlink():
@@ -170,7 +184,7 @@ def _from_git(source: GitSource, url: str, commit: str, outside: Outside) -> Pat
     name = hashlib.sha256(url.encode()).hexdigest()[:12]
 
     def check_out(folder: Path) -> None:
-        with outside.reporter.step(f"fetch {source.url} at {source.ref}"):
+        with outside.reporter.step(git.redacted(f"fetch {source.url} at {source.ref}")):
             git.check_out(source, url, commit, folder, outside.environ)
 
     return filled(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)

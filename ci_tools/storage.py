@@ -18,9 +18,10 @@ from ci_tools.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["UNFINISHED", "cache_folder", "filled", "locked", "sha256_of", "write_atomically"]
+__all__ = ["MADE", "UNFINISHED", "cache_folder", "digest_of", "filled", "locked", "sha256_of", "write_atomically"]
 
 CHUNK = 1 << 20
+MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
 UNFINISHED = ".partial"  # how the name of a file or folder ends that is being written
 NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
 
@@ -47,26 +48,51 @@ def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None]) -> Path:
-    """Return `folder`, filled by `fill` on first use.
+    """Return `folder`, filled by `fill` on first use, and again where it is not any more what was filled in.
 
-    `fill` works in a folder beside it that takes its name only when done, so a killed run leaves nothing that
-    looks finished. Two runs fill it once.
+    `fill` works in a folder beside it that takes its name only when done, and a seal with the digest of its
+    content is written last: a killed run leaves nothing that looks finished. Two runs fill it once.
     """
-    if folder.is_dir():
+    if _is_sealed(folder):
         return folder
     with locked(folder, say):
-        if folder.is_dir():
+        if _is_sealed(folder):
             return folder
+        if folder.exists():
+            say(f"{folder} is not what was put there, it is made again")
+            shutil.rmtree(folder)
         partial = folder.with_name(f"{folder.name}{UNFINISHED}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
             fill(partial)
             partial.rename(folder)
+            with write_atomically(_seal(folder)) as seal:
+                seal.write(digest_of(folder).encode())
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
     return folder
+
+
+def _seal(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.sha256")
+
+
+def _is_sealed(folder: Path) -> bool:
+    seal = _seal(folder)
+    return folder.is_dir() and seal.is_file() and seal.read_text(encoding="utf-8") == digest_of(folder)
+
+
+def digest_of(folder: Path) -> str:
+    """Return one sha256 of every file's path and content below `folder`, apart from what git keeps for itself."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if ".git" in path.relative_to(folder).parts or (path.is_dir() and not path.is_symlink()):
+            continue
+        content = str(path.readlink()) if path.is_symlink() else sha256_of(path)
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()
 
 
 @contextmanager

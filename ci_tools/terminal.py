@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
-    from ci_tools.model import Cell, Finding, Plan, Trial
+    from ci_tools.model import Cell, Finding, Minor, Plan, Python, Trial
     from ci_tools.pipeline import Released
 
 __all__ = ["Talk", "findings_table", "plan_tables", "released_tables", "show", "trials_table"]
 
-PLAIN_WIDTH = 200  # where stdout is no terminal, lines are for a log
+WIDEST = 10_000  # columns of a table that nothing wraps
+WIDE_ENOUGH = 110  # columns of a table that holds names, not sentences; a terminal wraps its lines by itself
 
 
 class Talk:
@@ -73,22 +74,23 @@ class _Step:
         self.outcome = text
 
 
-def console() -> Console:
-    """Return a console on stdout, wide where that is a file or a pipe: lines there are for a log."""
-    stdout = Console()
-    return stdout if stdout.is_terminal else Console(width=PLAIN_WIDTH)
-
-
 def show(tables: Iterable[Table]) -> None:
-    """Print tables on stdout."""
-    stdout = console()
+    """Print tables on stdout, each as wide as it needs where nobody would have to scroll for it.
+
+    Lines of a table are wrapped for a terminal alone, and only where they hold sentences: a name that is broken in
+    two cannot be copied, and a log is searched line by line.
+    """
+    stdout = Console()
     for table in tables:
         title, table.title = table.title, None
-        with stdout.capture() as drawn:
-            stdout.print(title, style="bold", soft_wrap=True)
-            if table.row_count:
-                stdout.print(table)
-        print("\n".join(line.rstrip() for line in drawn.get().rstrip().split("\n")), end="\n\n")
+        natural = Console(width=WIDEST).measure(table).maximum
+        fits = natural <= max(stdout.width, WIDE_ENOUGH) or not stdout.is_terminal
+        drawing = Console(width=natural if fits else stdout.width, color_system=None, force_terminal=False)
+        with drawing.capture() as drawn:
+            drawing.print(table if table.row_count else "")
+        lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
+        stdout.print(f"[bold]{escape(str(title))}[/]", highlight=False, soft_wrap=True)
+        print(*lines, sep="\n", end="\n\n")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -139,10 +141,12 @@ def _each_cell(plan: Plan) -> Iterator[Table]:
 
 def _grouped_cells(plan: Plan) -> Iterator[Table]:
     reasons: dict[str, int] = {}
+    axes = _Axes.of(plan)
     cells = _table("cells", "cells", "job", "why")
     for (job, reason), group in _grouped(plan):
         number = reasons.setdefault(reason, len(reasons) + 1)
-        _row(cells, _described(group), job, number)
+        for block in _blocks(group):
+            _row(cells, axes.described(block), job, number)
     yield cells
     why = _table("why", "", "")
     why.show_header = False
@@ -166,16 +170,41 @@ def _label(cell: Cell) -> str:
     return cell.accelerator.label if cell.accelerator else ""
 
 
-def _described(cells: Sequence[Cell]) -> str:
-    """Return many cells of one platform and accelerator in a few words."""
-    torches = sorted({cell.torch for cell in cells if cell.torch})
-    axes = [cells[0].platform, _label(cells[0]), f"torch {_span(torches)}" if torches else ""]
-    pythons = sorted({cell.python for cell in cells})
-    return " / ".join(str(axis) for axis in (*axes, f"Python {_span(pythons)}") if axis)
+def _blocks(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Split cells into blocks that are whole products of torch versions and Pythons, so that a line says no more."""
+    by_torch: dict[Minor | None, list[Cell]] = {}
+    for cell in cells:
+        by_torch.setdefault(cell.torch, []).append(cell)
+    blocks: dict[tuple[Python, ...], list[Cell]] = {}
+    for same_torch in by_torch.values():
+        blocks.setdefault(tuple(cell.python for cell in same_torch), []).extend(same_torch)
+    yield from blocks.values()
 
 
-def _span(versions: Sequence[object]) -> str:
-    if len(versions) > 2:  # noqa: PLR2004 - two are written out
+class _Axes(NamedTuple):
+    """Every torch version and Python of a plan, in order."""
+
+    torches: list[Minor]
+    pythons: list[Python]
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Axes:
+        cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+        return cls(sorted({cell.torch for cell in cells if cell.torch}), sorted({cell.python for cell in cells}))
+
+    def described(self, cells: Sequence[Cell]) -> str:
+        """Return a block of cells of one platform and accelerator in a few words."""
+        torches = [torch for torch in self.torches if any(cell.torch == torch for cell in cells)]
+        pythons = [python for python in self.pythons if any(cell.python == python for cell in cells)]
+        torch = f"torch {_span(torches, self.torches)}" if torches else ""
+        axes = (cells[0].platform, _label(cells[0]), torch, f"Python {_span(pythons, self.pythons)}")
+        return " / ".join(str(axis) for axis in axes if axis)
+
+
+def _span(versions: Sequence[object], axis: Sequence[object]) -> str:
+    """Return versions in a row as `first to last`, others one by one."""
+    first = axis.index(versions[0])
+    if len(versions) > 2 and list(axis[first : first + len(versions)]) == list(versions):  # noqa: PLR2004 - two fit
         return f"{versions[0]} to {versions[-1]}"
     return ", ".join(map(str, versions))
 

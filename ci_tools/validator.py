@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import os
 import shlex
 import shutil
+import stat
 import tempfile
-from contextlib import contextmanager
+import uuid
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
 from packaging import tags
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.interpreter import create
 from ci_tools.model import Minor, Outcome, Python, Trial
-from ci_tools.process import output, run, tail
+from ci_tools.process import output, redacted, run, tail
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
@@ -28,7 +33,10 @@ if TYPE_CHECKING:
     from ci_tools.model import Command, Validation
     from ci_tools.outside import Outside
 
-__all__ = ["Validator", "has_gpu", "own_imports", "own_python"]
+__all__ = ["Validator", "has_gpu", "own_folder", "own_imports", "own_python", "workplace"]
+
+# Where pip looks besides the index it is told of; empty is as good as unset.
+NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
 
 
 def has_gpu() -> bool:
@@ -48,11 +56,12 @@ def own_imports(wheel: Path) -> tuple[str, ...]:
 
 def own_python(wheel: str) -> Python | None:
     """Return the one Python a wheel of that file name is for; None where several can run it."""
-    interpreter, abi, _ = wheel.removesuffix(".whl").rsplit("-", 3)[1:]
-    match = re.fullmatch(r"cp(3)(\d+)", interpreter)
-    if match is None or abi not in {interpreter, f"{interpreter}t"}:
+    try:
+        tagged = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(wheel)[3]}
+    except (InvalidWheelFilename, InvalidVersion):
         return None
-    return Python(Minor(int(match[1]), int(match[2])), abi.endswith("t"))
+    pythons = (Python(Minor(3, minor), free_threaded) for minor in range(100) for free_threaded in (False, True))
+    return next((python for python in pythons if tagged == {(python.interpreter_tag, python.abi_tag)}), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +100,8 @@ class Validator:
         log = self.logs / f"validate-{name}.log"
         log.unlink(missing_ok=True)
         with self._environment(log) as environment:
-            what = f"pip install {' '.join(Path(part).name if part.endswith('.whl') else part for part in arguments)}"
+            shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
+            what = redacted(f"pip install {shown}")
             try:
                 self._install_torch(environment)
                 environment.install(*arguments)
@@ -105,16 +115,15 @@ class Validator:
     @contextmanager
     def _environment(self, log: Path) -> Iterator[Environment]:
         """Yield a fresh environment with an empty folder to work in; nothing of it stays."""
-        folder = Path(tempfile.mkdtemp(prefix="fatwheel-validate-"))
-        try:
+        with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
             yield create(self.interpreter, folder / "env", log, self.outside.environ)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _install_torch(self, environment: Environment) -> None:
+        """Install torch, where an index is named for it from there alone; by a variable, which no log shows."""
+        index = self.validation.torch_index
+        variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
         if self.validation.torch:
-            index = ("--index-url", self.validation.torch_index) if self.validation.torch_index else ()
-            environment.install(*index, f"torch=={self.validation.torch}")
+            environment.install(f"torch=={self.validation.torch}", variables=variables)
 
     def _imported(self, environment: Environment, module: str) -> Trial:
         return self._run(environment, f"import {module}", ["python", "-c", f"import {module}"])
@@ -140,3 +149,42 @@ class Validator:
         if ended.status:
             return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12, ended.start)}")
         return Trial(what, Outcome.PASSED)
+
+
+def own_folder(temporary: Path) -> Path:
+    """Return the user's own folder below the `temporary` one; raise MachineError where others can write to it."""
+    user = os.getuid() if os.name == "posix" else "here"  # Windows gives each user a folder for temporary files
+    folder = temporary / f"fatwheel-validate-{user}"
+    with suppress(FileExistsError):  # what is there may be no folder
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
+    if os.name == "posix" and not is_private:
+        msg = f"{folder} is not yours alone, expected a folder that nobody else can write to"
+        raise MachineError(msg, hint="remove it, or set TMPDIR to a folder of your own")
+    return folder
+
+
+@contextmanager
+def workplace(parent: Path) -> Iterator[Path]:
+    """Yield an empty folder, locked while in use, and remove it; remove what killed runs left, too."""
+    folder = parent / uuid.uuid4().hex
+    lock = FileLock(f"{folder}.lock")
+    with FileLock(parent / "sweep"):  # so that nobody takes a new lock for one that was left
+        _sweep(parent)
+        lock.acquire()
+    try:
+        folder.mkdir()
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders whose lock nobody holds."""
+    for path in parent.glob("*.lock"):
+        with suppress(Timeout, PermissionError), FileLock(path, timeout=0):  # Windows keeps a lock that is held
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            path.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from lzma import LZMAError
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["Member", "Wheel", "opened", "record_hash", "relabel"]
+__all__ = ["CONTROL", "Member", "Wheel", "differing", "opened", "record_hash", "relabel"]
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
 MOST_MEMBER_BYTES = 4 << 30
@@ -72,6 +73,7 @@ VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILIN
 REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
 )
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 JAVA_CLASS = 45  # the lowest version of a Java class, where a Mach-O universal file counts its few architectures
 
 
@@ -208,8 +210,8 @@ def relabel(source: Path, destination: Path, *, local: str = "", requires_torch:
     """Write the wheel at `source` to `destination` with a local version, its members in a fixed order and dress.
 
     The local version goes into METADATA, the dist-info and data folders and RECORD; the file's name is
-    `destination`'s. `requires_torch` replaces the specifier of what the wheel requires of torch, or adds it. The same
-    members always give the same bytes. Raises Rejected where the wheel cannot be relabelled.
+    `destination`'s. `requires_torch` narrows what the wheel requires of torch; where it does not always require it,
+    it does then. The same members always give the same bytes. Raises Rejected where the wheel cannot be relabelled.
     """
     wheel = opened(source)
     with wheel.archive:
@@ -238,6 +240,10 @@ def _refuse_unclear(wheel: Wheel, local: str) -> None:
         msg = f"{wheel.path.name} has a local version already, expected none to put +{local} after"
         raise Rejected(msg)
     names = Counter(info.filename for info in wheel.infos)
+    unshown = next(filter(CONTROL.search, names), "")
+    if unshown:
+        msg = f"{wheel.path.name}: the name of {unshown!r} holds a control character"
+        raise Rejected(msg)
     twice = next((name for name, count in names.items() if count > 1), "")
     if twice:
         msg = f"{wheel.path.name}: {twice} is in the archive {names[twice]} times"
@@ -268,7 +274,7 @@ def _labelled(metadata: str, local: str, requires_torch: str, wheel: str) -> str
         try:
             head = _narrowed(head, requires_torch)
         except InvalidRequirement as error:
-            msg = f"{wheel}: METADATA has a Requires-Dist that is none: {str(error).splitlines()[0]}"
+            msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
             raise Rejected(msg) from None
     return head + blank + body
 
@@ -280,20 +286,26 @@ def _split(metadata: str) -> tuple[str, str, str]:
 
 
 def _narrowed(fields: str, specifier: str) -> str:
-    """Replace torch's specifier in the fields that require it, or require it where none does."""
-    if any(canonicalize_name(_requirement(field).name) == "torch" for field in REQUIRES_FIELD.finditer(fields)):
-        return REQUIRES_FIELD.sub(lambda field: _narrowed_field(field, specifier), fields)
+    """Add a specifier to torch's in the fields that require it; require it where none does without a condition."""
+    found = [_requirement(field) for field in REQUIRES_FIELD.finditer(fields)]
+    narrowed = REQUIRES_FIELD.sub(lambda field: _narrowed_field(field, specifier), fields)
+    if any(canonicalize_name(requirement.name) == "torch" and not requirement.marker for requirement in found):
+        return narrowed
     line_end = "\r\n" if "\r\n" in fields else "\n"
-    return f"{fields.rstrip()}{line_end}Requires-Dist: torch{specifier}{line_end}"
+    return f"{narrowed.rstrip()}{line_end}Requires-Dist: torch{specifier}{line_end}"
 
 
 def _narrowed_field(field: re.Match[str], specifier: str) -> str:
     requirement = _requirement(field)
     if canonicalize_name(requirement.name) != "torch":
         return field[0]
+    if requirement.url:
+        msg = f"{requirement} gives an address, expected a specifier"
+        raise InvalidRequirement(msg)
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     marker = f" ; {requirement.marker}" if requirement.marker else ""
-    return f"{field['name']}{requirement.name}{extras}{specifier}{marker}"
+    own = sorted(map(str, {*requirement.specifier} - {*SpecifierSet(specifier)}))
+    return f"{field['name']}{requirement.name}{extras}{','.join([*own, specifier])}{marker}"
 
 
 def _requirement(field: re.Match[str]) -> Requirement:
@@ -314,3 +326,12 @@ def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None
             info.create_system = 3  # Unix, whose permission bits these are
             info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
             archive.writestr(info, member.data)
+
+
+def differing(one: Path, other: Path) -> tuple[str, ...]:
+    """Return the members that only one of two wheels has, or whose content differs; RECORD, which tells, left out."""
+    first, second = opened(one), opened(other)
+    with first.archive, second.archive:
+        contents = [{info.filename: record_hash(wheel.read(info)) for info in wheel.infos} for wheel in (first, second)]
+    names = (contents[0].keys() | contents[1].keys()) - {f"{first.dist_info}/RECORD"}
+    return tuple(sorted(name for name in names if contents[0].get(name) != contents[1].get(name)))

@@ -65,6 +65,9 @@ def text_of(path: Path, name: str) -> str:
     if path.is_dir():
         msg = f"{name} is a folder, expected a YAML file"
         raise InputError(msg)
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        msg = f"{name} is no regular file, expected a YAML file"
+        raise InputError(msg)
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)

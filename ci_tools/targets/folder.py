@@ -13,13 +13,14 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
 from ci_tools import index
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.index import IndexedFile
+from ci_tools.model import FOLDER
 from ci_tools.storage import CHUNK, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.wheelfile import opened
 
@@ -29,11 +30,19 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Reporter
 
-__all__ = ["FolderTarget", "Published"]
+__all__ = ["FolderTarget", "Placement", "Published"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-NOWHERE_ELSE: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 GENERIC = "cpu"  # the index of those who have no accelerator; always there
+KINDS: Mapping[str, type] = MappingProxyType({"size": int, "also": tuple})  # a manifest's other fields are text
+
+
+class Placement(NamedTuple):
+    """One file to publish, the accelerator folder it belongs to (empty: every one lists it), and what else lists it."""
+
+    path: Path
+    folder: str = ""
+    also: tuple[str, ...] = ()
 
 
 class Published(NamedTuple):
@@ -60,23 +69,21 @@ class FolderTarget:
     replace: bool
     reporter: Reporter
 
-    def publish(
-        self, project: str, files: Sequence[tuple[Path, str]], also: Mapping[str, tuple[str, ...]] = NOWHERE_ELSE
-    ) -> tuple[Published, ...]:
-        """Put files, each with the accelerator folder it belongs to, into the index; twice is as good as once.
+    def publish(self, project: str, files: Sequence[Placement]) -> tuple[Published, ...]:
+        """Put files into the index; twice is as good as once.
 
-        `also` names the other folders whose indexes list what lies in a folder. Files come first, then the manifest,
-        and the pages, so that no page names a file that is not whole; only while one is replaced, the page gives the
-        hash of the old one. Raises InputError where a file is not the
+        Files come first, then the manifest, and the pages, so that no page names a file that is not whole; only
+        while one is replaced, the page gives the hash of the old one. Raises InputError where a file is not the
         project's, or a published one would change and `replace` is off; nothing is written then.
         """
         project = canonicalize_name(project)
-        _refuse_strangers(project, (path.name for path, _ in files))
+        _refuse_strangers(project, files)
+        if not files:
+            return ()
         with locked(self.root / ".fatwheel" / "index", self.reporter.say):
             recorded = self._recorded(project)
             manifest = self._present(recorded)
-            known = ((path, folder, recorded.get(path.name)) for path, folder in files)
-            arrivals = [_arrival(path, folder, also.get(folder, ()), old) for path, folder, old in known]
+            arrivals = [_arrival(file, recorded.get(file.path.name)) for file in files]
             self._refuse_change(manifest, arrivals)
             self._sweep(project)
             left = [old for _, new, _ in arrivals if (old := manifest.get(new.name)) and old.folder != new.folder]
@@ -95,12 +102,12 @@ class FolderTarget:
     def _recorded(self, project: str) -> dict[str, IndexedFile]:
         """Return what the manifest says of a project's files, by file name."""
         path = self._manifest_path(project)
-        if not path.exists() and next(self.root.glob(f"*/{project}/index.html"), None) is None:
+        has_pages = next(self.root.glob(f"*/{project}/index.html"), None) is not None
+        if not path.exists() and not has_pages:
             return {}
         try:
-            entries = [_entry(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-            return {entry.name: entry for entry in entries}
-        except (OSError, ValueError, TypeError) as error:
+            return _entries(json.loads(path.read_text(encoding="utf-8")), project, has_pages=has_pages)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             msg = f"{path}, which lists the files of {project}, is damaged: {error}"
             hint = f"restore it, or remove {self.root} and publish every file again"
             raise MachineError(msg, hint=hint) from None
@@ -178,9 +185,14 @@ class FolderTarget:
                 file.write(content)
 
 
-def _refuse_strangers(project: str, names: Iterable[str]) -> None:
-    """Refuse a file name that is no wheel's or sdist's of the project, or comes twice."""
-    for name, count in Counter(names).items():
+def _refuse_strangers(project: str, files: Iterable[Placement]) -> None:
+    """Refuse a file name that is no wheel's or sdist's of the project, or comes twice, and a folder that is none."""
+    for path, folder, also in files:
+        wrong = [name for name in (folder, *also) if not FOLDER.fullmatch(name)]
+        if wrong:
+            msg = f"{path.name} cannot go to {wrong[0]!r}, expected a folder such as cu130"
+            raise InputError(msg)
+    for name, count in Counter(path.name for path, _, _ in files).items():
         try:
             whose = index.project_and_version(name)[0]
         except ValueError as error:
@@ -194,8 +206,9 @@ def _refuse_strangers(project: str, names: Iterable[str]) -> None:
             raise InputError(msg)
 
 
-def _arrival(path: Path, folder: str, also: tuple[str, ...], old: IndexedFile | None) -> Arrival:
+def _arrival(file: Placement, old: IndexedFile | None) -> Arrival:
     """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
+    path, folder, also = file
     now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
     entry = IndexedFile(path.name, folder, sha256_of(path), path.stat().st_size, now, also=also)
     if old and old.sha256 == entry.sha256:
@@ -225,12 +238,34 @@ def _copy(source: Path, target: Path, sha256: str) -> None:
             raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
-def _entry(entry: dict[str, Any]) -> IndexedFile:
-    """Read one entry of a manifest; raise TypeError where it is no entry."""
-    if not all(isinstance(entry.get(field), str) for field in ("name", "folder", "sha256")):
+def _entries(manifest: object, project: str, *, has_pages: bool) -> dict[str, IndexedFile]:
+    """Read the files of a manifest, by name; raise ValueError or TypeError where it is none of that project's."""
+    if not isinstance(manifest, list) or (has_pages and not manifest):
+        msg = "it lists no files"
+        raise TypeError(msg)
+    files = [_entry(entry) for entry in manifest]
+    strangers = [file.name for file in files if index.project_and_version(file.name)[0] != project]
+    if strangers:
+        msg = f"it lists {strangers[0]}"
+        raise ValueError(msg)
+    return {file.name: file for file in files}
+
+
+def _entry(entry: object) -> IndexedFile:
+    """Read one entry of a manifest; raise ValueError or TypeError where it is no entry."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("also", []), list):
         msg = f"{entry} names no file"
         raise TypeError(msg)
-    return IndexedFile(**{**entry, "also": tuple(entry.get("also", ()))})
+    file = IndexedFile(**{**entry, "also": tuple(entry.get("also", ()))})
+    kinds = {name: KINDS.get(name, str) for name in IndexedFile._fields}
+    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(file, name), kind)]
+    if wrong and not (wrong == ["yanked"] and file.yanked is None):
+        msg = f"{entry} says something else in {wrong}"
+        raise TypeError(msg)
+    if not all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in (file.folder, *file.also)):
+        msg = f"{file.name} lies in no folder of an index"
+        raise ValueError(msg)
+    return file
 
 
 def _dumped(files: Iterable[IndexedFile]) -> bytes:

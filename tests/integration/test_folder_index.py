@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget
+from ci_tools.targets.folder import FolderTarget, Placement
 from tests.wheels import broken, hexdigest, listed, make
 
 if TYPE_CHECKING:
@@ -31,11 +31,12 @@ PUBLISH = """
 import resource, sys
 from pathlib import Path
 from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget
+from ci_tools.targets.folder import FolderTarget, Placement
 
 root, limit, *sources = sys.argv[1:]
 target = FolderTarget(root=Path(root), replace=False, reporter=Silent())
-files = [(path, path.parent.name.strip("_")) for source in sources for path in sorted(Path(source).glob("*.whl"))]
+wheels = [path for source in sources for path in sorted(Path(source).glob("*.whl"))]
+files = [Placement(path, path.parent.name.strip("_")) for path in wheels]
 if int(limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
 print("go", flush=True)
@@ -44,7 +45,8 @@ target.publish("demo", files)
 
 
 def publish(root: Path, *files: tuple[Path, str]) -> None:
-    FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", files)
+    placements = [Placement(path, folder) for path, folder in files]
+    FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", placements)
 
 
 def publishing(root: Path, *sources: Path, limit: int = 0) -> subprocess.Popen[bytes]:

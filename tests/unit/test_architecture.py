@@ -20,7 +20,7 @@ LAYERS = (
     "config source",
     "includes",
     "projectfile",
-    "evidence planner planfile audit index starter",
+    "evidence planner planfile audit index sdist starter",
     "toolchain targets planning",
     "builder validator",
     "pipeline",

@@ -2,12 +2,25 @@ from __future__ import annotations
 
 import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.audit import RULES, audit
-from ci_tools.model import Accelerator, AcceleratorKind, Job, JobKind, Level, Minor, Platform, Python, ToolchainKind
+from ci_tools.model import (
+    Accelerator,
+    AcceleratorKind,
+    Cell,
+    Job,
+    JobKind,
+    Level,
+    Minor,
+    Platform,
+    Python,
+    ToolchainKind,
+)
 from tests import wheels
 from tests.wheels import ABI3, LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
 
@@ -122,6 +135,9 @@ HASH = wheels.digest(wheels.PACKAGE["demo/run.sh"])
         pytest.param(lambda w: raw(w, "/a.py"), "paths", *outside("/a.py"), id="path-absolute"),
         pytest.param(lambda w: raw(w, "demo\\a.py"), "paths", *outside("demo\\a.py"), id="path-with-backslash"),
         pytest.param(lambda w: raw(w, "C:a.py"), "paths", *outside("C:a.py"), id="path-with-drive"),
+        pytest.param(
+            lambda w: raw(w, "demo/\x1b.py"), "paths", r"'demo/\x1b.py'", "a name that can be shown", id="control"
+        ),
         pytest.param(lambda w: raw(w, "demo/l", b"a", 0o120777), "paths", "a link", "a file", id="link"),
         pytest.param(
             lambda w: edited(w, {"demo/RUN.sh": b""}),
@@ -269,6 +285,65 @@ def test_the_size_limit_is_that_of_where_it_may_go(name: str, limit: str, tmp_pa
     assert (finding.rule, finding.found) == ("size", f"{wheel.stat().st_size:,} bytes")
 
 
+@pytest.mark.parametrize("to_pypi", [True, False])
+def test_the_size_limit_is_that_of_where_it_is_said_to_go(to_pypi: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    limits = {"pypi": 10, "github": 10**9}
+    found = audit(make(tmp_path), job=planned(PURE), limits=limits, work=tmp_path, to_pypi=to_pypi)
+    assert [finding.rule for finding in found] == (["size"] if to_pypi else [])
+
+
+# ---------------------------------------------------------------- what it requires
+
+
+def serving(requires_torch: str = "") -> Job:
+    """A job whose wheel serves Python 3.10 and 3.12, and torch 2.9 and 2.10; just 2.10 where it requires that."""
+    torches = [Minor(2, 10)] if requires_torch else [Minor(2, 9), Minor(2, 10)]
+    pythons = [Python(Minor(3, 10)), Python(Minor(3, 12), free_threaded=True)]
+    cells = tuple(Cell(Platform.LINUX_CPU, None, torch, python) for torch in torches for python in pythons)
+    return replace(planned(PURE), covers=cells, requires_torch=requires_torch)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param("", [], id="any"),
+        pytest.param(">=3.10", [], id="the-lowest"),
+        pytest.param(">=3.10.4,!=3.11.*,<3.13", [], id="some-patches"),
+        pytest.param(">=3.11", ["Python 3.10 admitted"], id="one-refused"),
+        pytest.param("<3.10", ["Python 3.10, 3.12 admitted"], id="all-refused"),
+        pytest.param("3.10", ["one such as >=3.10 (PEP 440)"], id="no-specifier"),
+    ],
+)
+def test_requires_python_admits_what_the_wheel_serves(said: str, expected: list[str], tmp_path: Path) -> None:
+    found = findings(make(tmp_path, fields=f"Requires-Python: {said}\n" if said else ""), serving())
+    assert [(finding.rule, finding.found, finding.expected) for finding in found] == [
+        ("requires-python", said, sentence) for sentence in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "narrowed", "expected"),
+    [
+        pytest.param([], "", [], id="no-torch"),
+        pytest.param(["torch>=2.9"], "", [], id="admitted"),
+        pytest.param(["torch>=2.9.1,!=2.10.0"], "", [], id="some-patches-admitted"),
+        pytest.param(["torch>=2.10"], "", ["torch 2.9 admitted"], id="one-refused"),
+        pytest.param(["torch>=2.10; python_version < '3'"], "", [], id="conditional"),
+        pytest.param(["torch>=2.10,<2.11,!=2.10.1"], ">=2.10,<2.11", [], id="narrowed"),
+        pytest.param(["torch>=2.10"], ">=2.10,<2.11", ["torch>=2.10,<2.11"], id="wider"),
+        pytest.param([], ">=2.10,<2.11", ["torch>=2.10,<2.11"], id="missing"),
+        pytest.param(["torch>=2.10,<2.11; extra == 'a'"], ">=2.10,<2.11", ["torch>=2.10,<2.11"], id="in-an-extra"),
+        pytest.param(["torch>=2.10,<2.11,>=2.12"], ">=2.10,<2.11", ["torch 2.10 admitted"], id="none-left"),
+        pytest.param(["???"], "", ["one (PEP 508)"], id="no-requirement"),
+    ],
+)
+def test_torch_is_required_as_the_wheel_was_built(
+    said: list[str], narrowed: str, expected: list[str], tmp_path: Path
+) -> None:
+    found = findings(make(tmp_path, fields="".join(f"Requires-Dist: {one}\n" for one in said)), serving(narrowed))
+    assert [(finding.rule, finding.expected) for finding in found] == [("requires-torch", one) for one in expected]
+
+
 # ---------------------------------------------------------------- what is compiled
 
 
@@ -301,6 +376,14 @@ def test_a_library_keeps_to_the_limited_api_of_its_tag(
 ) -> None:
     (finding,) = findings(linux(tmp_path, content, ABI3))
     assert (finding.rule, finding.found, finding.expected) == ("abi3", found, expected)
+
+
+@pytest.mark.slow
+def test_two_runs_share_no_report_and_leave_none(tmp_path: Path) -> None:
+    wheel = linux(tmp_path, LIMITED, ABI3)
+    with ThreadPoolExecutor() as pool:
+        assert [*pool.map(findings, [wheel] * 4)] == [()] * 4
+    assert [*(tmp_path / "work").iterdir()] == []
 
 
 @pytest.mark.slow

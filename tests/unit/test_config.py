@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import catalog, config
 from ci_tools.__main__ import main
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
@@ -25,8 +28,6 @@ from ci_tools.model import (
 from tests.sources import CONFIG, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ci_tools.model import Request
 
 GOOD = """\
@@ -211,7 +212,22 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("  windows:", "  windows: {wheel-platform: macosx_11_0}", [
             '16:29: "macosx_11_0" is no wheel platform of windows, expected one that starts with win'],
             id="wheel-platform-of-another-system"),
+        pytest.param('    native: ["*.hip"]', "    wheel-platform: manylinux_2_99", [
+            '14:21: there is no wheel platform "manylinux_2_99", did you mean "manylinux_2_39"?'],
+            id="wheel-platform-of-no-policy"),
+        pytest.param("torch: 2.13.0", "torch: 2.99.0", [
+            '18:19: there is no torch "2.99.0" in the catalog, did you mean "2.9"?'],
+            id="torch-to-validate-is-unknown"),
         # what contradicts itself, or is not there
+        pytest.param("  windows:", '  windows: {runner: "a\\nb"}', [
+            '16:21: "a\\nb" is not allowed, expected the label of the runner that builds it'],
+            id="runner-of-two-lines"),
+        pytest.param("max-jobs: 2", "constraints: pins.txt", ['17:22: the source has no file "pins.txt"'],
+                     id="constraints-not-there"),
+        pytest.param("[demo, {run: demo -g,", "[python -c 'oops, {run: ' ',", [
+            "18:55: this is no command: no closing quotation, expected one such as python -m demo",
+            "18:78: this is no command: it is blank, expected one such as python -m demo"],
+            id="commands-that-are-none"),
         pytest.param('exclude: ["test*"]', 'exclude: ["test*", "*.cu"]', [
             '9:52: the pattern "*.cu" is both included and excluded, expected it on one side'],
             id="contradictory-globs"),
@@ -260,6 +276,14 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
 def test_a_mistake_is_one_clear_sentence(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
     assert old in GOOD
     assert mistakes(tmp_path, GOOD.replace(old, new, 1)) == expected
+
+
+def test_the_wheel_platforms_are_those_of_auditwheel() -> None:
+    import auditwheel.policy  # noqa: PLC0415 - it is slow
+
+    policies = Path(auditwheel.policy.__file__).parent.glob("*linux-policy.json")
+    names = {policy["name"] for path in policies for policy in json.loads(path.read_text())}
+    assert set(config.LEVELS) == names - {"linux"}
 
 
 def test_all_mistakes_are_told_at_once_in_their_order(tmp_path: Path) -> None:
@@ -343,3 +367,17 @@ def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1:15: the address holds a secret") as refused:
         config.load(tmp_path / "fatwheel.yml", catalog.load())
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_pipe_is_no_config(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe is no regular file, expected a YAML file"):
+        config.load(tmp_path / "pipe", catalog.load())
+
+
+def test_of_many_mistakes_some_are_shown(tmp_path: Path) -> None:
+    wrong = CONFIG + "".join(f"x{number}: 1\n" for number in range(80))
+    with pytest.raises(RejectedInput) as caught:
+        load(tmp_path, wrong)
+    assert len(caught.value.problems) == 80
+    assert caught.value.message.splitlines()[50:] == ["and 30 more"]

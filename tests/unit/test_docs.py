@@ -148,6 +148,7 @@ def test_every_command_in_a_sentence_has_a_verb_and_options_that_exist(span: str
 def test_every_config_is_accepted(example: Example, tmp_path: Path) -> None:
     path = tmp_path / "fatwheel.yml"
     path.write_text(completed(example), encoding="utf-8")
+    (tmp_path / "build-constraints.txt").touch()  # what the examples name
     assert config.load(path, catalog.load()).platforms
 
 

@@ -69,6 +69,10 @@ def unless(condition: str) -> str:
         pytest.param(backend("pdm.backend"), {"pdm_build.py": ""}, UNKNOWN, "pdm_build.py:1: ", id="pdm-with-a-hook"),
         pytest.param(backend("pdm.backend", "[tool.pdm.build]\nrun-setuptools = true\n"), {}, UNKNOWN,
                      "pyproject.toml:7: ", id="pdm-with-setuptools"),
+        pytest.param(backend("hatchling.build").replace("\n", '\nrequires = ["hatchling", "hatch-cython"]\n', 1), {},
+                     UNKNOWN, "pyproject.toml:2: what hatch-cython adds to hatchling is", id="hatchling-plugin"),
+        pytest.param(backend("pdm.backend").replace("\n", '\nrequires = ["pdm.backend", "wheel"]\n', 1), {}, NONE,
+                     "pyproject.toml:3: ", id="pdm-with-what-is-known"),
         pytest.param(backend("maturin"), {}, SOME, "pyproject.toml:2: maturin compiles", id="maturin"),
         pytest.param(backend("mesonpy"), {}, SOME, "pyproject.toml:2: mesonpy compiles", id="meson"),
         pytest.param(backend("my_backend"), {}, UNKNOWN, "pyproject.toml:2: what my_backend compiles is not known",
@@ -128,7 +132,24 @@ def unless(condition: str) -> str:
         pytest.param(SETUPTOOLS, {"setup.py": "from setuptools import setup\nsetup(rust_extensions=[])\n"}, UNKNOWN,
                      "setup.py:2: setup(rust_extensions) decides", id="keyword-of-a-plugin"),
         pytest.param(SETUPTOOLS, {"setup.py": "from setuptools import setup as run\nrun(ext_modules=[])\n"}, UNKNOWN,
-                     "setup.py:1: no call of setup() is seen", id="setup-by-another-name"),
+                     "setup.py:2: setup(ext_modules) decides when it runs", id="setup-by-another-name"),
+        pytest.param(SETUPTOOLS, {"setup.py": "import setuptools as s\ns.setup()\n"}, NONE, "setup.py:1: setup()",
+                     id="setuptools-by-another-name"),
+        pytest.param(SETUPTOOLS, {"setup.py": "x = 1\n"}, UNKNOWN, "setup.py:1: no call of setup() is seen",
+                     id="no-setup"),
+        *(pytest.param(SETUPTOOLS, {"setup.py": f"from setuptools import setup\n{line}\nsetup()\n", "mine/a.py": ""},
+                       UNKNOWN, f"setup.py:2: {why}, so it decides when it runs", id=line)
+          for line, why in (("import mine.a", "imports mine.a"), ("from . import x", "imports ."),
+                            ("import demo", "imports demo"), ("import runpy", "imports runpy"),
+                            ("from importlib import x", "imports importlib"), ("import platform", "imports platform"),
+                            ("import os; os.system('make')", "uses os.system"), ("exec('x')", "uses exec"),
+                            ("from os import environ; environ", "uses os.environ"),
+                            ("import os as o; o.name", "uses os.name"),
+                            ("import sys; sys.platform", "uses sys.platform"))),
+        *(pytest.param(SETUPTOOLS, {"setup.py": f"{line}\nsetup()\n"}, UNKNOWN,
+                       "setup.py:2: this setup() is not seen to be setuptools' own", id=line)
+          for line in ("from mine import setup", "setup = print", "from numpy.distutils.core import setup",
+                       "from setuptools import *", "def setup(): from setuptools import setup")),
         pytest.param(SETUPTOOLS, {"setup.py": "from skbuild import setup\nsetup()\n"}, UNKNOWN,
                      "setup.py:1: imports skbuild", id="setup-of-another-project"),
         pytest.param(SETUPTOOLS, {"setup.py": "import torch.utils\nfrom setuptools import setup\nsetup()\n"},
@@ -242,6 +263,8 @@ def test_which_python_api_is_declared(
         pytest.param({"a.cu": "", "CMakeLists.txt": "target_precompile_headers(x torch/torch.h)\n"},
                      "CMakeLists.txt:1: includes torch/torch.h", id="precompiled-header"),
         pytest.param({"a.cu": "#include <THC/THCAtomics.cuh>\n"}, "a.cu:1: ", id="old-folder"),
+        *(pytest.param({"a.cu": STABLE, f"b.{ending}": UNSTABLE}, f"b.{ending}:1: ", id=f"ending-{ending}")
+          for ending in ("C", "CPP", "CU", "c++", "cppm", "ixx", "S", "s", "Cu.In")),
     ],
 )  # fmt: skip
 def test_an_include_of_torch_that_is_not_stable_is_found(tmp_path: Path, files: dict[str, str], where: str) -> None:
@@ -274,6 +297,12 @@ def test_an_include_of_torch_that_is_not_stable_is_found(tmp_path: Path, files: 
                      (Binding.UNKNOWN, None), id="target-in-a-comment"),
         pytest.param({"a.cu": f"#if TORCH_TARGET_VERSION >= 0x020a000000000000\n{STABLE}"}, (Binding.UNKNOWN, None),
                      id="target-compared"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"#[=[\n{TARGET['CMakeLists.txt']}]=]\n"},
+                     (Binding.UNKNOWN, None), id="target-in-a-comment-of-cmake"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"if(FALSE)\n{TARGET['CMakeLists.txt']}endif()\n"},
+                     (Binding.UNKNOWN, None), id="target-in-a-branch"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"IF (X)\nendif()\n{TARGET['CMakeLists.txt']}"},
+                     (Binding.STABLE, Minor(2, 10)), id="target-after-a-branch"),
         pytest.param({"a.cu": "#include HEADER\n", **TARGET}, (Binding.UNKNOWN, None), id="header-in-a-macro"),
         pytest.param({"a.cu": UNSTABLE.encode("utf-16").decode("latin-1"), **TARGET}, (Binding.UNKNOWN, None),
                      id="source-that-cannot-be-read"),
@@ -285,6 +314,52 @@ def test_torch_is_stable_only_where_all_is_shown(
 ) -> None:
     abi = found(tmp_path, files).torch_abi
     assert (abi.kind, abi.target) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        pytest.param({"CMakeLists.txt": "\nfind_package( Torch REQUIRED)\n"}, "CMakeLists.txt:2: uses torch, but no",
+                     id="find-package"),
+        pytest.param({"x.cmake": "link(${TORCH_LIBRARIES})"}, "x.cmake:1: uses torch", id="libraries"),
+        pytest.param({"setup.py": "from torch.utils import cpp_extension"}, "setup.py:1: uses torch", id="setup.py"),
+        pytest.param({"pyproject.toml": SETUPTOOLS.replace("77", '77", "torch>=2')},
+                     "pyproject.toml:3: torch>=2 is a build requirement, but no file", id="build-requirement"),
+    ],
+)  # fmt: skip
+def test_a_build_that_uses_torch_without_a_header_is_not_known(
+    tmp_path: Path, files: dict[str, str], where: str
+) -> None:
+    abi = found(tmp_path, {"a.cu": "", **files}).torch_abi
+    assert (abi.kind, abi.uses_torch, abi.where[: len(where)]) == (Binding.UNKNOWN, True, where)
+
+
+def test_stable_headers_stay_stable_where_the_build_finds_torch(tmp_path: Path) -> None:
+    cmake = f"find_package(Torch)\n{TARGET['CMakeLists.txt']}"
+    assert found(tmp_path, {"a.cu": STABLE, "CMakeLists.txt": cmake}).torch_abi.kind is Binding.STABLE
+
+
+@pytest.mark.parametrize(
+    ("native", "files", "expected"),
+    [
+        pytest.param('["x/*.cu"]', {"y/a.cu": ""},
+                     ["linux-cuda: its native globs match no file, and none matches y/a.cu"], id="beside-the-globs"),
+        pytest.param('["*.cu"]', {"a.cu": "", "b.cuh": ""}, [], id="some-match"),
+        pytest.param('{include: ["x/*.cu"], exclude: [/y/]}', {"y/a.cu": ""}, [], id="excluded"),
+        pytest.param('["x/*.cu"]', {"a.hip": ""}, [], id="of-another-platform"),
+    ],
+)  # fmt: skip
+def test_native_files_that_no_glob_matches_are_warned_of(
+    tmp_path: Path, native: str, files: dict[str, str], expected: list[str]
+) -> None:
+    config = CONFIG.replace('["*.cu"]', native)
+    assert list(evidence_of(demo(tmp_path / "a", {"fatwheel.yml": config, **files})).warnings) == expected
+
+
+def test_a_linked_folder_is_warned_of(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a", {"b/c.txt": ""})
+    (folder / "link").symlink_to("b")
+    assert evidence_of(folder).warnings == ("link is a link to a folder, and no pattern sees the files behind it",)
 
 
 def test_an_excluded_source_is_not_read(tmp_path: Path) -> None:
@@ -320,6 +395,45 @@ def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:
         evidence_of(demo(tmp_path / "a", files))
     facts = evidence_of(demo(tmp_path / "a", {**files, "setup.py": "#"})).project
     assert (facts.name, facts.version, facts.requires_python) == ("demo", "1.5", ">=3.11")
+    assert facts.where == "setup.cfg:5"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "warnings"),
+    [
+        pytest.param("'>=3.11'", ">=3.11", (), id="literal"),
+        pytest.param("f'>={x}'", "", ("setup.py:2: python_requires is computed, so every Python asked for is served",),
+                     id="computed"),
+    ],
+)  # fmt: skip
+def test_setup_py_says_its_pythons(tmp_path: Path, value: str, expected: str, warnings: tuple[str, ...]) -> None:
+    files = {"pyproject.toml": SETUPTOOLS, "setup.py": f"from setuptools import *\nsetup(python_requires={value})\n"}
+    evidence = evidence_of(demo(tmp_path / "a", files))
+    assert (evidence.project.requires_python, evidence.warnings) == (expected, warnings)
+    assert evidence.project.where == ("setup.py:2" if expected else "pyproject.toml:1")
+
+
+def test_hatchling_without_requires_python_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = evidence_of(demo(tmp_path / "a", {"pyproject.toml": backend("hatchling.build")})).warnings
+    assert warning.startswith("pyproject.toml:2: hatchling tags a pure wheel py2.py3, not py3")
+    said = backend("hatchling.build", "requires-python = '>=3'\n")
+    assert evidence_of(demo(tmp_path / "a", {"pyproject.toml": said})).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({"pyproject.toml": f'{PROJECT}dependencies = [\n  "numpy",\n  "Torch>=2.13,!=2.13.1",\n]\n'},
+                     ("!=2.13.1,>=2.13", "pyproject.toml:9"), id="pyproject"),
+        pytest.param({"pyproject.toml": f"{PROJECT}dependencies = ['torch>2', 'torch<3 ; python_version > \\'3\\'']\n"
+                      .replace("\\'", '"')}, (">2", "pyproject.toml:7"), id="marker"),
+        pytest.param({"setup.cfg": "[options]\ninstall_requires =\n  torch<3\n  torchvision>4\n"},
+                     ("<3", "setup.cfg:2"), id="setup.cfg"),
+        pytest.param({"pyproject.toml": f"{PROJECT}dependencies = [1, '???']\n"}, ("", ""), id="none"),
+    ],
+)  # fmt: skip
+def test_which_torch_a_project_requires(tmp_path: Path, files: dict[str, str], expected: tuple[str, str]) -> None:
+    assert evidence_of(demo(tmp_path / "a", files)).requires_torch == expected
 
 
 @pytest.mark.parametrize(

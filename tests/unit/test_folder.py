@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget, Published
+from ci_tools.targets.folder import FolderTarget, Placement, Published
 from tests import wheels
 from tests.wheels import broken, edited, listed, make
 
@@ -35,7 +35,8 @@ def files(tmp_path: Path) -> list[tuple[Path, str]]:
 def publish(
     root: Path, files: list[tuple[Path, str]], project: str = "demo", *, replace: bool = False
 ) -> tuple[Published, ...]:
-    return FolderTarget(root=root, replace=replace, reporter=Silent()).publish(project, files)
+    target = FolderTarget(root=root, replace=replace, reporter=Silent())
+    return target.publish(project, [Placement(path, folder) for path, folder in files])
 
 
 def state(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -162,6 +163,11 @@ def test_what_was_yanked_stays_yanked(root: Path, files: list[tuple[Path, str]])
 # ---------------------------------------------------------------- damage
 
 
+def listing(**changes: object) -> bytes:
+    entry = {"name": PURE, "folder": "", "sha256": "0" * 64, "size": 1, "uploaded": "2026-01-01T00:00:00Z"}
+    return json.dumps([{**entry, **changes}]).encode()
+
+
 def test_a_file_that_is_gone_leaves_the_pages(root: Path, files: list[tuple[Path, str]]) -> None:
     publish(root, files)
     (root / "cu130" / CUDA).unlink()
@@ -186,7 +192,18 @@ def test_what_is_damaged_or_lost_is_put_back(lost: str, root: Path, files: list[
         pytest.param(b"[{", id="half"),
         pytest.param(b"\xff", id="not-text"),
         pytest.param(b"null", id="null"),
+        pytest.param(b"[1]", id="numbers"),
+        pytest.param(b'{"a": 1}', id="no-list"),
+        pytest.param(b"[]", id="empty-with-pages-left"),
+        pytest.param(b"[" * 100_000, id="too-deep"),
         pytest.param(b'[{"name": "a"}]', id="half-an-entry"),
+        pytest.param(listing(name="foo.txt"), id="no-wheel-s-name"),
+        pytest.param(listing(name="other-1.0-py3-none-any.whl"), id="another-project-s"),
+        pytest.param(listing(size="x"), id="a-size-that-is-text"),
+        pytest.param(listing(folder="../evil"), id="a-folder-outside"),
+        pytest.param(listing(also=["/evil"]), id="a-listing-outside"),
+        pytest.param(listing(also="cu130"), id="also-as-text"),
+        pytest.param(listing(yanked=False), id="yanked-as-a-truth"),
         pytest.param(b'[{"name": 1, "folder": 2, "sha256": "", "size": 0, "uploaded": ""}]', id="other-types"),
         pytest.param(None, id="gone-with-pages-left"),
     ],
@@ -262,8 +279,31 @@ def test_a_bad_wheel_is_rejected_and_nothing_written(
 def test_a_wheel_is_listed_for_every_cuda_version_it_serves(tmp_path: Path) -> None:
     wheel = make(tmp_path, "demo-1.0+cu130-py3-none-any.whl")
     target = FolderTarget(root=tmp_path / "index", replace=False, reporter=Silent())
-    target.publish("demo", [(wheel, "cu130")], {"cu130": ("cu132",)})
-    target.publish("demo", [(make(tmp_path, "demo-1.0-py3-none-any.whl"), "")])
+    target.publish("demo", [Placement(wheel, "cu130", ("cu132",))])
+    target.publish("demo", [Placement(make(tmp_path, "demo-1.0-py3-none-any.whl"))])
     page = (tmp_path / "index/cu132/demo/index.html").read_text()
     assert '"../../cu130/demo-1.0%2Bcu130-py3-none-any.whl#sha256=' in page
     assert "%2Bcu130" not in (tmp_path / "index/cpu/demo/index.html").read_text()
+
+
+def test_two_wheels_of_one_folder_are_listed_where_each_serves(root: Path, tmp_path: Path) -> None:
+    names = [f"demo-1.0+cu130-{tag}-none-any.whl" for tag in ("cp311", "cp312")]
+    placements = [
+        Placement(make(tmp_path, names[0]), "cu130", ("cu132",)),
+        Placement(make(tmp_path, names[1]), "cu130"),
+    ]
+    FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", placements)
+    assert (listed(root, "cu130"), listed(root, "cu132")) == (names, names[:1])
+
+
+@pytest.mark.parametrize(("folder", "also"), [("../evil", ()), ("/evil", ()), ("cu130", ("..",)), (".fatwheel", ())])
+def test_nothing_is_written_outside_the_index(folder: str, also: tuple[str, ...], root: Path, tmp_path: Path) -> None:
+    placement = Placement(make(tmp_path / "made", PURE), folder, also)
+    with pytest.raises(InputError, match="expected a folder such as cu130"):
+        FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", [placement])
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_nothing_to_publish_writes_nothing(root: Path) -> None:
+    assert publish(root, []) == ()
+    assert not root.exists()

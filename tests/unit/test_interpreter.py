@@ -96,6 +96,14 @@ def test_what_makes_no_environment_is_one_sentence(tmp_path: Path) -> None:
     assert "python3-venv" in refused.value.hint
 
 
+def test_an_index_s_password_is_not_shown(environment: Environment) -> None:
+    with pytest.raises(
+        FatwheelError, match=r"^pip cannot install --index-url http://\*\*\*@127\.0\.0\.1:1 demo"
+    ) as refused:
+        environment.install("--index-url", "http://me:s3cret@127.0.0.1:1", "demo", variables={"PIP_RETRIES": "0"})
+    assert "s3cret" not in f"{refused.value}{environment.log.read_text()}"
+
+
 @pytest.mark.slow
 def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) -> None:
     environment.install("--no-deps", wheels.make(tmp_path, files={"demo.py": b"print('hello')\n"}))

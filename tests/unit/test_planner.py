@@ -36,7 +36,7 @@ from ci_tools.model import (
     Torch,
     TorchAbi,
 )
-from tests.sources import demo, plan_of, write
+from tests.sources import PROJECT, demo, plan_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,6 +47,15 @@ CUDA = AcceleratorKind.CUDA
 
 
 # ---------------------------------------------------------------- plans as text
+
+
+TORCH_CONFIG = """\
+package: demo
+python: ["3.12"]
+torch: ["2.10", "2.14", "2.15"]
+platforms:
+"""
+EXCLUDED = "the project requires torch {} (pyproject.toml:7)"
 
 
 def text(plan: Plan) -> str:
@@ -395,6 +404,23 @@ def test_a_python_is_served_where_some_patch_release_is(requires: str, served: s
     plan = planner.make_plan(plan.request, evidence, catalog.load())
     assert [item.cell.python for item in plan.covered] == list(pythons(served))
     assert all(item.reason == f"the project requires Python {requires} (p:1)" for item in plan.skipped)
+
+
+@pytest.mark.parametrize(
+    ("requires", "served"),
+    [
+        pytest.param(">=2.14,!=2.14.0", ["2.14", "2.15"], id="from-a-patch-release-on"),
+        pytest.param("<2.14", ["2.10"], id="below"),
+        pytest.param("==2.15.*", ["2.15"], id="one"),
+    ],
+)
+@pytest.mark.parametrize("native", ["*.cu", "*.hip"], ids=["native", "pure"])
+def test_a_torch_the_project_excludes_is_skipped(tmp_path: Path, requires: str, served: list[str], native: str) -> None:
+    config = f'{TORCH_CONFIG}  linux-cpu: {{owner: x, native: ["{native}"]}}\n'
+    project = f'{PROJECT}dependencies = ["torch{requires}"]\n'
+    plan = plan_of(demo(tmp_path / "a", {"fatwheel.yml": config, "pyproject.toml": project, "a.cu": "int x;"}))
+    assert [str(item.cell.torch) for item in plan.covered] == served
+    assert {item.reason for item in plan.skipped} == {EXCLUDED.format(",".join(sorted(requires.split(","))))}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.process import clean_environment, output, run, tail
+from ci_tools.process import clean_environment, output, redacted, run, tail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +36,20 @@ def test_output_goes_to_the_log(tmp_path: Path) -> None:
     assert log.read_text().splitlines() == [
         line for word in ("one", "two") for line in (f"$ sh -c echo {word}; echo {word} >&2; exit 3", word, word)
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("401 for url: http://me:s3cret@host/simple/", "401 for url: http://***@host/simple/", id="both"),
+        pytest.param("https://t0ken@host", "https://***@host", id="a-token"),
+        pytest.param("a https://u:p@ss@h/a b http://u:p@i", "a https://***@h/a b http://***@i", id="two-addresses"),
+        pytest.param("https://host/a@b me@host", "https://host/a@b me@host", id="no-password"),
+    ],
+)
+def test_no_password_is_shown(text: str, shown: str, tmp_path: Path) -> None:
+    assert redacted(text) == shown
+    assert run(["true", text], log=tmp_path / "log").log.read_text() == f"$ true {shown}\n"
 
 
 def test_a_command_reads_no_input(tmp_path: Path) -> None:
@@ -99,12 +113,18 @@ def test_a_command_sees_few_of_the_caller_s_variables() -> None:
         "CFLAGS": "-O0",
         "PIP_INDEX_URL": "x",
         "PIP_TARGET": "y",
+        "PIP_DRY_RUN": "1",
+        "PIP_ROOT": "/elsewhere",
+        "PIP_IGNORE_REQUIRES_PYTHON": "1",
+        "PIP_CONFIG_SETTINGS": "a=b",
+        "PIP_NO_INDEX": "1",
         "PYTHONPATH": "z",
         "HTTPS_PROXY": "p",
     }
     assert clean_environment(seen, {"CUDA_HOME": "/cuda"}) == {
         "PATH": "/bin",
         "PIP_INDEX_URL": "x",
+        "PIP_NO_INDEX": "1",
         "HTTPS_PROXY": "p",
         "PYTHONNOUSERSITE": "1",
         "CUDA_HOME": "/cuda",

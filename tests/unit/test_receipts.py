@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,6 +79,46 @@ def test_a_damaged_receipt_is_none(content: bytes, wheel: Path) -> None:
     receipts.save(wheel, receipt(wheel))
     receipts.path_of(wheel).write_bytes(content)
     assert receipts.load(wheel) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"size": "x"}, id="size-as-text"),
+        pytest.param({"audited": "yes"}, id="audited-as-text"),
+        pytest.param({"folder": 5}, id="folder-as-a-number"),
+        pytest.param({"folder": "../evil"}, id="folder-outside"),
+        pytest.param({"also": [5]}, id="also-of-numbers"),
+        pytest.param({"also": ["/evil"]}, id="also-outside"),
+        pytest.param({"also": "cu"}, id="also-as-text"),
+        pytest.param({"trials": [[1, "passed", ""]]}, id="trial-of-a-number"),
+        pytest.param({"findings": [["w", "r", "warning", "m", 2, "1"]]}, id="finding-of-a-number"),
+    ],
+)
+def test_a_receipt_that_says_something_else_is_none(change: dict[str, object], wheel: Path) -> None:
+    receipts.save(wheel, receipt(wheel))
+    entry = json.loads(receipts.path_of(wheel).read_text())
+    receipts.path_of(wheel).write_text(json.dumps({**entry, **change}))
+    assert receipts.load(wheel) is None
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_good"),
+    [
+        pytest.param(("passed",), True, id="passed"),
+        pytest.param(("passed", "not exercised"), True, id="a-part-not-exercised"),
+        pytest.param(("not exercised",), False, id="none-exercised"),
+        pytest.param(("passed", "failed"), False, id="one-failed"),
+        pytest.param((), False, id="none-tried"),
+    ],
+)
+def test_a_file_is_good_once_something_passed_and_nothing_failed(
+    outcomes: tuple[str, ...],
+    is_good: bool,  # noqa: FBT001
+    wheel: Path,
+) -> None:
+    trials = tuple(Trial("import demo", Outcome(outcome)) for outcome in outcomes)
+    assert replace(receipt(wheel), trials=trials).is_good is is_good
 
 
 def test_another_field_makes_a_receipt_another_version_s(wheel: Path) -> None:

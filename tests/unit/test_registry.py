@@ -162,6 +162,14 @@ def test_what_does_not_come_leaves_the_old_file(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"old"}
 
 
+def test_the_index_s_password_is_not_shown(tmp_path: Path) -> None:
+    with index({"/simple/my-demo/": Answer(b"", status=401)}) as url:
+        named = registry.Index(url.replace("//", "//me:s3cret@"))
+        with pytest.raises(MachineError, match="401 Client Error") as refused:
+            registry.download("my-demo", FILE, SHA256, tmp_path / "file", index=named, progress=lambda *_: None)
+    assert "s3cret" not in str(refused.value)
+
+
 def test_no_server_is_the_machine_s_fault(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import source
+from ci_tools import git as gits
+from ci_tools import planfile, source
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.model import Globs
 from tests.sources import CONFIG, PROJECT, committed, demo, git, plan_of, request_of, world, write
@@ -89,6 +90,39 @@ def test_a_checkout_that_git_cannot_read_is_an_error(tmp_path: Path) -> None:
     committed(folder)
     (folder / ".git/index").write_bytes(b"broken")
     assert refusal(folder, MachineError) == f"git cannot list the files of {folder}"
+
+
+def test_without_git_a_checkout_cannot_be_read(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a")
+    committed(folder)
+    assert refusal(folder, MachineError, PATH="/nowhere") == "git is not on PATH"
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_a_plan_is_no_part_of_its_source_unless_it_is_tracked(tmp_path: Path, *, in_git: bool) -> None:
+    folder = demo(tmp_path / "a", {"other.json": "{}"})
+    plan = planfile.dumps(plan_of(folder))
+    if in_git:
+        committed(write(folder, {"golden/plan.json": plan}))
+    write(folder, {"plan.json": plan, "[x].json": plan})
+    assert set(opened(folder).files) == {*FIXED, "other.json", *(["golden/plan.json"] if in_git else [])}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("fatal: 'https://me:p@ss@h/x' is not", "fatal: 'https://***@h/x' is not", id="both"),
+        pytest.param("HTTP://token@h https://a/b@c", "HTTP://***@h https://a/b@c", id="name-alone"),
+        pytest.param("ssh://git@h/x", "ssh://git@h/x", id="ssh"),
+    ],
+)
+def test_no_message_of_gits_holds_a_secret(text: str, shown: str) -> None:
+    assert gits.redacted(text) == shown
+
+
+def test_a_pattern_of_include_that_names_nothing_is_refused(tmp_path: Path) -> None:
+    folder = asking(demo(tmp_path / "a"), "source: {include: ['*.py', '/kernel/']}")
+    assert refusal(folder).startswith('fatwheel.yml: `include` has "/kernel/", which names no file of the source')
 
 
 def test_include_says_what_a_build_may_see(tmp_path: Path) -> None:

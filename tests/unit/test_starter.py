@@ -64,3 +64,32 @@ def test_without_a_readable_project_it_says_so(tmp_path: Path, text: str | None)
         (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(InputError, match=r"pyproject\.toml"):
         starter.write(tmp_path, catalog.load(), {})
+
+
+@pytest.mark.parametrize(
+    ("project", "message"),
+    [
+        pytest.param("project = 'x'", "project is 'x', expected a table", id="project"),
+        pytest.param("[project]\nname = 5", "project.name is 5, expected text", id="name-is-a-number"),
+        pytest.param('[project]\nname = "a: b\\nplatforms: x"', "project.name is 'a: b.*expected a name of", id="name"),
+        pytest.param("[project]\nname = 'a'\nrequires-python = 5", "project.requires-python is 5, expected text",
+                     id="requires-python"),
+        pytest.param("[project]\nname = 'a'\nrequires-python = '>4'", "is '>4', expected one that admits some of 3.10",
+                     id="no-python"),
+        pytest.param("[project]\nname = 'a'\ndependencies = [1]", r"project.dependencies is \[1\], expected a list",
+                     id="dependencies"),
+    ],
+)  # fmt: skip
+def test_a_project_that_cannot_be_is_refused(tmp_path: Path, project: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^pyproject\.toml: .*{message}"):
+        started(tmp_path, **{"pyproject.toml": project})
+
+
+@pytest.mark.parametrize("name", ["yes", "1.10", "null", "3d-tools", "0x10", "a.b_c-d", "1e3"])
+@pytest.mark.parametrize("folder", ["", "a: b #/", "[x/", "no/", "a,b/"])
+def test_whatever_a_project_is_called_its_config_loads(tmp_path: Path, name: str, folder: str) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / f"{folder}pyproject.toml").write_text(PROJECT.replace("demo", name))
+    (tmp_path / f"{folder}a\n: b.cu").touch()
+    request = config.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
+    assert (request.name, request.subdirectory) == (name, folder.rstrip("/"))

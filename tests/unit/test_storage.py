@@ -7,11 +7,15 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import MachineError
 from ci_tools.storage import cache_folder, filled, locked, sha256_of, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FILL = """
 import pathlib, sys, time
@@ -67,7 +71,7 @@ def test_a_killed_fill_is_done_again_from_nothing(tmp_path: Path) -> None:
     seen: list[list[Path]] = []
     filled(tmp_path / "a", lambda folder: seen.append([*folder.iterdir()]), print)
     assert seen == [[]]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.lock", "log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.lock", "a.sha256", "log"]
 
 
 @pytest.mark.slow
@@ -166,3 +170,13 @@ def test_a_file_that_is_gone_has_no_sha256(tmp_path: Path) -> None:
 def test_the_cache_is_where_the_user_says(environ: dict[str, str], expected: Path) -> None:
     assert cache_folder(environ) == expected
     assert expected.is_absolute()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("other")], ids=["lost", "changed"])
+def test_what_is_not_what_was_filled_in_is_made_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    said: list[str] = []
+    for _ in range(2):
+        folder = filled(tmp_path / "a", lambda folder: (folder / "file").write_text("right") and None, said.append)
+        assert (folder / "file").read_text() == "right"
+        damage(folder / "file")
+    assert said == [f"{tmp_path / 'a'} is not what was put there, it is made again"]

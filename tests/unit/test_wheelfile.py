@@ -104,17 +104,26 @@ def test_a_vendored_dist_info_is_no_second_one(tmp_path: Path) -> None:
     ("before", "after"),
     [
         pytest.param("torch", "torch>=2.10,<2.11", id="bare"),
-        pytest.param("torch (>=2.0)", "torch>=2.10,<2.11", id="old-parentheses"),
-        pytest.param('Torch>=2; python_version < "3.13"', 'Torch>=2.10,<2.11 ; python_version < "3.13"', id="marker"),
-        pytest.param("torch[opt,mkl]!=2.1", "torch[mkl,opt]>=2.10,<2.11", id="extras"),
-        pytest.param('torch ; extra == "all"', 'torch>=2.10,<2.11 ; extra == "all"', id="in-an-extra"),
-        pytest.param("torch>=2,\n      <3", "torch>=2.10,<2.11", id="folded"),
+        pytest.param("torch (>=2.0)", "torch>=2.0,>=2.10,<2.11", id="old-parentheses"),
+        pytest.param("torch[opt,mkl]!=2.10.1", "torch[mkl,opt]!=2.10.1,>=2.10,<2.11", id="extras"),
+        pytest.param("torch>=2,\n      <3", "torch<3,>=2,>=2.10,<2.11", id="folded"),
+        pytest.param("torch<2.11", "torch>=2.10,<2.11", id="the-same-clause"),
     ],
 )
 def test_torch_is_narrowed(before: str, after: str, tmp_path: Path) -> None:
     wheel = wheels.make(tmp_path, fields=f"Requires-Dist: {before}\nRequires-Dist: numpy>=1\n")
     narrowed = metadata(label(wheel, local="", requires_torch=">=2.10,<2.11")).decode()
     assert narrowed == metadata(wheel).decode().replace(before, after)
+
+
+@pytest.mark.parametrize("marker", ['python_version < "3.13"', 'extra == "all"'])
+def test_torch_is_required_where_it_was_not_always(marker: str, tmp_path: Path) -> None:
+    wheel = wheels.make(tmp_path, fields=f"Requires-Dist: torch!=2.10.1; {marker}\n")
+    requires = [
+        line for line in metadata(label(wheel, requires_torch=">=2.10,<2.11")).decode().splitlines() if "torch" in line
+    ]
+    narrowed = f"Requires-Dist: torch!=2.10.1,>=2.10,<2.11 ; {marker}"
+    assert requires == [narrowed, "Requires-Dist: torch>=2.10,<2.11"]
 
 
 @pytest.mark.parametrize("other", ["torchvision>=0.1", "pytorch", "torch-scatter ; python_version < '4'", "numpy"])
@@ -135,7 +144,7 @@ def test_torch_is_required_where_nothing_requires_it(line_end: bytes, tmp_path: 
 def test_crlf_stays_around_a_narrowed_field(tmp_path: Path) -> None:
     wheel = with_metadata(tmp_path, b"Name: demo\r\nRequires-Dist: torch>=2\r\nVersion: 1.0\r\n")
     narrowed = metadata(label(wheel, local="", requires_torch="==2.10.*"))
-    assert narrowed == b"Name: demo\r\nRequires-Dist: torch==2.10.*\r\nVersion: 1.0\r\n"
+    assert narrowed == b"Name: demo\r\nRequires-Dist: torch>=2,==2.10.*\r\nVersion: 1.0\r\n"
 
 
 # ---------------------------------------------------------------- installers
@@ -240,6 +249,14 @@ def central(wheel: Path, offset: int, value: bytes) -> Path:
             lambda wheel: with_metadata(wheel.parent, b"Version: 1.0\nRequires-Dist: ???\n"),
             "Requires-Dist that is none",
             id="no-requirement",
+        ),
+        pytest.param(
+            lambda wheel: with_metadata(wheel.parent, b"Version: 1.0\nRequires-Dist: torch @ https://host/t.whl\n"),
+            "gives an address, expected a specifier",
+            id="torch-from-an-address",
+        ),
+        pytest.param(
+            lambda wheel: wheels.edited(wheel, {"demo/a\x1b[2J.py": b""}), "holds a control character", id="control"
         ),
         pytest.param(lambda wheel: label(wheel).rename(wheel), "has a local version already", id="labelled-twice"),
     ],

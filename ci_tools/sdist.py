@@ -1,0 +1,84 @@
+"""A finished sdist (PEP 517, PEP 625): what is checked of it, and the source tree it unpacks to."""
+
+from __future__ import annotations
+
+import tarfile
+from email.parser import HeaderParser
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from ci_tools.errors import Rejected
+from ci_tools.model import Finding, Level
+from ci_tools.source import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.model import Project
+
+__all__ = ["audit_sdist", "unpacked"]
+
+
+def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
+    """Return what is wrong with the sdist at `path`: members that escape, or names that are not the project's."""
+    try:
+        with tarfile.open(path) as archive:
+            flaws = [*_escapes(archive), *_names(archive, path, project)]
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        flaws = [("archive", f"it cannot be read: {error}", "another file", "a .tar.gz file (PEP 517)")]
+    return tuple(Finding(path.name, rule, Level.ERROR, what, found, expected) for rule, what, found, expected in flaws)
+
+
+def _escapes(archive: tarfile.TarFile) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the members that an installer would refuse to unpack (PEP 721)."""
+    for member in archive:
+        error = _refusal(member)
+        if error:
+            yield "paths", f"{member.name} leaves the folder it is unpacked into: {error}", member.name, "a path inside"
+
+
+def _refusal(member: tarfile.TarInfo) -> str:
+    try:
+        tarfile.data_filter(member, "/nowhere")
+    except tarfile.FilterError as error:
+        return str(error)
+    return ""
+
+
+def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[tuple[str, str, str, str]]:
+    """Yield where the top folder or PKG-INFO say another project or version."""
+    top = path.name.removesuffix(".tar.gz")
+    tops = {PurePosixPath(member.name).parts[0] for member in archive.getmembers() if PurePosixPath(member.name).parts}
+    if tops != {top}:
+        yield "names", "it does not unpack to one folder of its name", ", ".join(sorted(tops)) or "nothing", top
+    try:
+        file = archive.extractfile(f"{top}/PKG-INFO")
+    except KeyError:
+        file = None
+    headers = HeaderParser().parsestr(file.read().decode("utf-8", "replace") if file else "")
+    said = headers.get("Name", ""), headers.get("Version", "")
+    if canonicalize_name(said[0]) != canonicalize_name(project.name) or not _same_version(said[1], project.version):
+        yield "names", "PKG-INFO is another project's", " ".join(said).strip(), f"{project.name} {project.version}"
+
+
+def _same_version(found: str, expected: str) -> bool:
+    try:
+        return Version(found) == Version(expected)
+    except InvalidVersion:
+        return False
+
+
+def unpacked(path: Path, folder: Path) -> Tree:
+    """Unpack an sdist below `folder` and return it as a tree; raise Rejected where that is not safe."""
+    try:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        msg = f"{path.name} cannot be unpacked: {error}"
+        raise Rejected(msg) from None
+    root = folder / path.name.removesuffix(".tar.gz")
+    files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
+    return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))

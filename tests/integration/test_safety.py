@@ -1,0 +1,116 @@
+"""What must not happen without a word: one build in another's place, hidden source, a file nobody has looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.storage import cache_folder, digest_of
+from tests.integration.conftest import REPOSITORY, write_project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine
+
+BUILD = ("build", "--job", "pure", "--out", "out")
+WHEEL = "tiny-1.0-py3-none-any.whl"
+slow = pytest.mark.slow
+
+
+@slow
+def test_two_caches_do_not_build_each_others_source(tmp_path: Path) -> None:
+    running = []
+    for who in ("one", "two"):
+        project = write_project(tmp_path / who)
+        (project / "tiny/who.py").write_text(who)
+        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "FATWHEEL_CACHE": str(tmp_path / f"cache-{who}")}
+        running.append(subprocess.Popen([sys.executable, "-m", "ci_tools", *BUILD], cwd=project, env=env))
+    assert [process.wait() for process in running] == [0, 0]
+    for who in ("one", "two"):
+        assert zipfile.ZipFile(tmp_path / who / "out" / WHEEL).read("tiny/who.py").decode() == who
+
+
+@pytest.mark.parametrize("out", [".", "tiny", "tiny/__init__.py"])
+def test_nothing_is_written_where_the_source_lies(fatwheel: CommandLine, project: Path, out: str) -> None:
+    before = sorted(project.rglob("*"))
+    ran = fatwheel("build", "--job", "sdist", "--out", out, cwd=project)
+    assert (ran.status, "expected a folder" in ran.stderr) == (2, True)
+    assert sorted(project.rglob("*")) == before
+
+
+def test_a_lock_file_in_the_source_hides_nothing(fatwheel: CommandLine, project: Path) -> None:
+    (project / "csrc").mkdir()
+    (project / "csrc/.fatwheel.lock").touch()
+    (project / "csrc/fast.cpp").touch()
+    jobs = json.loads(fatwheel("plan", "--format", "json", cwd=project).stdout)["jobs"]
+    assert [job["kind"] for job in jobs] == ["native"]
+
+
+def test_a_target_that_is_a_file_is_refused_before_any_work(fatwheel: CommandLine, project: Path) -> None:
+    ran = fatwheel("release", "--to", "dir:pyproject.toml", cwd=project)
+    assert (ran.status, "--to: pyproject.toml is a file" in ran.stderr) == (2, True)
+    assert not (project / "dist").exists()
+
+
+@slow
+def test_another_environment_builds_the_sdist_anew(fatwheel: CommandLine, project: Path) -> None:
+    job = ("build", "../tiny.yml", "--job", "sdist", "--out", "../out")
+    config = (project / "fatwheel.yml").read_text() + "source: {path: tiny}\n"
+    for value in ("1", "2"):
+        (project.parent / "tiny.yml").write_text(f"{config}build: {{env: {{VALUE: '{value}'}}}}\n")
+        assert "keep" not in fatwheel(*job, cwd=project).stderr
+
+
+@slow
+def test_an_sdist_that_makes_another_wheel_is_not_released(fatwheel: CommandLine, project: Path) -> None:
+    (project / "tiny/left_out.py").touch()
+    with (project / "pyproject.toml").open("a") as file:
+        file.write('[tool.flit.sdist]\nexclude = ["tiny/left_out.py"]\n')
+    ran = fatwheel("release", "--to", "dir:dist/index", cwd=project)
+    assert (ran.status, "it differs from the source's in tiny/left_out.py" in ran.stderr) == (1, True), ran.stderr
+    assert not (project / "dist/index").exists()
+
+
+@slow
+def test_a_wheel_is_held_against_its_own_plan_before_it_is_published(fatwheel: CommandLine, project: Path) -> None:
+    fatwheel(*BUILD, cwd=project)
+    stranger = write_project(project.parent / "stranger")
+    (stranger / "pyproject.toml").write_text((project / "pyproject.toml").read_text().replace("1.0", "2.0"))
+    audit = ("audit", f"out/{WHEEL}", "--format", "json", "--config")
+    found = json.loads(fatwheel(*audit, stranger / "fatwheel.yml", cwd=project).stdout)
+    assert [finding["rule"] for finding in found] == ["planned"]
+    assert fatwheel("publish", "out", "--to", "dir:index", cwd=project).status == 2
+    assert fatwheel(*audit, "fatwheel.yml", cwd=project).status == 0
+    fatwheel("validate", f"out/{WHEEL}", cwd=project)
+    assert fatwheel("publish", "out", "--to", "dir:index", cwd=project).status == 2
+    fatwheel("validate", f"out/{WHEEL}", "--config", "fatwheel.yml", cwd=project)
+    assert fatwheel("publish", "out", "--to", "dir:index", cwd=project).status == 0
+
+
+def fatwheel_job() -> str:
+    return f"linux-cpu-torch2.10-cp{sys.version_info.major}{sys.version_info.minor}"
+
+
+@slow
+@pytest.mark.usefixtures("cuda_home")
+def test_a_build_cannot_write_into_what_later_builds_use(fatwheel: CommandLine, native_project: Path) -> None:
+    headers = cache_folder(os.environ) / "torch" / "2.10.0"
+    before = digest_of(headers)
+    (native_project / "setup.py").write_text(
+        "import os, setuptools\n"
+        "open(os.environ['FATWHEEL_TORCH_INCLUDE'] + '/torch/csrc/stable/library.h', 'a').write('#define X')\n"
+        "setuptools.setup()\n"
+    )
+    config = native_project / "fatwheel.yml"
+    config.write_text(config.read_text() + 'torch: ["2.10"]\n')
+    ran = fatwheel("build", "--job", fatwheel_job(), "--out", "out", cwd=native_project)
+    assert ran.status == 0, ran.stderr
+    assert "#define X" not in (headers / "torch/include/torch/csrc/stable/library.h").read_text()
+    assert digest_of(headers) == before

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from ci_tools.errors import MachineError
+from ci_tools.model import Command, Minor, Outcome, Python, Validation
+from ci_tools.outside import Outside, Silent
+from ci_tools.targets.folder import FolderTarget, Placement
+from ci_tools.validator import Validator, own_folder, own_python, workplace
+from tests.wheels import make
+
+
+@pytest.mark.parametrize(
+    ("wheel", "python"),
+    [
+        pytest.param("demo-1.0-cp312-cp312-linux_x86_64.whl", Python(Minor(3, 12)), id="one"),
+        pytest.param("demo-1.0-7-cp314-cp314t-win_amd64.whl", Python(Minor(3, 14), free_threaded=True), id="threads"),
+        pytest.param("demo-1.0-cp312-cp312-a_x86_64.b_x86_64.whl", Python(Minor(3, 12)), id="two-platforms"),
+        pytest.param("demo-1.0-cp312.cp313-cp312-linux_x86_64.whl", None, id="two-pythons"),
+        pytest.param("demo-1.0-cp310-abi3-linux_x86_64.whl", None, id="abi3"),
+        pytest.param("demo-1.0-py3-none-any.whl", None, id="pure"),
+        pytest.param("demo.whl", None, id="no-wheel-name"),
+    ],
+)
+def test_a_wheel_s_own_python_is_that_of_its_tags(wheel: str, python: Python | None) -> None:
+    assert own_python(wheel) == python
+
+
+# ---------------------------------------------------------------- where it works
+
+
+def test_a_workplace_is_the_user_s_own_and_does_not_stay(tmp_path: Path) -> None:
+    parent = own_folder(tmp_path)
+    with workplace(parent) as folder:
+        (folder / "env").mkdir()
+    assert parent.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in parent.iterdir() if path.name != "sweep"] == []
+
+
+def test_what_a_killed_run_left_is_swept_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    for name in ("left", "used"):
+        (tmp_path / name / "env").mkdir(parents=True)
+        (tmp_path / f"{name}.lock").touch()
+    with FileLock(tmp_path / "used.lock"), workplace(tmp_path):
+        assert not (tmp_path / "left").exists()
+        assert (tmp_path / "used" / "env").exists()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_a_workplace_that_is_not_the_user_s_own_is_refused(mode: int, tmp_path: Path) -> None:
+    own_folder(tmp_path).chmod(mode)
+    with pytest.raises(MachineError, match="is not yours alone"):
+        own_folder(tmp_path)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_is_no_workplace(is_there: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    own = own_folder(tmp_path)
+    own.rename(tmp_path / "elsewhere")
+    own.symlink_to(tmp_path / ("elsewhere" if is_there else "nowhere"))
+    with pytest.raises(MachineError, match="is not yours alone"):
+        own_folder(tmp_path)
+
+
+# ---------------------------------------------------------------- where torch comes from
+
+
+@pytest.mark.slow
+def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
+    for version in ("9.0", "9.0+other"):
+        wheel = make(tmp_path, f"torch-{version}-py3-none-any.whl", {"torch.py": f"own = {version == '9.0'}".encode()})
+        root = tmp_path / f"index-{version}"
+        FolderTarget(root=root, replace=False, reporter=Silent()).publish("torch", [Placement(wheel)])
+    environ = {"PIP_EXTRA_INDEX_URL": (root / "cpu").as_uri(), "PIP_NO_INDEX": "1"}
+    torch_index = (tmp_path / "index-9.0/cpu").as_uri()
+    command = Command(run="python -c 'import torch; assert torch.own'")
+    trying = Validator(
+        validation=Validation(torch="9.0", torch_index=torch_index, commands=(command,)),
+        interpreter=Path(sys.executable),
+        logs=tmp_path / "logs",
+        outside=Outside(environ=environ, cache=tmp_path / "cache", reporter=Silent()),
+        gpu=False,
+    )
+    trials = trying.from_file(make(tmp_path))
+    assert [trial.outcome for trial in trials] == [Outcome.PASSED] * 2, trials
+    assert "--index-url" not in (tmp_path / "logs/validate-demo-1.0-py3-none-any.whl.log").read_text()
