@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-DONE, BAD, WRONG_INPUT, MACHINE_FAILED = 0, 1, 2, 3
+DONE, BAD = 0, 1  # the others are the errors' own
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 
 

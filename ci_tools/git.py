@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.process import output, run, tail
+from ci_tools.process import output, redacted, run, tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ci_tools.model import GitSource
 
-__all__ = ["address", "check_out", "commit_of", "head", "listed", "redacted", "tracks"]
+__all__ = ["address", "check_out", "commit_of", "head", "listed", "tracks"]
 
 MINUTES = 30
 # Those that point git at one repository whatever folder it is in; a hook's child has them set.
@@ -100,11 +100,6 @@ def head(root: Path, environ: Mapping[str, str]) -> str:
 
 
 # ---------------------------------------------------------------- a repository elsewhere
-
-
-def redacted(text: str) -> str:
-    """Return a text without the name and password that a URL in it may hold."""
-    return re.sub(r"(https?://)[^/\s]*@", r"\1***@", text, flags=re.IGNORECASE)
 
 
 def address(source: GitSource, folder: Path) -> str:

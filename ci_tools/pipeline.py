@@ -270,7 +270,7 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
         return Trial(what, Outcome.NOT_EXERCISED, "the plan has no pure wheel")
     key = f"{sdist.receipt.sha256}-{pure.receipt.sha256}"
     kept = receipts.load(sdist.path)
-    if kept and kept.trials_key == key:
+    if kept and kept.trials_key == key and kept.is_sound:
         return kept.trials[0]
     with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
         trial = _same_wheel(planned, sdist, pure, Path(folder), _workshop(out / "from-sdist", outside), what)

@@ -65,7 +65,8 @@ INHERITED_OF_PIP = (
     "PIP_TRUSTED_HOST",
     "PIP_USE_FEATURE",
 )
-USERINFO = re.compile(r"//[^/\s]*@")
+# A user alone is a token over HTTP, and no secret over ssh.
+USERINFO = re.compile(r"//(?:(?<!ssh://)[^/\s]*|[^/\s:]*:[^/\s]*)@", re.IGNORECASE)
 
 
 class Ended(NamedTuple):

@@ -18,6 +18,7 @@ import pathspec
 from ci_tools import git
 from ci_tools.errors import InputError, MachineError
 from ci_tools.model import GitSource, Globs, PathSource
+from ci_tools.process import redacted
 from ci_tools.storage import MADE, filled, sha256_of
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _from_git(source: GitSource, url: str, commit: str, outside: Outside) -> Pat
     name = hashlib.sha256(url.encode()).hexdigest()[:12]
 
     def check_out(folder: Path) -> None:
-        with outside.reporter.step(git.redacted(f"fetch {source.url} at {source.ref}")):
+        with outside.reporter.step(redacted(f"fetch {source.url} at {source.ref}")):
             git.check_out(source, url, commit, folder, outside.environ)
 
     return filled(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)

@@ -67,12 +67,10 @@ class Toolchains:
 
     def _no_compiler(self, job: Job, facts: PlatformFacts) -> str:
         accelerator = job.accelerator
+        if facts.os == "linux" and shutil.which("c++", path=self.environ.get("PATH")) is None:
+            return "there is no C++ compiler on PATH (c++)"
         if accelerator is None:
-            return (
-                ""
-                if shutil.which("c++", path=self.environ.get("PATH")) or facts.os != "linux"
-                else "there is no C++ compiler"
-            )
+            return ""
         if accelerator.kind is not AcceleratorKind.CUDA:
             command, variable = COMPILERS[accelerator.kind]
             found = self._installed(command, variable)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import git as gits
 from ci_tools import planfile, source
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.model import Globs
@@ -106,18 +105,6 @@ def test_a_plan_is_no_part_of_its_source_unless_it_is_tracked(tmp_path: Path, *,
         committed(write(folder, {"golden/plan.json": plan}))
     write(folder, {"plan.json": plan, "[x].json": plan})
     assert set(opened(folder).files) == {*FIXED, "other.json", *(["golden/plan.json"] if in_git else [])}
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        pytest.param("fatal: 'https://me:p@ss@h/x' is not", "fatal: 'https://***@h/x' is not", id="both"),
-        pytest.param("HTTP://token@h https://a/b@c", "HTTP://***@h https://a/b@c", id="name-alone"),
-        pytest.param("ssh://git@h/x", "ssh://git@h/x", id="ssh"),
-    ],
-)
-def test_no_message_of_gits_holds_a_secret(text: str, shown: str) -> None:
-    assert gits.redacted(text) == shown
 
 
 def test_a_pattern_of_include_that_names_nothing_is_refused(tmp_path: Path) -> None:
