@@ -1,0 +1,384 @@
+"""Confines itself and becomes the command it was given: a script for `sandbox.run_confined`, not a module to import.
+
+Its one argument is JSON: the command, its variables, its folder, what it may read, and its limits. It needs nothing
+but the standard library. Once the command is all that is left to start, it prints the word for "ready" it was given:
+an output without that is about this machine, not about the command.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import resource
+import struct
+import sys
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+MASK = 0o022  # as elsewhere: what a build makes has the modes that its users will see
+OPEN_FILES = 1024
+NICENESS = 10  # whatever it starts, who watches it still gets a turn
+
+# linux/prctl.h, linux/capability.h
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+CAPABILITY_VERSION_3 = 0x20080522
+
+# linux/landlock.h. Its calls have these numbers on every architecture.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+CREATE_RULESET_VERSION = 1
+RULE_PATH_BENEATH = 1
+ACCESS_EXECUTE, ACCESS_WRITE_FILE, ACCESS_READ_FILE, ACCESS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+ACCESS_MAKE_CHAR, ACCESS_MAKE_BLOCK = 1 << 6, 1 << 11
+ACCESS_TRUNCATE, ACCESS_IOCTL_DEV = 1 << 14, 1 << 15
+# How many of the access bits each version of the interface knows, from the first version on.
+ACCESS_BITS = (13, 14, 15, 15, 16, 16, 16, 16, 17)
+ACCESS_TCP, SINCE_TCP = 0b11, 4
+SCOPES, SINCE_SCOPES = 0b11, 6  # of abstract unix sockets and of signals
+SINCE_TRUNCATE = 3
+OF_A_FILE = ACCESS_EXECUTE | ACCESS_WRITE_FILE | ACCESS_READ_FILE | ACCESS_TRUNCATE | ACCESS_IOCTL_DEV
+
+# linux/seccomp.h, linux/bpf_common.h, linux/audit.h
+SECCOMP_SET_MODE_FILTER = 1
+KILL_PROCESS, FAIL, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+LOAD, EQUAL, ABOVE, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
+NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # bytes from the start of struct seccomp_data
+
+# Each system call's number on x86_64 and on aarch64, None where it has none there.
+FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
+    # out of the process group, by which everything is ended
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
+    # into other processes
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    # into other namespaces and mounts
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "setns": (308, 268),
+    "unshare": (272, 97),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "move_mount": (429, 429),
+    "open_tree": (428, 428),
+    "mount_setattr": (442, 442),
+    "open_by_handle_at": (304, 265),
+    # into the kernel and the machine
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "acct": (163, 89),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    "personality": (135, 92),
+    "fanotify_init": (300, 262),
+    # memory that outlives a process, or that no process is charged with
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    # attributes of files outside: shutil.copystat takes this for a file system without them
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+}
+NETWORK: dict[str, tuple[int | None, int | None]] = {
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+}
+# Landlock covers neither modes, owners nor times, and every shutil.copy sets some: these calls do nothing, and say 0.
+PRETENDED: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+}
+# Where Landlock does not know whom a signal may reach, none is sent.
+SIGNALS: dict[str, tuple[int | None, int | None]] = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_send_signal": (424, 424),
+}
+TRUNCATION: dict[str, tuple[int | None, int | None]] = {"truncate": (76, 45)}
+# Calls that may name another process in their first argument; 0 is the caller.
+OF_ITSELF: dict[str, tuple[int | None, int | None]] = {
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+}
+CLONE: tuple[int | None, int | None] = (56, 220)
+CLONE3: tuple[int | None, int | None] = (435, 435)  # its flags are in memory, where a filter cannot see them
+IOCTL: tuple[int | None, int | None] = (16, 29)
+FCNTL: tuple[int | None, int | None] = (72, 25)
+SOCKETPAIR: tuple[int | None, int | None] = (53, 199)
+LAST = 462  # mseal. What a later kernel adds is not known here, so it is not there; x32's numbers are above as well
+NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+# TCGETS and TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FICLONE
+HARMLESS_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
+WHO_IS_SIGNALLED = (8, 15)  # F_SETOWN, F_SETOWN_EX
+AF_UNIX, SOCK_STREAM, SOCKET_KIND = 1, 1, 0xF
+
+
+class Architecture(NamedTuple):
+    """A CPU architecture: its word in struct seccomp_data, and its column in the tables of numbers."""
+
+    word: int
+    column: int
+
+
+ARCHITECTURES = {"x86_64": Architecture(0xC000003E, 0), "aarch64": Architecture(0xC00000B7, 1)}
+Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
+
+
+def main() -> None:
+    """Become the command, confined where that was asked for."""
+    rules = json.loads(sys.argv[1])
+    _limit(rules["memory"], rules["written"], rules["tasks"])
+    if not rules["trusted"]:
+        _confine(rules)
+    os.umask(MASK)
+    os.write(1, rules["ready"].encode())
+    command = rules["command"]
+    try:
+        os.execvpe(command[0], command, rules["env"])  # noqa: S606 - there is no shell to ask for
+    except OSError as error:
+        msg = f"{command[0]} cannot be started: {error.strerror}"
+        raise SystemExit(msg) from error
+
+
+def _limit(memory: int, written: int, tasks: int) -> None:
+    """Set what one process may take; what all of them take together is watched from outside."""
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: written + 65536, resource.RLIMIT_NOFILE: OPEN_FILES}
+    if sys.platform == "linux":
+        limits[resource.RLIMIT_AS] = 4 * memory  # a backstop: addresses are reserved far beyond what is used
+        limits[resource.RLIMIT_NPROC] = _tasks_of_user() + tasks  # another, which does not bind root
+    for name, most in limits.items():
+        hard = resource.getrlimit(name)[1]
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(name, (allowed, allowed))
+    os.nice(NICENESS)
+
+
+def _tasks_of_user() -> int:
+    """Return how many threads this user has: the kernel's limit is on those of all the user's processes."""
+    count = 0
+    for process in (name for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 - see _allow
+        with suppress(OSError):
+            if os.stat(f"/proc/{process}").st_uid == os.getuid():  # noqa: PTH116 - see _allow
+                count += len(os.listdir(f"/proc/{process}/task"))  # noqa: PTH208 - see _allow
+    return count
+
+
+def _confine(rules: dict[str, Any]) -> None:
+    """Give up, for good, every right that the command is not to have."""
+    name = platform.machine()
+    if sys.platform != "linux" or name not in ARCHITECTURES or sys.maxsize < 1 << 32:
+        msg = f"{sys.platform} on {name}: only 64-bit Linux on x86_64 and aarch64 can confine a command"
+        raise OSError(msg)
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = _landlock_version(libc)
+    _drop_capabilities(libc)
+    _call(libc.prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _restrict_files(libc, version, rules)
+    _restrict_calls(libc, program(ARCHITECTURES[name], version))
+
+
+def _call(function: Any, *arguments: Any) -> int:  # noqa: ANN401 - ctypes has no type for its functions
+    """Return the result of a C function; raise its error."""
+    result = function(*(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(result)
+
+
+def _landlock_version(libc: ctypes.CDLL) -> int:
+    try:
+        return _call(libc.syscall, CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)
+    except OSError as error:
+        msg = "this kernel has no Landlock, or does not use it"
+        raise OSError(msg) from error
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    """Make root a user like any other: of its rights, only those of an owner are left."""
+    with suppress(OSError):  # past the last capability; or there are none to drop
+        for capability in range(64):
+            _call(libc.prctl, PR_CAPBSET_DROP, capability, 0, 0, 0)
+    with suppress(OSError):  # Linux before 4.3
+        _call(libc.prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _call(libc.capset, struct.pack("=Ii", CAPABILITY_VERSION_3, 0), bytes(24))
+
+
+# -- files
+
+
+def _restrict_files(libc: ctypes.CDLL, version: int, rules: dict[str, Any]) -> None:
+    """Allow reading what is readable, everything but devices in the folder, and nothing else."""
+    handled = (1 << ACCESS_BITS[min(version, len(ACCESS_BITS)) - 1]) - 1
+    read = ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_DIR
+    inside = handled & ~(ACCESS_MAKE_CHAR | ACCESS_MAKE_BLOCK | ACCESS_IOCTL_DEV)
+    tcp, scopes = (version >= SINCE_TCP) * ACCESS_TCP, (version >= SINCE_SCOPES) * SCOPES
+    attributes = struct.pack("=QQQ", handled, tcp, scopes)
+    ruleset = _call(libc.syscall, CREATE_RULESET, attributes, len(attributes), 0)
+    for path in rules["readable"]:
+        _allow(libc, ruleset, path, read)
+    for path in rules["writable_devices"]:
+        _allow(libc, ruleset, path, ACCESS_READ_FILE | ACCESS_WRITE_FILE)
+    _allow(libc, ruleset, rules["folder"], inside)
+    _call(libc.syscall, RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
+    """Allow `access` to a file, or to all below a folder; what is not there needs no rule."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    if not os.path.isdir(path):  # noqa: PTH112 - this starts before every command, pathlib would double its time
+        access &= OF_A_FILE
+    _call(libc.syscall, ADD_RULE, ruleset, RULE_PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0)
+    os.close(descriptor)
+
+
+# -- system calls
+
+
+def _restrict_calls(libc: ctypes.CDLL, instructions: list[Instruction]) -> None:
+    packed = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in instructions))
+    described = struct.pack("@HP", len(instructions), ctypes.addressof(packed))
+    seccomp = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+    _call(libc.syscall, seccomp, SECCOMP_SET_MODE_FILTER, 0, described)
+
+
+def program(architecture: Architecture, version: int) -> list[Instruction]:
+    """Return the filter, as classic BPF, that goes with this version of Landlock (seccomp(2))."""
+    tables = [(FORBIDDEN, errno.EPERM), (NETWORK, errno.EACCES), (PRETENDED, 0)]
+    tables += [(SIGNALS, errno.EPERM)] if version < SINCE_SCOPES else []
+    tables += [(TRUNCATION, errno.EACCES)] if version < SINCE_TRUNCATE else []
+    answers = [(numbers, [_fail(code)]) for table, code in tables for numbers in table.values()]
+    answers += [(numbers, _only(0, (0,), errno.EPERM)) for numbers in OF_ITSELF.values()]
+    answers += [(CLONE3, [_fail(errno.ENOSYS)]), (IOCTL, _only(1, HARMLESS_REQUESTS, errno.ENOTTY))]
+    answers += [(FCNTL, _never(1, WHO_IS_SIGNALLED)), (SOCKETPAIR, _stream_pair()), (CLONE, _no_namespace())]
+    return [
+        (LOAD, 0, 0, ARCHITECTURE),
+        (EQUAL, 1, 0, architecture.word),
+        (RETURN, 0, 0, KILL_PROCESS),
+        (LOAD, 0, 0, NUMBER),
+        (ABOVE, 0, 1, LAST),
+        _fail(errno.ENOSYS),
+        *(step for numbers, answer in answers for step in _where(numbers[architecture.column], answer)),
+        (RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _fail(code: int) -> Instruction:
+    return RETURN, 0, 0, FAIL | code
+
+
+def _argument(index: int) -> Instruction:
+    """Return the load of an argument's low half: flags, requests and process ids are no longer than that."""
+    return LOAD, 0, 0, ARGUMENTS + 8 * index
+
+
+def _where(number: int | None, answer: list[Instruction]) -> list[Instruction]:
+    """Return `answer` for one system call. Every answer returns, so the next one still finds the number loaded."""
+    return [] if number is None else [(EQUAL, 0, len(answer), number), *answer]
+
+
+def _only(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
+    """Return the answer that allows these values of an argument alone."""
+    tests = [(EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+    return [_argument(index), *tests, _fail(code), (RETURN, 0, 0, ALLOW)]
+
+
+def _never(index: int, values: tuple[int, ...]) -> list[Instruction]:
+    """Return the answer that allows every value of an argument but these."""
+    tests = [(EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+    return [_argument(index), *tests, (RETURN, 0, 0, ALLOW), _fail(errno.EPERM)]
+
+
+def _stream_pair() -> list[Instruction]:
+    """Return the answer that allows pairs of connected streams: the other kinds can be sent to any address."""
+    return [
+        _argument(0),
+        (EQUAL, 0, 4, AF_UNIX),
+        _argument(1),
+        (AND, 0, 0, SOCKET_KIND),
+        (EQUAL, 0, 1, SOCK_STREAM),
+        (RETURN, 0, 0, ALLOW),
+        _fail(errno.EACCES),
+    ]
+
+
+def _no_namespace() -> list[Instruction]:
+    return [_argument(0), (ANY_BIT, 0, 1, NEW_NAMESPACES), _fail(errno.EPERM), (RETURN, 0, 0, ALLOW)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,495 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ci_tools import confined, sandbox
+from ci_tools.errors import MachineError
+from ci_tools.process import output
+from ci_tools.sandbox import Confined, Limits, Verdict, clear, living, living_by_ps, run_confined, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOME = Limits(seconds=20, memory=1 << 30, processes=16, written=8 << 20)
+REASON = why_not()
+confines = pytest.mark.skipif(bool(REASON), reason=REASON or "this machine can")
+IMPORTS = "import ctypes, os, shutil, signal, socket, subprocess, sys, time\n"
+
+
+class Cage(NamedTuple):
+    """A folder to be confined in, and what lies around it."""
+
+    folder: Path
+    outside: Path
+    log: Path
+
+    def run(
+        self, code: str, limits: Limits = SOME, *, trusted: bool = False, lent: tuple[Path, ...] = (), **env: str
+    ) -> Confined:
+        """Run Python code, which finds the folder outside as `outside`."""
+        script = f"{IMPORTS}outside = {str(self.outside)!r}\n{textwrap.dedent(code)}"
+        command = [sys.executable, "-I", "-S", "-c", script]
+        return run_confined(
+            command, folder=self.folder, readable=lent, env=env, log=self.log, limits=limits, trusted=trusted
+        )
+
+    def said(self, ended: Confined) -> str:
+        return self.log.read_bytes()[ended.start :].decode()
+
+    def processes(self) -> str:
+        """Return the processes that were started with the name of this folder."""
+        return output(["pgrep", "-f", str(self.folder)]) or ""
+
+
+@pytest.fixture
+def cage(tmp_path: Path) -> Iterator[Cage]:
+    cage = Cage(tmp_path / "folder", tmp_path / "outside", tmp_path / "log")
+    cage.folder.mkdir()
+    (cage.outside / "deep").mkdir(parents=True)
+    (cage.outside / "secret").write_text("the secret")
+    (cage.outside / "deep" / "file").write_text("as it was")
+    yield cage
+    clear(cage.folder)
+
+
+@contextmanager
+def unchanged(cage: Cage) -> Iterator[None]:
+    """Fail where anything outside is changed within, or a process is left afterwards."""
+    before = state(cage)
+    yield
+    assert (state(cage), cage.processes()) == (before, "")
+
+
+def state(cage: Cage) -> dict[str, tuple[object, ...]]:
+    paths = [
+        path for path in (cage.outside, *cage.outside.rglob("*"), *cage.folder.parent.iterdir()) if path != cage.log
+    ]
+    return {str(path): _state(path) for path in paths}
+
+
+def _state(path: Path) -> tuple[object, ...]:
+    found = path.lstat()
+    if path.name == "folder":
+        return (found.st_mode,)
+    content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return content, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink
+
+
+@confines
+@pytest.mark.parametrize(
+    ("code", "verdict", "limits"),
+    [
+        pytest.param("time.sleep(600)", Verdict.TIMED_OUT, {"seconds": 0.5}, id="hangs"),
+        pytest.param(
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass",
+            Verdict.TIMED_OUT,
+            {"seconds": 0.5},
+            id="hangs-and-ignores-signals",
+        ),
+        pytest.param("os.kill(os.getpid(), signal.SIGSTOP)", Verdict.TIMED_OUT, {"seconds": 0.5}, id="stops-itself"),
+        pytest.param(
+            "while True: print('rubbish' * 1000)", Verdict.TOO_MUCH_WRITTEN, {"written": 4 << 20}, id="prints-for-ever"
+        ),
+        pytest.param("while True: os.fork()", Verdict.TOO_MANY_PROCESSES, {}, id="forks-for-ever"),
+        pytest.param(
+            "import _thread\nwhile True:\n try: _thread.start_new_thread(time.sleep, (99,))\n except: pass",
+            Verdict.TOO_MANY_PROCESSES,
+            {"processes": 2},
+            id="starts-threads-for-ever",
+        ),
+        pytest.param(
+            "kept = []\nwhile True: kept.append(bytearray(os.urandom(1 << 20)))",
+            Verdict.OUT_OF_MEMORY,
+            {"memory": 256 << 20},
+            id="eats-memory",
+        ),
+        pytest.param(
+            "for _ in range(5): os.fork() or (bytearray(b'x' * (80 << 20)), time.sleep(600))\ntime.sleep(600)",
+            Verdict.OUT_OF_MEMORY,
+            {"memory": 256 << 20},
+            id="eats-memory-in-several",
+        ),
+        pytest.param(
+            "for n in range(10**6):\n with open(str(n), 'wb') as f: f.write(b'x' * (1 << 20))",
+            Verdict.TOO_MUCH_WRITTEN,
+            {},
+            id="fills-the-disk",
+        ),
+        pytest.param(
+            "for n in range(10**9): open(str(n), 'w')",
+            Verdict.TOO_MUCH_WRITTEN,
+            {"written": 1 << 20},
+            id="fills-it-with-names",
+        ),
+        pytest.param(
+            "kept = []\nfor n in range(10**6):\n kept.append(open('f', 'wb'))\n os.unlink('f')\n"
+            " kept[-1].write(b'x' * (1 << 20))\n time.sleep(0.01)",
+            Verdict.TOO_MUCH_WRITTEN,
+            {},
+            id="fills-it-without-names",
+        ),
+        pytest.param(
+            "while True:\n os.mkdir('d' * 200)\n os.chdir('d' * 200)",
+            Verdict.TOO_MUCH_WRITTEN,
+            {"written": 1 << 20},
+            id="digs-for-ever",
+        ),
+    ],
+)
+def test_a_limit_ends_everything(code: str, verdict: Verdict, limits: dict[str, float], cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run(code, SOME._replace(**limits))  # type: ignore[arg-type]
+    assert (ended.verdict, ended.status) == (verdict, -signal.SIGKILL), cage.said(ended)[-2000:]
+    assert ended.seconds < SOME.seconds
+    assert cage.log.stat().st_size <= SOME.written + ended.start
+
+
+@confines
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [
+        pytest.param("os._exit(7)", 7, "", id="exits"),
+        pytest.param("print('out', flush=True); os.write(2, b'err')", 0, "out\nerr", id="says"),
+        pytest.param("os.kill(os.getpid(), signal.SIGKILL)", 128 + 9, "", id="kills-itself"),
+        pytest.param("input()", 1, "EOFError: EOF when reading a line", id="asks"),
+        pytest.param("import missing_module", 1, "No module named 'missing_module'", id="needs-what-is-missing"),
+        pytest.param(
+            "print(sorted(os.environ.items()))", 0, "[('LC_CTYPE', 'C.UTF-8'), ('WORD', 'up')]", id="variables"
+        ),
+        pytest.param("print(os.getcwd().rpartition('/')[2])", 0, "folder", id="folder"),
+        pytest.param("subprocess.run(['/bin/sh', '-c', 'echo $((40 + 2))'])", 0, "42", id="starts-another"),
+        pytest.param("a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))", 0, "b'x'", id="talks-to-itself"),
+        pytest.param("open('a', 'w').write('x'); shutil.copy2('a', 'b'); print(open('b').read())", 0, "x", id="copies"),
+        pytest.param(
+            "os.close(os.open('a', os.O_CREAT, 0o777)); os.chmod('a', 0); print(oct(os.stat('a').st_mode))",
+            0,
+            "0o100755",
+            id="makes-a-program",
+        ),
+        pytest.param("print([n for n in range(3, 999) if not os.get_inheritable(n)])", 1, "Bad file", id="descriptors"),
+        pytest.param("print(sys.stdout.isatty())", 0, "False", id="no-terminal"),
+        pytest.param("import resource; print(resource.getrlimit(resource.RLIMIT_CORE))", 0, "(0, 0)", id="no-core"),
+    ],
+)
+def test_a_confined_command_is_told_from_its_limits(code: str, status: int, said: str, cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run(code, WORD="up")
+    assert (ended.verdict, ended.status) == (Verdict.ENDED, status), cage.said(ended)
+    assert said in cage.said(ended)
+
+
+@confines
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        pytest.param("open(outside + '/new', 'w')", "PermissionError", id="writes"),
+        pytest.param("open('../outside/secret', 'a')", "PermissionError", id="writes-above"),
+        pytest.param("os.symlink(outside, 'l'); open('l/secret', 'w')", "PermissionError", id="writes-through-a-link"),
+        pytest.param("open('a', 'w'); os.rename('a', outside + '/a')", "PermissionError", id="moves-out"),
+        pytest.param("open('a', 'w'); os.link('a', outside + '/a')", "PermissionError", id="links-out"),
+        pytest.param("os.link(outside + '/secret', 'a')", "OSError: [Errno 18]", id="links-in"),
+        pytest.param("os.rename(outside + '/secret', 'a')", "PermissionError", id="moves-in"),
+        pytest.param("os.truncate(outside + '/secret', 0)", "PermissionError", id="truncates"),
+        pytest.param("os.unlink(outside + '/secret')", "PermissionError", id="removes"),
+        pytest.param("os.rmdir(outside + '/deep')", "PermissionError", id="removes-a-folder"),
+        pytest.param("os.mkdir(outside + '/new')", "PermissionError", id="makes-a-folder"),
+        pytest.param("os.mkfifo(outside + '/new')", "PermissionError", id="makes-a-pipe"),
+        pytest.param("os.symlink('a', outside + '/new')", "PermissionError", id="makes-a-link"),
+        pytest.param("os.mknod('disk', 0o60600, 0x800)", "PermissionError", id="makes-a-device"),
+        pytest.param("os.setxattr(outside + '/secret', 'user.a', b'x')", "PermissionError", id="sets-an-attribute"),
+        pytest.param("open(outside + '/secret')", "PermissionError", id="reads"),
+        pytest.param("os.symlink(outside, 'l'); open('l/secret')", "PermissionError", id="reads-through-a-link"),
+        pytest.param("os.listdir(outside)", "PermissionError", id="lists"),
+        pytest.param("open('/etc/passwd')", "PermissionError", id="reads-the-users"),
+        pytest.param("open(f'/proc/{os.getppid()}/environ')", "PermissionError", id="reads-variables-of-others"),
+        pytest.param("open('/dev/shm/' + os.path.basename(outside), 'w')", "PermissionError", id="shares-memory"),
+        pytest.param("os.memfd_create('m')", "PermissionError", id="hides-memory"),
+        pytest.param("socket.socket(socket.AF_INET)", "PermissionError", id="tcp"),
+        pytest.param("socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)", "PermissionError", id="udp"),
+        pytest.param("socket.socket(socket.AF_UNIX)", "PermissionError", id="unix"),
+        pytest.param("socket.socket(16, socket.SOCK_RAW)", "PermissionError", id="netlink"),
+        pytest.param("socket.socketpair(type=socket.SOCK_DGRAM)", "PermissionError", id="pair-of-datagrams"),
+        pytest.param("os.setsid()", "PermissionError", id="new-session"),
+        pytest.param("os.setpgid(0, 0)", "PermissionError", id="new-group"),
+        pytest.param("subprocess.run(['true'], start_new_session=True)", "PermissionError", id="starts-a-session"),
+        pytest.param("os.kill(os.getppid(), 9)", "PermissionError", id="kills-its-parent"),
+        pytest.param("os.kill(1, 0)", "PermissionError", id="signals-the-first-process"),
+        pytest.param("os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)", "PermissionError", id="slows-its-parent"),
+        pytest.param(
+            "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))",
+            "PermissionError",
+            id="limits-its-parent",
+        ),
+        pytest.param(
+            "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))", "ValueError", id="lifts-its-limits"
+        ),
+        pytest.param("os.chroot('.')", "PermissionError", id="changes-the-root"),
+        pytest.param("os.setuid(12345)", "PermissionError", id="becomes-another"),
+        pytest.param("import fcntl; fcntl.ioctl(1, 0x5412, b'x')", "OSError: [Errno 25]", id="types-for-the-user"),
+        pytest.param("import fcntl; fcntl.fcntl(1, fcntl.F_SETOWN, 1)", "PermissionError", id="signals-by-descriptor"),
+    ],
+)
+def test_what_is_outside_is_out_of_reach(code: str, error: str, cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run(code)
+    assert (ended.verdict, ended.status) == (Verdict.ENDED, 1), cage.said(ended)
+    assert cage.said(ended).splitlines()[-1].startswith(error)
+
+
+@confines
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("os.chmod(outside + '/secret', 0o777)", id="mode"),
+        pytest.param("os.chown(outside + '/secret', 1, 1)", id="owner"),
+        pytest.param("os.utime(outside + '/secret', (0, 0))", id="times"),
+        pytest.param("os.fchmod(os.open(outside + '/secret', os.O_RDONLY), 0)", id="mode-by-descriptor"),
+        pytest.param("os.utime(os.open(outside + '/secret', os.O_RDONLY), (0, 0))", id="times-by-descriptor"),
+    ],
+)
+def test_modes_owners_and_times_stay_as_they_are(code: str, cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run(code, lent=(cage.outside,))
+    assert (ended.status, cage.said(ended)) == (0, "")
+
+
+LIBC = "libc = ctypes.CDLL(None, use_errno=True)\n"
+CALL = "print(libc.{call}, ctypes.get_errno())"
+
+
+@confines
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        pytest.param("ptrace(0, 0, 0, 0)", "-1 1", id="is-traced"),
+        pytest.param("unshare(0x10000000)", "-1 1", id="makes-a-user-namespace"),
+        pytest.param("setns(0, 0)", "-1 1", id="enters-a-namespace"),
+        pytest.param("mount(b'a', b'b', b'tmpfs', 0, None)", "-1 1", id="mounts"),
+        pytest.param("syscall(321, 0, 0, 0)", "-1 1", id="loads-bpf"),
+        pytest.param("syscall(425, 8, 0)", "-1 13", id="makes-a-ring"),
+        pytest.param("syscall(250, 0, -3, 0)", "-1 1", id="uses-keys"),
+        pytest.param("syscall(56, 0x10000011, 0, 0, 0, 0)", "-1 1", id="clones-into-a-namespace"),
+        pytest.param("syscall(435, 0, 0)", "-1 38", id="clones-unseen"),
+        pytest.param("syscall(463, 0, 0, 0, 0)", "-1 38", id="calls-what-came-later"),
+        pytest.param("syscall(0x40000000 + 39)", "-1 38", id="calls-through-x32"),
+        pytest.param("prctl(39, 0, 0, 0, 0)", "1 0", id="has-no-new-privileges"),
+    ],
+)
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are those of x86_64")
+def test_a_system_call_is_refused(call: str, answer: str, cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run(LIBC + CALL.format(call=call))
+    assert cage.said(ended).strip() == answer
+
+
+@confines
+def test_nothing_is_heard_outside(cage: Cage) -> None:
+    listeners = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+    listeners[1].bind(str(cage.outside / "socket"))
+    listeners[1].listen()
+    addresses = [listener.getsockname() for listener in listeners]
+    code = f"for address in {addresses}:\n try: socket.socket(1 if isinstance(address, str) else 2).connect(address)\n"
+    ended = cage.run(code + " except PermissionError as e: print(e)")
+    for listener in listeners:
+        listener.settimeout(0)
+        with pytest.raises(BlockingIOError), listener:
+            listener.accept()
+    assert cage.said(ended).splitlines() == ["[Errno 13] Permission denied"] * 2
+
+
+DAEMON = """
+    if os.fork() == 0:
+        try: os.setsid()
+        except PermissionError: pass
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            open('started', 'w').close()
+            time.sleep(600)
+        os._exit(0)
+    while not os.path.exists('started'): time.sleep(0.01)
+"""
+
+
+@confines
+def test_a_daemon_ends_with_what_started_it(cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run(DAEMON)
+    assert (ended.verdict, ended.status, (cage.folder / "started").exists()) == (Verdict.ENDED, 0, True)
+
+
+@confines
+def test_a_signal_to_its_whole_group_leaves_nothing(cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run("os.fork()\nos.killpg(0, signal.SIGKILL)\ntime.sleep(600)")
+    assert ended.verdict is Verdict.ENDED
+    assert ended.status == 128 + signal.SIGKILL
+
+
+@confines
+def test_a_command_ends_with_who_asked_for_it(cage: Cage) -> None:
+    code = f"""if True:
+        from pathlib import Path
+        from ci_tools.sandbox import Limits, run_confined
+        folder = Path({str(cage.folder)!r})
+        daemon = "import os, signal, time\\n" + {textwrap.dedent(DAEMON)!r} + "time.sleep(600)"
+        run_confined([{sys.executable!r}, "-I", "-S", "-c", daemon], folder=folder, readable=[], env={{}},
+                     log=Path({str(cage.log)!r}), limits=Limits(600, 1 << 30, 16, 1 << 20))
+    """
+    asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(sandbox.__file__).parents[1])
+    assert eventually((cage.folder / "started").exists)
+    asker.kill()
+    asker.wait()
+    assert eventually(lambda: not cage.processes())
+
+
+def eventually(holds: object) -> bool:
+    deadline = time.monotonic() + 20
+    while not (found := holds()) and time.monotonic() < deadline:  # type: ignore[operator]
+        time.sleep(0.02)
+    return bool(found)
+
+
+@confines
+def test_memory_that_processes_share_counts_once(cage: Cage) -> None:
+    code = "kept = b'x' * (150 << 20)\nfor _ in range(3): os.fork()\ntime.sleep(0.5)"
+    assert cage.run(code, SOME._replace(memory=400 << 20)).verdict is Verdict.ENDED
+
+
+@confines
+def test_what_is_lent_can_be_read_and_not_written(cage: Cage) -> None:
+    command = ["sh", "-c", f"cat {cage.outside}/secret; echo x > {cage.outside}/secret"]
+    env = {"PATH": os.defpath}
+    with unchanged(cage):
+        ended = run_confined(
+            command, folder=cage.folder, readable=[cage.outside / "secret"], env=env, log=cage.log, limits=SOME
+        )
+    assert ended.status == 2
+    assert cage.said(ended).startswith("the secret")
+
+
+@confines
+def test_a_compiler_makes_libraries(cage: Cage) -> None:
+    (cage.folder / "a.c").write_text("int made(void) { return 42; }\n")
+    code = "subprocess.run(['gcc', '-shared', 'a.c', '-o', 'a.so'], check=True)\nprint(ctypes.CDLL('./a.so').made())"
+    ended = cage.run(code, PATH=os.defpath, TMPDIR=str(cage.folder))
+    assert (ended.status, cage.said(ended)) == (0, "42\n")
+
+
+@confines
+def test_one_large_file_is_cut_at_the_limit(cage: Cage) -> None:
+    with unchanged(cage):
+        ended = cage.run("open('big', 'wb').write(b'x' * (60 << 20))")
+    assert ended.verdict is Verdict.TOO_MUCH_WRITTEN
+    assert (cage.folder / "big").stat().st_size <= SOME.written + 65536
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "status"),
+    [
+        pytest.param("open(outside + '/new', 'w')", Verdict.ENDED, 0, id="writes-outside"),
+        pytest.param("time.sleep(600)", Verdict.TIMED_OUT, -9, id="hangs"),
+        pytest.param("while True: os.fork()", Verdict.TOO_MANY_PROCESSES, -9, id="forks-for-ever"),
+    ],
+)
+def test_a_trusted_command_has_limits_alone(code: str, verdict: Verdict, status: int, cage: Cage) -> None:
+    ended = cage.run(code, SOME._replace(seconds=0.5), trusted=True)
+    assert (ended.verdict, ended.status, cage.processes()) == (verdict, status, "")
+
+
+def test_what_cannot_be_started_is_the_machines_fault(cage: Cage) -> None:
+    with pytest.raises(MachineError, match="no-such-command cannot be started: there is no such command"):
+        run_confined(["no-such-command"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME)
+
+
+def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
+    with pytest.raises(MachineError, match="expected a log outside"):
+        run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.folder / "log", limits=SOME)
+
+
+@confines
+def test_a_cage_within_a_cage_says_why_it_cannot_be(cage: Cage) -> None:
+    root = Path(sandbox.__file__).parents[1]
+    code = f"sys.path.insert(0, {str(root)!r})\nfrom ci_tools.sandbox import why_not\nprint(repr(why_not()))"
+    command = [sys.executable, "-I", "-S", "-c", IMPORTS + code]
+    env = {"TMPDIR": str(cage.folder)}
+    ended = run_confined(command, folder=cage.folder, readable=[root], env=env, log=cage.log, limits=SOME)
+    assert "Operation not permitted" in cage.said(ended)
+
+
+def test_whatever_a_command_made_can_be_removed(cage: Cage) -> None:
+    cage.run("os.umask(0)\nfor _ in range(1200): os.mkdir('d'); os.chdir('d')\nos.mkdir('closed', 0)", trusted=True)
+    clear(cage.folder)
+    assert not cage.folder.exists()
+
+
+def test_ps_and_proc_see_the_same_group() -> None:
+    process = subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60"], start_new_session=True)
+    assert eventually(lambda: len(living(process.pid)) == 3)
+    seen = [{task.pid for task in look(process.pid)} for look in (living, living_by_ps)]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (seen[0] == seen[1], eventually(lambda: not living(process.pid))) == (True, True)
+
+
+@confines
+@pytest.mark.parametrize(
+    ("version", "code", "answer"),
+    [
+        pytest.param(5, "os.kill(os.getpid(), 0)", 1, id="signals-before-they-were-scoped"),
+        pytest.param(5, "os.killpg(0, 0)", 1, id="signals-to-the-group"),
+        pytest.param(2, "os.truncate('/dev/null', 0)", 13, id="truncation-before-it-was-a-right"),
+    ],
+)
+def test_an_older_landlock_gets_a_stricter_filter(version: int, code: str, answer: int) -> None:
+    script = f"""if True:
+        import ctypes, os, platform
+        from ci_tools.confined import *
+        from ci_tools.confined import _restrict_calls
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        _restrict_calls(libc, program(ARCHITECTURES[platform.machine()], {version}))
+        try: {code}
+        except OSError as e: print(e.errno)
+    """
+    assert output([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[1]) == str(answer)
+
+
+HEADERS = {
+    "x86_64": "#include <asm/unistd_64.h>",
+    "aarch64": "#define __BITS_PER_LONG 64\n#define __ARCH_WANT_MEMFD_SECRET\n#define __ARCH_WANT_SYS_CLONE3\n"
+    "#include <asm-generic/unistd.h>",
+}
+TABLES = ("FORBIDDEN", "NETWORK", "PRETENDED", "SIGNALS", "TRUNCATION", "OF_ITSELF")
+SINGLE = ("CLONE", "CLONE3", "IOCTL", "FCNTL", "SOCKETPAIR")
+NEWER_THAN_THE_HEADERS = {"fchmodat2"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the headers of x86_64 are those of this machine")
+@pytest.mark.parametrize("machine", HEADERS)
+def test_the_numbers_are_the_kernels(machine: str, tmp_path: Path) -> None:
+    column = confined.ARCHITECTURES[machine].column
+    own = {name: numbers[column] for table in TABLES for name, numbers in getattr(confined, table).items()}
+    own |= {name.lower(): getattr(confined, name)[column] for name in SINGLE}
+    (tmp_path / "a.c").write_text("\n".join([HEADERS[machine], *(f"{name} = __NR_{name}" for name in own)]))
+    lines = (output(["gcc", "-E", "-P", tmp_path / "a.c"]) or "").splitlines()
+    kernel = dict(line.split(" = ") for line in lines if " = " in line)
+    wrong = {name: (number, kernel[name]) for name, number in own.items() if kernel[name] not in _spelled(name, number)}
+    assert {name for name in wrong if name not in NEWER_THAN_THE_HEADERS} == set()
+
+
+def _spelled(name: str, number: int | None) -> set[str]:
+    """Return how the preprocessor may show a number: one that is not there stays as it was written."""
+    return {f"__NR_{name}"} if number is None else {str(number)}
