@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["CONTROL", "Member", "Wheel", "differing", "opened", "record_hash", "relabel"]
+__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "binary_format", "differing", "opened", "record_hash", "relabel"]
 
+CHUNK = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
 MOST_MEMBER_BYTES = 4 << 30
 MOST_TIMES = 100  # how many times its packed size a wheel may unpack to; deflate reaches 1,032
@@ -78,10 +79,11 @@ JAVA_CLASS = 45  # the lowest version of a Java class, where a Mach-O universal 
 
 
 class Member(NamedTuple):
-    """One file of a wheel: its path, its content, and whether it may be executed."""
+    """One file of a wheel: its path, its size, its content piece by piece, and whether it may be executed."""
 
     name: str
-    data: bytes
+    size: int
+    chunks: Iterable[bytes]
     executable: bool = False
 
 
@@ -97,20 +99,40 @@ class Wheel:
         """The archive's entries, folders left out."""
         return tuple(info for info in self.archive.infolist() if not info.is_dir())
 
-    def read(self, info: zipfile.ZipInfo) -> bytes:
-        """Return a member's content; raise Rejected where it is damaged."""
+    def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Yield a member's content piece by piece; raise Rejected where it is damaged, be it at its very end."""
         if info.file_size > MOST_MEMBER_BYTES:
             msg = f"{self.path.name}: {info.filename} claims {info.file_size:,} bytes"
             raise Rejected(msg)
-        try:
-            data = self.archive.read(info)
-        except DAMAGE as error:
-            msg = f"{self.path.name}: {info.filename} cannot be read: {error}"
-            raise Rejected(msg) from None
-        if len(data) != info.file_size:
-            msg = f"{self.path.name}: {info.filename} holds {len(data):,} bytes, it claims {info.file_size:,}"
+        found = 0
+        for chunk in self._inflated(info):
+            found += len(chunk)
+            yield chunk
+        if found != info.file_size:
+            msg = f"{self.path.name}: {info.filename} holds {found:,} bytes, it claims {info.file_size:,}"
             raise Rejected(msg)
-        return data
+
+    def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        try:
+            file = self.archive.open(info)
+        except DAMAGE as error:
+            raise self._damaged(info, error) from None
+        with file:
+            while True:
+                try:  # around the read alone: what the caller does with a chunk may fail for other reasons
+                    chunk = file.read(CHUNK)
+                except DAMAGE as error:
+                    raise self._damaged(info, error) from None
+                if not chunk:
+                    return
+                yield chunk
+
+    def _damaged(self, info: zipfile.ZipInfo, error: Exception) -> Rejected:
+        return Rejected(f"{self.path.name}: {info.filename} cannot be read: {error}")
+
+    def read(self, info: zipfile.ZipInfo) -> bytes:
+        """Return a member's whole content; raise Rejected where it is damaged."""
+        return b"".join(self.chunks(info))
 
     @cached_property
     def dist_info(self) -> str:
@@ -161,7 +183,7 @@ class Wheel:
         """Return the format of a compiled member, by its first bytes, or nothing for any other."""
         try:
             with self.archive.open(info) as file:
-                return _binary_format(file)
+                return binary_format(file)
         except DAMAGE:
             return ""
 
@@ -189,7 +211,8 @@ def opened(path: Path) -> Wheel:
     return Wheel(path, archive)
 
 
-def _binary_format(file: IO[bytes]) -> str:
+def binary_format(file: IO[bytes]) -> str:
+    """Return the format of a compiled file by its first bytes, or nothing for any other."""
     head = file.read(8)
     found = next((name for magic, name in BINARY_MAGIC.items() if head.startswith(magic)), "")
     if found == "PE":
@@ -202,8 +225,32 @@ def _binary_format(file: IO[bytes]) -> str:
 
 def record_hash(data: bytes, algorithm: str = "sha256") -> str:
     """Return the hash of a member as RECORD spells it."""
-    digest = hashlib.new(algorithm, data).digest()
-    return f"{algorithm}=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return Hashing(algorithm).of(io.BytesIO(data))
+
+
+class Hashing:
+    """The hash and size of content that comes piece by piece."""
+
+    def __init__(self, algorithm: str = "sha256") -> None:
+        self._algorithm = algorithm
+        self._hash = hashlib.new(algorithm)
+        self.size = 0
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next piece."""
+        self._hash.update(chunk)
+        self.size += len(chunk)
+
+    def of(self, content: IO[bytes]) -> str:
+        """Take all of a stream; return the hash as RECORD spells it."""
+        while chunk := content.read(CHUNK):
+            self.update(chunk)
+        return self.spelled
+
+    @property
+    def spelled(self) -> str:
+        """The hash as RECORD spells it."""
+        return f"{self._algorithm}=" + base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
 
 
 def relabel(source: Path, destination: Path, *, local: str = "", requires_torch: str = "") -> None:
@@ -220,12 +267,12 @@ def relabel(source: Path, destination: Path, *, local: str = "", requires_torch:
         new = f"{old}+{local}" if local else old
         metadata = _labelled(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
         members = [
-            Member(_moved(info.filename, old, new), wheel.read(info), _executable(info))
+            Member(_moved(info.filename, old, new), info.file_size, wheel.chunks(info), _executable(info))
             for info in wheel.infos
             if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}
         ]
-    members.append(Member(f"{new}.dist-info/METADATA", metadata))
-    _write(members, f"{new}.dist-info", destination)
+        members.append(Member(f"{new}.dist-info/METADATA", len(metadata), (metadata,)))
+        _write(members, f"{new}.dist-info", destination)
 
 
 def _refuse_unclear(wheel: Wheel, local: str) -> None:
@@ -315,23 +362,41 @@ def _requirement(field: re.Match[str]) -> Requirement:
 def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:
     """Write members sorted, dist-info last, RECORD at the very end, all with one time and plain permissions."""
     ordered = sorted(members, key=lambda member: (member.name.startswith(dist_info), member.name))
-    rows = [(member.name, record_hash(member.data), str(len(member.data))) for member in ordered]
-    record = io.StringIO()
-    csv.writer(record, lineterminator="\n").writerows([*rows, (f"{dist_info}/RECORD", "", "")])
-    ordered.append(Member(f"{dist_info}/RECORD", record.getvalue().encode()))
+    own = f"{dist_info}/RECORD"
     with write_atomically(destination) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in ordered:
-            info = zipfile.ZipInfo(member.name, EPOCH)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.create_system = 3  # Unix, whose permission bits these are
-            info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
-            archive.writestr(info, member.data)
+        rows = [(member.name, _write_member(archive, member), str(member.size)) for member in ordered]
+        record = io.StringIO()
+        csv.writer(record, lineterminator="\n").writerows([*rows, (own, "", "")])
+        content = record.getvalue().encode()
+        _write_member(archive, Member(own, len(content), (content,)))
+
+
+def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
+    """Write a member; return its hash as RECORD spells it."""
+    info = zipfile.ZipInfo(member.name, EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.create_system = 3  # Unix, whose permission bits these are
+    info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
+    info.file_size = member.size  # a large one takes another header, which is written first
+    hashing = Hashing()
+    with archive.open(info, "w") as sink:
+        for chunk in member.chunks:
+            hashing.update(chunk)
+            sink.write(chunk)
+    return hashing.spelled
 
 
 def differing(one: Path, other: Path) -> tuple[str, ...]:
     """Return the members that only one of two wheels has, or whose content differs; RECORD, which tells, left out."""
     first, second = opened(one), opened(other)
     with first.archive, second.archive:
-        contents = [{info.filename: record_hash(wheel.read(info)) for info in wheel.infos} for wheel in (first, second)]
+        contents = [{info.filename: _hash(wheel, info) for info in wheel.infos} for wheel in (first, second)]
     names = (contents[0].keys() | contents[1].keys()) - {f"{first.dist_info}/RECORD"}
     return tuple(sorted(name for name in names if contents[0].get(name) != contents[1].get(name)))
+
+
+def _hash(wheel: Wheel, info: zipfile.ZipInfo) -> str:
+    hashing = Hashing()
+    for chunk in wheel.chunks(info):
+        hashing.update(chunk)
+    return hashing.spelled

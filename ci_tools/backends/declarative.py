@@ -1,0 +1,144 @@
+"""Backends that compile nothing by themselves: hatchling, flit, poetry-core, pdm and uv."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from ci_tools.backends.facts import Read
+from ci_tools.backends.shipped import shipped_binaries
+from ci_tools.backends.tomlfile import TomlFile, table
+from ci_tools.model import Binding, Extensions, PythonApi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.projectfile import ProjectFile
+
+__all__ = ["BACKENDS", "read"]
+
+# Each with the tables of [tool] that it reads.
+BACKENDS = {
+    "flit.buildapi": "flit",
+    "flit_core.buildapi": "flit",
+    "flit_scm:buildapi": "flit",
+    "hatchling.build": "hatch",
+    "pdm.backend": "pdm",
+    "pdm.pep517.api": "pdm",
+    "poetry.core.masonry.api": "poetry",
+    "poetry.masonry.api": "poetry",
+    "poetry_dynamic_versioning.backend": "poetry",
+    "uv_build": "uv",
+}
+# ruff: noqa: SIM905 - as words they fit on a page
+# What pdm may be built with and still compile nothing. It runs every plugin that is there, hatchling those that are
+# named, and the other three know none.
+PLAIN_COMPANIONS = frozenset(
+    "dunamai packaging pdm-backend pdm-build-locked pdm-pep517 pip setuptools setuptools-scm toml tomli "
+    "typing-extensions versioningit vcs-versioning wheel".split()
+)
+PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
+JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+TRUE = frozenset({"1", "true"})  # what hatchling takes for yes in a variable
+
+
+def read(project: ProjectFile, env: Mapping[str, str]) -> Read:
+    """Return that nothing is compiled, unless the project gives the backend code to run, or ships what is compiled."""
+    tool = BACKENDS[project.backend]
+    why = next(_doubts(project, tool, env), "")
+    extensions = Extensions.UNKNOWN if why else Extensions.NONE
+    where = why or f"{project.place('build-system', 'build-backend')}: {project.backend} compiles nothing"
+    return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"))
+
+
+def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:
+    yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
+    told = json.dumps(_of_wheels(project.table("tool", tool)))
+    for binary in shipped_binaries(project.tree, project.request.subdirectory, told):
+        yield f"{binary}:1: a compiled file, which the wheel may hold"
+
+
+def _of_wheels(said: Any) -> Any:  # noqa: ANN401 - TOML
+    """Return what a project tells its backend, without what is for sdists and environments."""
+    if isinstance(said, list):
+        return [_of_wheels(item) for item in said if not (isinstance(item, dict) and item.get("format") == "sdist")]
+    if isinstance(said, dict):
+        return {key: _of_wheels(value) for key, value in said.items() if key not in {"envs", "sdist"}}
+    return said
+
+
+def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    yield from ()
+
+
+def _plugins(project: ProjectFile) -> Iterator[str]:
+    """Yield which requirement of the build may add code to it."""
+    for requirement in project.list("build-system", "requires"):
+        if _required(requirement) not in PLAIN_COMPANIONS:
+            place = project.place("build-system", "requires")
+            yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
+
+
+def _required(requirement: object) -> str:
+    """Return the project a requirement names, nothing where it is none (PEP 508)."""
+    try:
+        return canonicalize_name(Requirement(str(requirement)).name)
+    except InvalidRequirement:
+        return ""
+
+
+# ---------------------------------------------------------------- hatchling
+
+
+def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the build hooks that run and are not known to compile nothing."""
+    for keys in (("hooks",), ("targets", "wheel", "hooks")):
+        path = ("tool", "hatch", "build", *keys)
+        for name, hook in project.table(*path).items():
+            if _runs(name, hook, env):
+                place = TomlFile(project.name, {}, tuple(project.lines)).place("hooks", name)
+                yield f"{place}: {project.backend} runs code of the project's"
+    own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it goes before [tool.hatch]
+    wheel = table(table(own.table("build"), "targets"), "wheel")
+    for name, hook in {**table(own.table("build"), "hooks"), **table(wheel, "hooks")}.items():
+        if _runs(name, hook, env):
+            yield f"{own.place('hooks', name)}: {project.backend} runs code of the project's"
+
+
+def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
+    """Whether a hook runs that may compile; one that is switched off runs where a variable says so."""
+    if name in PLAIN_HATCH_HOOKS or _is_true(env, "HATCH_BUILD_NO_HOOKS"):
+        return False
+    if name == "jupyter-builder" and isinstance(hook, dict) and hook.get("build-function") in JAVASCRIPT:
+        return False
+    asked = ("HATCH_BUILD_HOOKS_ENABLE", f"HATCH_BUILD_HOOK_ENABLE_{name.upper()}")
+    by_default = hook.get("enable-by-default", True) if isinstance(hook, dict) else True
+    return bool(by_default) or any(_is_true(env, variable) for variable in asked)
+
+
+def _is_true(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "") in TRUE
+
+
+# ---------------------------------------------------------------- poetry and pdm
+
+
+def _poetry(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    if project.value("tool", "poetry", "build"):
+        yield f"{project.place('tool', 'poetry', 'build')}: {project.backend} runs code of the project's"
+
+
+def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    yield from _plugins(project)
+    build = ("tool", "pdm", "build")
+    for key in ("custom-hook", "run-setuptools", "setup-script"):
+        if project.value(*build, key):
+            yield f"{project.place(*build, key)}: {project.backend} runs code of the project's"
+    hook = project.path("pdm_build.py")  # found by its name where no other is named
+    if hook in project.tree.names:
+        yield f"{hook}:1: {project.backend} runs code of the project's"
+    if project.value(*build, "is-purelib") is False:
+        yield f"{project.place(*build, 'is-purelib')}: the wheel is tagged for the machine that builds it"

@@ -1,0 +1,64 @@
+"""A TOML file of the source: its values, and on which line they stand."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError
+from ci_tools.includes import Place
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from ci_tools.source import Tree
+
+__all__ = ["TomlFile", "table"]
+
+
+class TomlFile(NamedTuple):
+    """A TOML file's path in the tree, its content and its lines."""
+
+    path: str
+    content: dict[str, Any]
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: Tree, path: str) -> TomlFile:
+        """Read a file, empty where the tree has no such file; raise InputError where it is not TOML."""
+        text = tree.text(path)
+        try:
+            return cls(path, tomllib.loads(text), tuple(text.splitlines()))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            msg = f"{path}: this is not TOML: {error}"
+            raise InputError(msg) from None
+
+    def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
+        """Return a value, None where there is none."""
+        value: Any = self.content
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def table(self, *keys: str) -> dict[str, Any]:
+        """Return a table, empty where there is none."""
+        value = self.value(*keys)
+        return value if isinstance(value, dict) else {}
+
+    def place(self, *words: str) -> Place:
+        """Return the first line that holds all of the words, or the first line of all."""
+        patterns = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words]
+        numbers = (
+            number for number, line in enumerate(self.lines, 1) if all(pattern.search(line) for pattern in patterns)
+        )
+        return Place(self.path, next(numbers, 1))
+
+
+def table(value: object, key: str) -> dict[str, Any]:
+    """Return the table of that name in another one, empty where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
