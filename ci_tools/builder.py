@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Workshop", "build_key"]
 
 EPOCH = "315532800"  # 1980-01-01, the earliest time a zip file can hold; the same for a checkout and an unpacked sdist
+SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": EPOCH, "PYTHONHASHSEED": "0"}
 # What torch or the driver brings; a wheel must not carry a second copy.
 NOT_OURS = (
     "libtorch*.so",
@@ -78,7 +79,9 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
         repr(request.build),
         toolchain.identity,
     ]
-    own = [job.wheel, *job.archs, repr(job.env), str(job.python), job.requires_torch] if job else [plan.sdist]
+    own = [plan.sdist]
+    if job:
+        own = [job.wheel, *job.archs, repr(job.env), str(job.python), job.requires_torch, *job.build_requires]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -96,6 +99,13 @@ class _Bench(NamedTuple):
         return self.scratch / "source"
 
 
+class _Needs(NamedTuple):
+    """What a build needs besides what its project requires, and the versions that all of it is held to."""
+
+    unsaid: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
     """Where builds happen on this machine."""
@@ -110,22 +120,21 @@ class Workshop:
         """
         with self._bench(plan, tree, job.name) as bench:
             variables = self._variables(job, toolchain, bench)
-            pins = [f"torch=={job.torch}.*"] if job.torch else []
-            built = self._backend("wheel", bench, toolchain.python, variables, pins)
+            needs = _Needs((*job.build_requires,), (f"torch=={job.torch}.*",) if job.torch else ())
+            built = self._backend("wheel", bench, toolchain.python, variables, needs)
             if job.kind is JobKind.NATIVE:
                 built = self._repaired(built, job, bench)
-            local = job.wheel.split("-")[1].partition("+")[2]
             project, version, rest = built.name.split("-", 2)
-            name = f"{project}-{version}+{local}-{rest}" if local else built.name
+            name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
             _refuse_other(name, job.wheel, bench.log)
-            relabel(built, out / name, local=local, requires_torch=job.requires_torch)
+            relabel(built, out / name, local=job.local, requires_torch=job.requires_torch)
             return out / name
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, "sdist") as bench:
-            variables = {**dict(plan.request.build.env), "SOURCE_DATE_EPOCH": EPOCH}
-            built = self._backend("sdist", bench, interpreter, variables, [])
+            variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
+            built = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench.log)
             with built.open("rb") as source, write_atomically(out / built.name) as sink:
                 shutil.copyfileobj(source, sink)
@@ -155,9 +164,11 @@ class Workshop:
     def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
         """Return what a build is told by environment; the config has the last word."""
         jobs = str(bench.plan.request.build.max_jobs or os.cpu_count() or 1)
-        told = {"SOURCE_DATE_EPOCH": EPOCH, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
+        told = {**SAME_EVERY_TIME, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
         for variable, folder in toolchain.folders:
             told[variable] = str(self._lent(folder, bench.scratch / variable.lower()))
+        if home := told.get("CUDA_HOME"):
+            told["PATH"] = os.pathsep.join((f"{home}/bin", self.outside.environ.get("PATH", os.defpath)))
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
         return {**told, **dict(job.env)}
@@ -182,7 +193,7 @@ class Workshop:
         bench: _Bench,
         interpreter: Path,
         variables: Mapping[str, str],
-        pins: Sequence[str],
+        needs: _Needs,
     ) -> Path:
         """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
         request = bench.plan.request
@@ -193,8 +204,8 @@ class Workshop:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), runner)
-                _install(isolated, project.build_system_requires, pins, bench)
-                _install(isolated, project.get_requires_for_build(what), pins, bench)
+                _install(isolated, {*project.build_system_requires, *needs.unsaid}, needs.pins, bench)
+                _install(isolated, project.get_requires_for_build(what), needs.pins, bench)
                 return Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # the runner's own
@@ -218,6 +229,13 @@ class Workshop:
         if ended.status:
             raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
+
+
+def _needs_of_sdist(plan: Plan) -> _Needs:
+    """Return what an sdist's build needs: what that of some wheel needs, for it runs the same code."""
+    torch = next((job.torch for job in plan.jobs if job.torch), None)
+    unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
+    return _Needs(tuple(unsaid), (f"torch=={torch}.*",) if torch else ())
 
 
 def _runner(isolated: Environment, bench: _Bench, minutes: int) -> pyproject_hooks.SubprocessRunner:

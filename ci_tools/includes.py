@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import Binding, Globs, Minor, TorchAbi
+from ci_tools.model import Binding, Globs, Minor, PythonApi, TorchAbi
 from ci_tools.source import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from ci_tools.model import Compile
     from ci_tools.source import Tree
 
-__all__ = ["Include", "Includes", "Place", "compiled", "torch_abi"]
+__all__ = ["Include", "Includes", "Place", "compiled", "compiled_abi", "contradicted", "torch_abi"]
 
 ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
 # `op.cu.in` is filled in by a build; to a compiler `binding.C` is C++.
@@ -44,6 +46,10 @@ CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]", re.DOTALL)
 USES_TORCH = re.compile(
     r"find_package\s*\(\s*Torch\b|\bTORCH_LIBRARIES\b|torch\.utils(?:\.| import .*\b)cpp_extension\b", re.IGNORECASE
 )
+UNLIMITED_HEADER = re.compile(
+    r"^(pybind11/|boost/python|torch/(extension|python)\.h$|torch/csrc/.*(python|pybind|THP))"
+)
+PYTHON_HEADER = re.compile(rf"^(Python\.h$|nanobind/)|{UNLIMITED_HEADER.pattern}")
 BUILD_FILES = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "meson.build"})
 
 
@@ -86,11 +92,12 @@ class Target(NamedTuple):
 class Includes:
     """The includes of a tree's files, each file read once."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None) -> None:
         self.tree = tree
+        self.generated = generated or {}  # what a build writes, with its text
         self.read: dict[str, tuple[Include, ...]] = {}
         self.named: dict[str, list[str]] = {}
-        for file in tree.files:
+        for file in (*tree.files, *self.generated):
             self.named.setdefault(PurePosixPath(file).name, []).append(file)
 
     def reached(self, files: Iterable[str]) -> tuple[Include, ...]:
@@ -109,8 +116,16 @@ class Includes:
     def of(self, file: str) -> tuple[Include, ...]:
         """Return a file's own includes."""
         if file not in self.read:
-            self.read[file] = tuple(_includes(file, self.tree.text(file)))
+            self.read[file] = tuple(_includes(file, self.text(file)))
         return self.read[file]
+
+    def text(self, file: str) -> str:
+        """Return a file's text, as the build writes it where it does."""
+        return self.generated[file] if file in self.generated else self.tree.text(file)
+
+    def has(self, file: str) -> bool:
+        """Whether there is such a file, or a build writes it."""
+        return file in self.generated or file in self.tree.names
 
     def own(self, header: str) -> list[str]:
         """Return the source's own files an include may mean: beside the includer, or below any include folder."""
@@ -137,6 +152,18 @@ def compiled(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ..
     return sorted({*native, *matching(found, Globs(("*",), exclude))})
 
 
+# ---------------------------------------------------------------- the Python API
+
+
+def contradicted(api: PythonApi, includes: Iterable[Include]) -> PythonApi | None:
+    """Return that the declared API is not known where a header that is included goes beyond it."""
+    beyond = {Binding.NONE: PYTHON_HEADER, Binding.STABLE: UNLIMITED_HEADER}.get(api.kind)
+    for header, place in includes if beyond else ():
+        if beyond and beyond.match(header):
+            return PythonApi(Binding.UNKNOWN, f"{place}: includes {header}, against {api.where}")
+    return None
+
+
 # ---------------------------------------------------------------- the torch ABI
 
 
@@ -145,17 +172,60 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     files = list(files)
     build_files = [name for name in includes.tree.files if _is_build_file(name, folder)]
     reached = (*includes.reached(files), *_mentioned(includes.tree, build_files))
+    if beyond := _beyond_stable(reached):
+        return beyond
+    if not files:
+        return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
     torch = [include for include in reached if include.is_torch]
-    for header, place in (include for include in torch if not include.is_stable):
+    if not torch:
+        return _headless(includes.tree, build_files)
+    return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
+
+
+def compiled_abi(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:
+    """Return which torch ABI the sources bind to that a build was seen to compile, each with its own flags."""
+    missing = [command.source for command in commands if not includes.has(command.source)]
+    if missing:
+        return TorchAbi(Binding.UNKNOWN, f"{missing[0]} is compiled, and is not in the source")
+    forced = [include for command in commands for include in _forced(command)]
+    if beyond := _beyond_stable((*includes.reached(command.source for command in commands), *forced)):
+        return beyond
+    targets, first = [], None
+    for command in commands:
+        torch = [one for one in (*includes.reached([command.source]), *_forced(command)) if one.is_torch]
+        first = first or next(iter(torch), None)
+        targets += [_flagged(command, includes)] if torch else []
+    if first is None:
+        return TorchAbi(Binding.NONE, "no file that is compiled includes a torch header")
+    return _stable(first, None if None in targets else max(filter(None, targets), key=lambda target: target.version))
+
+
+def _beyond_stable(reached: Iterable[Include]) -> TorchAbi | None:
+    """Return the ABI that one header binds to: all of torch's, or one that cannot be known."""
+    reached = tuple(reached)
+    for header, place in (include for include in reached if include.is_torch and not include.is_stable):
         return TorchAbi(Binding.FULL, f"{place}: includes {header}", uses_torch=True)
     for include in reached:
         if not include.header:
             return TorchAbi(Binding.UNKNOWN, f"{include.place}: includes what only a compiler can tell")
-    if not files:
-        return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
-    if not torch:
-        return _headless(includes.tree, build_files)
-    return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
+    return None
+
+
+def _forced(command: Compile) -> Iterator[Include]:
+    """Yield the headers that a command includes by a flag."""
+    for flag, value in pairwise((*command.flags, "")):
+        header = value if flag in {"-include", "-imacros", "--pre-include"} else ""
+        header = header or (flag.removeprefix("/FI") if flag.startswith("/FI") else "")
+        if header:
+            yield Include(posixpath.normpath(header), Place(command.source, 1))
+
+
+def _flagged(command: Compile, includes: Includes) -> Target | None:
+    """Return the target that a command's own flags or its source set."""
+    for flag in command.flags:
+        if match := TARGET_FLAG.match(flag):
+            return Target(Minor(int(match[1], 16), int(match[2], 16)), Place(command.source, 1), conditional=False)
+    return next(_targets(command.source, includes.text(command.source)), None)
 
 
 def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:

@@ -8,19 +8,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
+    "OWN_SUFFIX",
     "Accelerator",
     "AcceleratorKind",
     "Binding",
     "Build",
     "Cell",
+    "CellEvidence",
     "Command",
+    "Compile",
     "Covered",
     "CudaArch",
     "Enabled",
     "Evidence",
+    "Extension",
     "Extensions",
     "Finding",
     "GitSource",
@@ -28,6 +35,7 @@ __all__ = [
     "Job",
     "JobKind",
     "Level",
+    "Library",
     "Minor",
     "Outcome",
     "PathSource",
@@ -398,21 +406,59 @@ class TorchAbi(NamedTuple):
     uses_torch: bool = False  # whether a header of torch's is known to be included
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformEvidence:
-    """What the source shows of one platform, each with where it was read."""
+class Compile(NamedTuple):
+    """One call of a compiler, as the project's build makes it."""
 
-    platform: Platform
-    native_files: tuple[str, ...]
+    source: str  # relative to the source root, or what the command says
+    compiler: str
+    flags: tuple[str, ...]
+
+
+class Extension(NamedTuple):
+    """One library that the project's build links, where it lies in the wheel, and how it is made."""
+
+    member: str  # with OWN_SUFFIX where only the Python that builds it can load it
+    compiles: tuple[Compile, ...]
+    links: tuple[str, ...] = ()  # libraries and flags of the linker
+    images: tuple[str, ...] | None = ()  # sm_90a, compute_100; None: not known
+
+
+OWN_SUFFIX = ".cpython-fatwheel.so"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellEvidence:
+    """What the source shows of a cell, each with where it was read, or that it was observed."""
+
     extensions: Extensions
     extensions_where: str
     python_api: PythonApi
     torch_abi: TorchAbi
+    unsupported: str = ""  # why its build would fail, in the project's own words
+    asked: tuple[tuple[str, str], ...] = ()  # what its build decides by, and where it asks for it
+    switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would leave the kernels out
+    switches_where: str = ""
+    build_requires: tuple[str, ...] = ()  # what its build imports and the project does not say that it requires
+    built: tuple[Extension, ...] = ()
+    members: tuple[str, ...] = ()  # of the wheel, dist-info left out; empty: not known
+    contents: tuple[str, ...] = ()  # those of them that are not compiled, each with its hash
+    metadata: tuple[str, ...] = ()  # the fields of METADATA; empty: not known
+    recipe: str = ""  # a hash of all that its build does; empty: not known
+    warnings: tuple[str, ...] = ()
 
-    @property
-    def is_native(self) -> bool:
-        """Whether anything is, or might be, compiled for the platform."""
-        return bool(self.native_files) or self.extensions is not Extensions.NONE
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformEvidence:
+    """What the source shows of one platform: the same for all its cells, but for those that are named apart."""
+
+    platform: Platform
+    native_files: tuple[str, ...]
+    shown: CellEvidence
+    apart: Mapping[Cell, CellEvidence] = field(default_factory=dict)
+
+    def of(self, cell: Cell) -> CellEvidence:
+        """Return what is shown of one cell."""
+        return self.apart.get(cell, self.shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +491,13 @@ class Cell(NamedTuple):
         return f"{self.platform}{accelerator}{torch} / {self.python.abi_tag}"
 
 
+class Library(NamedTuple):
+    """A library that a wheel is to hold, and the device images it is to hold in turn."""
+
+    member: str  # its path in the wheel, demo/_C.abi3.so
+    images: tuple[str, ...] = ()  # sm_90a, compute_100; none for a library without device code
+
+
 class JobKind(Name):
     """Whether a job compiles."""
 
@@ -467,10 +520,14 @@ class Job:
     runner: str
     owner: str
     wheel: str  # the expected file name
+    local: str = ""  # the local version it is given, cu130torch2.10
     wheel_platform: str  # its platform tag
+    libraries: tuple[Library, ...] = ()  # what its compiled code is to be; empty: not known
+    members: tuple[str, ...] = ()  # what is to be in it besides dist-info; empty: not known
     requires_torch: str  # what Requires-Dist narrows to where the torch axis stays: ">=2.10,<2.11"
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]
+    build_requires: tuple[str, ...] = ()  # what the build imports, besides what the project says that it requires
     covers: tuple[Cell, ...]
 
     @property

@@ -59,3 +59,4 @@ class Outside:
     environ: Mapping[str, str]
     cache: Path
     reporter: Reporter
+    trusts_source: bool = False  # whether a project's own code may run where this machine cannot confine it

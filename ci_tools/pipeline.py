@@ -419,7 +419,7 @@ def _shown(finding: Finding) -> str:
 def _most_specific(jobs: Sequence[Job], plan: Plan, destination: Path) -> tuple[str, str]:
     """Return the requirement and the index address of a wheel that was made here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
-    version = job.wheel.split("-")[1]
+    version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
     return f"{plan.project.name}=={version}", (destination / (job.folder or "cpu")).as_uri()
 
 

@@ -14,13 +14,14 @@ from ci_tools.model import Accelerator, Minor, Name, Python, Route
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.model import Job, Plan, Platform, Request
+    from ci_tools.model import CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request
 
 __all__ = [
     "SCHEMA_VERSION",
     "config_of",
     "differences",
     "dumps",
+    "evidence_json",
     "github_matrix",
     "goes_to_pypi",
     "only",
@@ -52,6 +53,34 @@ def to_json(plan: Plan) -> dict[str, Any]:
 def dumps(plan: Plan) -> str:
     """Return the plan's JSON text, the same for the same plan."""
     return json.dumps(to_json(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def evidence_json(evidence: Evidence, plan: Plan) -> str:
+    """Return all that the source shows as JSON text, what is the same for several cells once, with those cells."""
+    value = {
+        "schema": SCHEMA_VERSION,
+        "project": evidence.project._asdict(),
+        "source_sha256": evidence.source_sha256,
+        "commit": evidence.commit,
+        "requires_torch": _plain(evidence.requires_torch),
+        "platforms": [_shown(platform, plan) for platform in evidence.platforms],
+        "warnings": list(evidence.warnings),
+    }
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _shown(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
+    """Return what one platform shows, by the cells that show it."""
+    groups: dict[int, tuple[CellEvidence, list[str]]] = {}
+    cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+    for cell in (cell for cell in cells if cell.platform is platform.platform):
+        shown = platform.of(cell)
+        groups.setdefault(id(shown), (shown, []))[1].append(str(cell))
+    return {
+        "platform": str(platform.platform),
+        "native_files": list(platform.native_files),
+        "cells": [{"cells": names, **_plain(shown)} for shown, names in groups.values()],
+    }
 
 
 def only(plan: Plan, platform: Platform) -> Plan:
@@ -158,6 +187,9 @@ def _job(job: Job) -> dict[str, Any]:
         "wheel": job.wheel,
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
+        "build_requires": list(job.build_requires),
+        "libraries": {library.member: list(library.images) for library in job.libraries},
+        "members": list(job.members),
         "covers": [str(cell) for cell in job.covers],
     }
 

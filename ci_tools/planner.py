@@ -5,15 +5,16 @@ Every cell ends in exactly one place: covered by a job, or skipped, each with th
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci_tools import __version__
+from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model import (
+    OWN_SUFFIX,
     Accelerator,
     AcceleratorKind,
     Binding,
@@ -24,6 +25,7 @@ from ci_tools.model import (
     Extensions,
     Job,
     JobKind,
+    Library,
     Minor,
     Pins,
     Plan,
@@ -37,7 +39,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Evidence, PlatformEvidence, PlatformRequest, PythonApi, Request, Requirement, TorchAbi
+    from ci_tools.model import (
+        CellEvidence,
+        Evidence,
+        PlatformEvidence,
+        PlatformRequest,
+        PythonApi,
+        Request,
+        Requirement,
+        TorchAbi,
+    )
 
 __all__ = ["PURE", "make_plan"]
 
@@ -54,7 +65,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog) -> Plan:
     planner = _Planner(request, evidence, catalog)
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
-    _refuse_one_name_twice(jobs.values())
+    planner.refuse_one_name_twice(jobs)
     return Plan(
         request=request,
         project=evidence.project,
@@ -86,6 +97,7 @@ class _Key(NamedTuple):
     accelerator: Accelerator | None = None
     torch: Minor | None = None
     tag: _Tag = _Tag("py3-none")
+    recipe: str = ""  # what the build does, where that was observed
 
     @property
     def name(self) -> str:
@@ -108,10 +120,11 @@ class _Rule(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """The platform's evidence, turned into what each axis does."""
+    """What a platform shows of some of its cells, turned into what each axis does."""
 
     request: PlatformRequest
-    evidence: PlatformEvidence
+    native_files: tuple[str, ...]
+    evidence: CellEvidence
     torch: _Rule
     refused: dict[Python, str]  # why a Python gets no wheel, or nothing
     tags: dict[Python, _Tag]
@@ -120,12 +133,9 @@ class _Axes(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Whether the platform gets a wheel of its own."""
-        return _is_native(self.request, self.evidence)
-
-
-def _is_native(request: PlatformRequest, found: PlatformEvidence) -> bool:
-    return found.is_native or request.enabled is Enabled.TRUE
+        """Whether the cells get a wheel of their platform's own: anything is, or might be, compiled for them."""
+        compiles = self.evidence.extensions is not Extensions.NONE
+        return bool(self.native_files) or compiles or self.request.enabled is Enabled.TRUE
 
 
 Decision = tuple[Cell, _Key, str]
@@ -139,69 +149,83 @@ class _Planner:
         self.evidence = evidence
         self.catalog = catalog
         self.distribution = _distribution(evidence.project.name)
-        self.torches = _torches(request, catalog)
+        self.torches = torches_of(request, catalog)
         self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch))
         self.supported = _supported(request, evidence)
-        self.axes = {
-            platform.platform: self.axes_of(platform, found)
-            for platform, found in zip(request.platforms, evidence.platforms, strict=True)
-        }
-        problems = [problem for axes in self.axes.values() for problem in _contradictions(axes, self.torches)]
+        self.platforms = {found.platform: found for found in evidence.platforms}
+        self.builders = {platform.platform: _builders(platform, catalog) for platform in request.platforms}
+        self.known: dict[tuple[Platform, int], _Axes] = {}
+        for platform in request.platforms:
+            self.read(platform, self.platforms[platform.platform])
+        problems = [problem for axes in self.known.values() for problem in _contradictions(axes, self.torches)]
         if problems:
-            raise RejectedInput(problems)
+            raise RejectedInput(dict.fromkeys(problems))
 
     # -- the axes
 
-    def axes_of(self, request: PlatformRequest, found: PlatformEvidence) -> _Axes:
-        return _Axes(
+    def read(self, request: PlatformRequest, found: PlatformEvidence) -> None:
+        """Work out the axes of everything that a platform shows."""
+        for shown in (found.shown, *found.apart.values()):
+            if (request.platform, id(shown)) not in self.known:
+                self.known[request.platform, id(shown)] = self.axes_of(request, found.native_files, shown)
+
+    def axes_of(self, request: PlatformRequest, native_files: tuple[str, ...], shown: CellEvidence) -> _Axes:
+        axes = _Axes(
             request,
-            found,
-            _torch_rule(found.torch_abi) if self.request.torch else _Rule(collapses=True, reason=""),
-            {python: self.refused(python, request, found) for python in self.request.pythons},
-            {python: _tag(python, found.python_api, self.supported) for python in self.request.pythons},
-            _builders(request, self.catalog),
+            native_files,
+            shown,
+            _torch_rule(shown.torch_abi) if self.request.torch else _Rule(collapses=True, reason=""),
+            {},
+            {python: _tag(python, shown.python_api, self.supported) for python in self.request.pythons},
+            self.builders[request.platform],
             f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}",
         )
+        return axes._replace(refused={python: self.refused(python, axes) for python in self.request.pythons})
 
-    def refused(self, python: Python, request: PlatformRequest, found: PlatformEvidence) -> str:
+    def axes(self, cell: Cell) -> _Axes:
+        """Return the axes of what is built for a cell: its own, or its major's oldest accelerator version."""
+        built = cell._replace(accelerator=self.builders[cell.platform][cell.accelerator])
+        return self.known[cell.platform, id(self.platforms[cell.platform].of(built))]
+
+    def refused(self, python: Python, axes: _Axes) -> str:
         """Return why no cell of a Python gets a wheel, or nothing."""
-        project, api = self.evidence.project, found.python_api
+        project, request, api = self.evidence.project, axes.request, axes.evidence.python_api
         if request.enabled is Enabled.FALSE:
             return f"switched off by `enabled: false` ({request.where})"
         if python not in self.supported:
             return f"the project requires Python {project.requires_python} ({project.where})"
-        if _is_native(request, found) and _below_limited_api(python, api):
+        if axes.evidence.unsupported:
+            return f"the project does not build there: {axes.evidence.unsupported}"
+        if axes.is_native and _below_limited_api(python, api):
             return f"the limited API starts at {api.lowest} ({api.where})"
         return ""
 
     def warnings(self) -> Iterator[str]:
         yield from self.evidence.warnings
-        for axes in self.axes.values():
-            if axes.is_native and axes.request.enabled is not Enabled.FALSE:
-                yield from (f"{axes.request.platform}: {warning}" for warning in _warnings(axes, self.request))
+        platforms: dict[str, dict[str, None]] = {}
+        for axes in self.known.values():
+            for warning in _warnings(axes, self.request) if axes.request.enabled is not Enabled.FALSE else ():
+                platforms.setdefault(warning, {})[axes.request.platform.value] = None
+        yield from (f"{', '.join(names)}: {warning}" for warning, names in platforms.items())
 
     # -- the cells
-
-    def cells(self, axes: _Axes) -> Iterator[Cell]:
-        accelerators = axes.request.accelerators or (None,)
-        for accelerator, torch, python in product(accelerators, self.torches, self.request.pythons):
-            yield Cell(axes.request.platform, accelerator, torch, python)
 
     def decide(self) -> tuple[list[Decision], list[Skipped]]:
         """Give every cell a key and a reason, or skip it with one."""
         covered: list[Decision] = []
         skipped: list[Skipped] = []
-        for axes in self.axes.values():
-            reasons: dict[tuple[Accelerator | None, _Tag], str] = {}
-            for cell in self.cells(axes):
+        reasons: dict[tuple[int, _Key], str] = {}
+        for platform in self.request.platforms:
+            for cell in cells_of(self.request, platform, self.torches):
+                axes = self.axes(cell)
                 if why := self.unserved(cell, axes):
                     skipped.append(Skipped(cell, why))
                     continue
                 key = self.key(cell, axes)
-                axis = key.accelerator, key.tag
-                if axis not in reasons:
-                    reasons[axis] = _reason(key, axes)
-                covered.append((cell, key, reasons[axis]))
+                known = id(axes), key._replace(torch=None)
+                if known not in reasons:
+                    reasons[known] = _reason(key, axes)
+                covered.append((cell, key, reasons[known]))
         return covered, skipped
 
     def unserved(self, cell: Cell, axes: _Axes) -> str:
@@ -212,13 +236,15 @@ class _Planner:
         return self.catalog.not_shipped(cell.torch, cell.platform, cell.accelerator, cell.python)
 
     def key(self, cell: Cell, axes: _Axes) -> _Key:
+        recipe = axes.evidence.recipe
         if not axes.is_native:
-            return _Key()
+            return _Key(recipe=recipe)
         return _Key(
             cell.platform,
             axes.builders[cell.accelerator],
             None if axes.torch.collapses else cell.torch,
             axes.tags[cell.python],
+            recipe,
         )
 
     # -- the jobs
@@ -231,16 +257,17 @@ class _Planner:
 
     def order(self, key: _Key) -> tuple[int, Minor, Minor, Python]:
         """Return what jobs sort by: the pure wheel first, then the request's platforms, then versions as numbers."""
-        index = [None, *self.axes].index(key.platform)
+        index = [None, *self.platforms].index(key.platform)
         version = (key.accelerator and key.accelerator.version) or Minor(0, 0)
         return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
 
     def job(self, key: _Key, cells: list[Cell]) -> Job:
+        axes = self.axes(cells[0])
         if key.platform is None:
-            return self.pure(cells)
-        return self.native(key, cells, self.axes[key.platform])
+            return self.pure(cells, axes.evidence)
+        return self.native(key, cells, axes)
 
-    def pure(self, cells: list[Cell]) -> Job:
+    def pure(self, cells: list[Cell], shown: CellEvidence) -> Job:
         return Job(
             name=PURE,
             kind=JobKind.PURE,
@@ -254,20 +281,25 @@ class _Planner:
             owner="",
             wheel=self.wheel("py3-none-any", local=""),
             wheel_platform="any",
+            members=shown.members,
             requires_torch="",
             toolchain=ToolchainKind.AUTO,
             env=self.request.build.env,
+            build_requires=shown.build_requires,
             covers=tuple(cells),
         )
 
     def native(self, key: _Key, cells: list[Cell], axes: _Axes) -> Job:
-        request, accelerator = axes.request, key.accelerator
+        request, accelerator, shown = axes.request, key.accelerator, axes.evidence
         local = (accelerator.label if accelerator else "") + (f"torch{key.torch}" if key.torch else "")
+        python = key.tag.python or _oldest_python(cells)
+        suffix = self.catalog.platforms[request.platform].suffix(python)
+        libraries = [Library(found.member, found.images) for found in shown.built if found.images is not None]
         return Job(
             name=key.name,
             kind=JobKind.NATIVE,
             platform=request.platform,
-            python=key.tag.python or _oldest_python(cells),
+            python=python,
             python_stays=key.tag.python is not None,
             torch=key.torch or min((cell.torch for cell in cells if cell.torch), default=None),
             accelerator=accelerator,
@@ -275,15 +307,63 @@ class _Planner:
             runner=request.runner,
             owner=request.owner,
             wheel=self.wheel(f"{key.tag.tag}-{_platform_tags(axes.wheel_platform)}", local),
+            local=local,
             wheel_platform=axes.wheel_platform,
+            libraries=tuple(Library(_named(name, suffix), images) for name, images in libraries),
+            members=tuple(_named(member, suffix) for member in shown.members),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
-            env=(*self.request.build.env, *request.env),
+            env=(*self.request.build.env, *request.env, *shown.switches),
+            build_requires=shown.build_requires,
             covers=tuple(cells),
         )
 
+    def refuse_one_name_twice(self, jobs: dict[_Key, Job]) -> None:
+        """Refuse two jobs whose wheels would have one file name: installers could not tell them apart."""
+        made: dict[str, _Key] = {}
+        for key, job in jobs.items():
+            other = made.setdefault(job.wheel, key)
+            if other is key:
+                continue
+            if other._replace(recipe="", platform=None) == key._replace(recipe="", platform=None):
+                raise self.two_builds(jobs[other], job)
+            msg = f"the jobs {jobs[other].name} and {job.name} would both make {job.wheel}"
+            raise InputError(msg, hint="switch one platform off, or give them different accelerators")
+
+    def two_builds(self, one: Job, other: Job) -> InputError:
+        """Return why one wheel cannot serve what two jobs are for, though nothing in its name tells them apart."""
+        shown = [self.axes(job.covers[0]).evidence for job in (one, other)]
+        cells = " and ".join(str(job.covers[0]) for job in (one, other))
+        msg = f"{cells} would both install {one.wheel}, but its build differs between them: {_difference(*shown)}"
+        asked = ", ".join(f"{what} ({where})" for what, where in shown[1].asked)
+        hint = f"the build decides by {asked}" if asked else ""
+        return InputError(msg, hint=hint)
+
     def wheel(self, tag: str, local: str) -> str:
         return f"{self.distribution}-{self.evidence.project.version}{f'+{local}' if local else ''}-{tag}.whl"
+
+
+def _named(member: str, suffix: str) -> str:
+    """Return the path of a library as the Python that builds it spells it."""
+    return member.replace(OWN_SUFFIX, suffix)
+
+
+def _difference(one: CellEvidence, other: CellEvidence) -> str:
+    """Say in what two observed builds differ, the most telling first."""
+    for what, mine, others in (
+        ("METADATA", one.metadata, other.metadata),
+        ("its members", one.members, other.members),
+        ("how its libraries are compiled", _flags(one), _flags(other)),
+    ):
+        if different := sorted({*mine} ^ {*others}):
+            side = "only in the first" if different[0] in mine else "only in the second"
+            return f"{what} ({different[0]} {side})"
+    changed = sorted({line.partition(" sha256=")[0] for line in {*one.contents} ^ {*other.contents}})
+    return f"the content of its files ({', '.join(changed[:3])})" if changed else "how it is tagged"
+
+
+def _flags(shown: CellEvidence) -> list[str]:
+    return [" ".join((command.source, *command.flags)) for built in shown.built for command in built.compiles]
 
 
 def _platform_tags(platform: str) -> str:
@@ -362,14 +442,15 @@ def _reason(key: _Key, axes: _Axes) -> str:
     if key.platform is None:
         globs = "its native globs match no file" if axes.request.native.include else "it has no native globs"
         return f"no native code: {globs}, and nothing is compiled ({found.extensions_where})"
-    if found.native_files:
-        first, more = found.native_files[0], len(found.native_files) - 1
+    if axes.native_files:
+        first, more = axes.native_files[0], len(axes.native_files) - 1
         native = f"native code: {first}{f' and {more} more' if more else ''}"
     elif found.extensions is Extensions.NONE:
         native = f"`enabled: true` ({axes.request.where})"
     else:
         native = f"native code: {found.extensions_where}"
     parts = [native, _archs(key, axes), _python_reason(key.tag, found.python_api), axes.torch.reason]
+    parts += [found.switches_where] if found.switches else []
     return "; ".join(part for part in parts if part)
 
 
@@ -382,13 +463,6 @@ def _archs(key: _Key, axes: _Axes) -> str:
 
 
 # ---------------------------------------------------------------- what else a plan needs to know
-
-
-def _torches(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
-    if request.torch is None:
-        return (None,)
-    lowest = request.torch.lowest
-    return request.torch.versions or tuple(sorted(torch for torch in catalog.torch if lowest and torch >= lowest))
 
 
 def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
@@ -418,10 +492,18 @@ def _admits(specifier: SpecifierSet, version: Minor) -> bool:
 def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
     """Yield what is not known of a native platform, or does not fit together."""
     found = axes.evidence
+    if found.unsupported:
+        yield f"not built for some cells: {found.unsupported}"
+        return
+    yield from found.warnings
+    if not axes.is_native:
+        return
     if found.extensions is Extensions.UNKNOWN:
         yield f"{found.extensions_where}, so the platform counts as native"
-    if found.native_files and found.extensions is Extensions.NONE:
-        yield f"native code ({found.native_files[0]}), but nothing is compiled ({found.extensions_where})"
+    if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
+        return  # one reason for everything that is not known
+    if axes.native_files and found.extensions is Extensions.NONE:
+        yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
     if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
         yield axes.torch.reason
     if found.python_api.kind is Binding.UNKNOWN:
@@ -436,15 +518,15 @@ def _oldest_python(cells: Iterable[Cell]) -> Python:
 def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...]) -> Iterator[Problem]:
     """Yield what the source and the request cannot both mean."""
     request, found = axes.request, axes.evidence
-    if request.enabled is Enabled.FALSE or not axes.is_native:
+    if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
     where = f"{request.where}:1"
     if not request.owner:
-        shown = found.native_files[0] if found.native_files else found.extensions_where
+        shown = axes.native_files[0] if axes.native_files else found.extensions_where
         yield Problem(
             where, f'{request.platform} has native code ({shown}) and no owner, expected `owner: "@org/team"`'
         )
-    if request.native.include and not found.native_files and found.extensions is Extensions.NONE:
+    if request.native.include and not axes.native_files and found.extensions is Extensions.NONE:
         globs = " ".join(request.native.include)
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}")
     target, oldest = found.torch_abi.target, torches[0]
@@ -455,13 +537,3 @@ def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...]) -> Iterator[
         needs = f"the source needs {target} ({found.torch_abi.where})"
         what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"
         yield Problem(where, what)
-
-
-def _refuse_one_name_twice(jobs: Iterable[Job]) -> None:
-    """Refuse two jobs whose wheels would have one file name: installers could not tell them apart."""
-    made: dict[str, str] = {}
-    for job in jobs:
-        if job.wheel in made:
-            msg = f"the jobs {made[job.wheel]} and {job.name} would both make {job.wheel}"
-            raise InputError(msg, hint="switch one platform off, or give them different accelerators")
-        made[job.wheel] = job.name

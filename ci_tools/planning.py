@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools import config, evidence, planfile, planner, source
+from ci_tools import config, planfile, planner, source
 from ci_tools.errors import InputError, nearest
+from ci_tools.evidence import gather
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Job, Plan
+    from ci_tools.model import Evidence, Job, Plan
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
@@ -22,11 +23,12 @@ SDIST = "sdist"
 
 
 class Planned(NamedTuple):
-    """A plan, the tree it was made from, and the catalog it was made with."""
+    """A plan, the tree it was made from, the catalog it was made with, and what the tree showed."""
 
     plan: Plan
     tree: Tree
     catalog: Catalog
+    evidence: Evidence
 
     def job(self, name: str) -> Job:
         """Return the job of that name; raise InputError where the plan has none."""
@@ -47,10 +49,11 @@ def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None) -> Pl
     expected = planfile.read(pinned) if pinned else None
     commit = expected["pins"]["commit"] if expected else ""
     tree = source.open_tree(request, path.parent, outside, commit)
-    plan = planner.make_plan(request, evidence.gather(request, tree), catalog)
+    evidence = gather(request, tree, catalog, outside)
+    plan = planner.make_plan(request, evidence, catalog)
     if expected:
         _refuse_difference(expected, plan, pinned)
-    return Planned(plan, tree, catalog)
+    return Planned(plan, tree, catalog, evidence)
 
 
 def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import configparser
 import re
 import sys
@@ -22,7 +21,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.model import Request
     from ci_tools.source import Tree
@@ -113,44 +112,33 @@ class ProjectFile:
         )
         return Place(path, next(numbers, 1))
 
-    # -- setup.py
-
-    def keyword(self, name: str) -> ast.expr | None:
-        """Return what setup.py passes to `setup` by that name, None where it is not seen or setup.py is not run."""
-        if not self.backend.startswith("setuptools."):
-            return None
-        try:
-            module = ast.parse(self.tree.text(self.path("setup.py")))
-        except (SyntaxError, ValueError, RecursionError):
-            return None
-        calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
-        keywords = (one for call in calls if ast.unparse(call.func).endswith("setup") for one in call.keywords)
-        return next((keyword.value for keyword in keywords if keyword.arg == name), None)
-
     # -- what it is
 
-    def project(self) -> Project:
-        """Return the project's name, version and Pythons; raise InputError where the config says something else."""
-        name = self.text("project", "name") or self.setting("metadata", "name") or self.request.name
+    def project(self, metadata: Iterable[str] = (), unseen: str = "") -> Project:
+        """Return the project's name, version and Pythons; raise InputError where the config says something else.
+
+        `metadata` are the fields of METADATA as a build of the project was seen to write them; `unseen` is why
+        none was seen.
+        """
+        observed = dict(line.partition(": ")[::2] for line in metadata)
+        name = self.text("project", "name") or self.setting("metadata", "name") or observed.get("Name", "")
+        name = name or self.request.name
         if canonicalize_name(name) != canonicalize_name(self.request.name):
             where = self.place("project", "name")
             msg = f'{where}: the project is "{name}", but {self.request.config} says package: {self.request.name}'
             raise InputError(msg)
-        pythons, where = self._requires_python()
-        version = self._version()
+        pythons, where = self._requires_python(observed)
+        version = self._version(observed.get("Version", ""), unseen)
         return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
 
-    def _requires_python(self) -> tuple[str, Place]:
+    def _requires_python(self, observed: Mapping[str, str]) -> tuple[str, Place]:
         """Return which Pythons the project admits, every one where that is not said or not known, and where it is."""
         where = self.place("project", "requires-python")
         if said := self.text("project", "requires-python"):
             return said, where
         if said := self.setting("options", "python_requires"):
             return said, self.place_of_setting("python_requires")
-        keyword = self.keyword("python_requires")
-        if isinstance(keyword, ast.Constant) and isinstance(keyword.value, str):
-            return keyword.value, Place(self.path("setup.py"), keyword.lineno)
-        return "", where
+        return observed.get("Requires-Python", ""), Place(self.path("setup.py"), 1) if observed else where
 
     def dependencies(self) -> Iterator[tuple[str, Place]]:
         """Yield the requirements that the project states where no code has to run, each with its place."""
@@ -161,26 +149,28 @@ class ProjectFile:
         for line in self.setting("options", "install_requires").splitlines():
             yield line.strip(), self.place_of_setting("install_requires")
 
-    def warnings(self) -> Iterator[str]:
+    def warnings(self, metadata: Iterable[str] = ()) -> Iterator[str]:
         """Yield what a wheel's tag or its users depend on, and is not said."""
-        keyword = self.keyword("python_requires")
-        if self._requires_python()[0]:
-            return
-        if keyword:
-            place = Place(self.path("setup.py"), keyword.lineno)
-            yield f"{place}: python_requires is computed, so every Python asked for is served"
-        if self.backend == "hatchling.build":
+        observed = dict(line.partition(": ")[::2] for line in metadata)
+        if not self._requires_python(observed)[0] and self.backend == "hatchling.build":
             place = self.place("build-system", "build-backend")
             what = "hatchling tags a pure wheel py2.py3, not py3, where the project does not exclude Python 2"
             yield f'{place}: {what}: say `requires-python = ">=3"`'
 
-    def _version(self) -> str:
+    def packed_version(self) -> str:
+        """Return the version of the sdist that the source is, nothing where it is none."""
+        found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
+        return found[1] if found else ""
+
+    def _version(self, observed: str, unseen: str) -> str:
         own = self.text("project", "version") or self.setting("metadata", "version")
         own = "" if own.startswith(("attr:", "file:")) else own
         asked = self.request.version
         where = self.place("project", "version")
+        own = own or observed or self.packed_version()
         if not own and not asked:
-            msg = f"{self.name}: the project's version is dynamic"
+            why = f", and its build does not tell it: {unseen}" if unseen else ""
+            msg = f"{self.name}: the project's version is dynamic{why}"
             raise InputError(msg, hint=f'say it in {self.request.config}: `version: "1.2.3"`')
         try:
             versions = {Version(version) for version in (own, asked) if version}

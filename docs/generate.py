@@ -304,7 +304,10 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "owner": "who looks after the native code, or null",
         "wheel": "the expected file name",
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
-        "env": "the environment variables of the build",
+        "env": "the environment variables of the build, with the switches that its kernels need",
+        "build_requires": "what its build imports and the project does not name as a requirement",
+        "libraries": "the libraries it is to hold, each with its device images; empty: not known",
+        "members": "what is to be in it besides dist-info; empty: not known",
         "covers": "the cells it serves",
     },
     "covered": {
@@ -464,7 +467,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "cli.md": ("the parser in ci_tools/__main__.py", cli),
     "config.md": ("ci_tools/schema/fatwheel.schema.json", config_keys),
     "plan.md": ("ci_tools/planfile.py", plan_keys),
-    "audit-rules.md": ("the docstrings in ci_tools/audit.py", audit_rules),
+    "audit-rules.md": ("the docstrings in ci_tools/audit", audit_rules),
     "catalog.md": ("ci_tools/catalog", catalog_tables),
 }
 

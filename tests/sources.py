@@ -58,8 +58,8 @@ def request_of(folder: Path) -> Request:
 
 def evidence_of(folder: Path) -> Evidence:
     """Return what the folder shows."""
-    request = request_of(folder)
-    return evidence.gather(request, source.open_tree(request, folder, world(folder.parent)))
+    request, outside = request_of(folder), world(folder.parent)
+    return evidence.gather(request, source.open_tree(request, folder, outside), catalog.load(), outside)
 
 
 def plan_of(folder: Path) -> Plan:

@@ -36,11 +36,17 @@ class PlatformFacts(NamedTuple):
     accelerator: AcceleratorKind | None
     wheel_platform: str
     runner: str
+    extension_suffix: str
 
     @property
     def host(self) -> str:
         """The machine as the torch table names it, `linux-x86_64`."""
         return f"{self.os}-{self.machine}"
+
+    def suffix(self, python: Python) -> str:
+        """Return how the name of a library ends that this Python alone can load (PEP 3149)."""
+        digits = f"{python.version.digits}{'t' if python.free_threaded else ''}"
+        return self.extension_suffix.format(digits=digits)
 
 
 class Cuda(NamedTuple):
@@ -118,7 +124,8 @@ def load() -> Catalog:
 
 def _platform(table: Mapping[str, str]) -> PlatformFacts:
     accelerator = AcceleratorKind(table["accelerator"]) if "accelerator" in table else None
-    return PlatformFacts(table["os"], table["machine"], accelerator, table["wheel-platform"], table["runner"])
+    names = ("wheel-platform", "runner", "extension-suffix")
+    return PlatformFacts(table["os"], table["machine"], accelerator, *(table[name] for name in names))
 
 
 def _cuda(table: Mapping[str, Any]) -> Cuda:

@@ -17,6 +17,7 @@ from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
     Binding,
+    CellEvidence,
     Evidence,
     Extensions,
     Minor,
@@ -122,8 +123,10 @@ def _found(platform: Platform, binding: Binding) -> PlatformEvidence:
     return PlatformEvidence(
         platform=platform,
         native_files=("large.cu",),
-        extensions=Extensions.SOME,
-        extensions_where="pyproject.toml:1",
-        python_api=PythonApi(binding, "pyproject.toml:1"),
-        torch_abi=TorchAbi(binding, "large.cu:1", uses_torch=binding is Binding.FULL),
+        shown=CellEvidence(
+            extensions=Extensions.SOME,
+            extensions_where="pyproject.toml:1",
+            python_api=PythonApi(binding, "pyproject.toml:1"),
+            torch_abi=TorchAbi(binding, "large.cu:1", uses_torch=binding is Binding.FULL),
+        ),
     )

@@ -70,6 +70,9 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "wheel": "demo-1.0+cu130torch2.10-cp312-cp312-manylinux_2_28_x86_64.whl",
         "toolchain": "auto",
         "env": {"A": "1"},
+        "build_requires": [],
+        "libraries": {},
+        "members": [],
         "covers": ["linux-cuda / cu130 / torch2.10 / cp312"],
     }
 

@@ -18,6 +18,7 @@ from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
     Binding,
+    CellEvidence,
     Enabled,
     Evidence,
     Extensions,
@@ -109,7 +110,8 @@ version = "1.0"
 [tool.distutils.bdist_wheel]
 py-limited-api = "cp311"
 [tool.setuptools]
-ext-modules = [{name = "a"}]
+py-modules = []
+ext-modules = [{name = "a", sources = ["a.cpp"], py-limited-api = true}]
 """
 REQUEST = """\
 package: demo
@@ -119,7 +121,7 @@ platforms:
 LINUX_CPU = '  linux-cpu: {owner: "@demo/cpu", native: ["*.cpp"]}\n'
 LINUX_CUDA = '  linux-cuda: {owner: "@demo/cuda", native: ["*.cu"], cuda: [12.6, 12.9, 13.0], archs: [9.0]'
 STABLE = "#include <torch/csrc/stable/library.h>\n"
-SETUP = {"setup.py": "from setuptools import setup\nsetup(ext_modules=[])\n"}
+SETUP = {"setup.py": "from setuptools import setup\nopen('/etc/hostname')\nsetup(ext_modules=[])\n"}
 
 
 @pytest.mark.parametrize(
@@ -239,10 +241,7 @@ def shown(request: PlatformRequest, api: PythonApi, abi: TorchAbi, extensions: E
     return PlatformEvidence(
         platform=request.platform,
         native_files=native,
-        extensions=extensions,
-        extensions_where="b:1",
-        python_api=api,
-        torch_abi=abi,
+        shown=CellEvidence(extensions=extensions, extensions_where="b:1", python_api=api, torch_abi=abi),
     )
 
 

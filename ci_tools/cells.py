@@ -1,0 +1,30 @@
+"""The cells of a request: every point of platforms x accelerators x torch x Python."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from ci_tools.model import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model import Minor, PlatformRequest, Request
+
+__all__ = ["cells_of", "torches_of"]
+
+
+def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
+    """Return the torch versions asked for, None alone where the request names no torch."""
+    if request.torch is None:
+        return (None,)
+    lowest = request.torch.lowest
+    return request.torch.versions or tuple(sorted(torch for torch in catalog.torch if lowest and torch >= lowest))
+
+
+def cells_of(request: Request, platform: PlatformRequest, torches: tuple[Minor | None, ...]) -> Iterator[Cell]:
+    """Yield the cells of one platform."""
+    for accelerator, torch, python in product(platform.accelerators or (None,), torches, request.pythons):
+        yield Cell(platform.platform, accelerator, torch, python)

@@ -1,0 +1,407 @@
+"""What a setuptools project builds for a cell, seen by letting its own code run: confined, on a copy, nothing compiled.
+
+Every question that the code asks of its machine is answered for the cell and noted. Cells that agree in all that was
+asked get the same build, so one run stands for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError, Rejected
+from ci_tools.model import OWN_SUFFIX, Compile
+from ci_tools.sandbox import Limits, Verdict, run_confined, why_not
+from ci_tools.stage import ANSWER, NOTED, OBSERVER, TOOLS, Stage, clear, readable
+from ci_tools.storage import digest_of, write_atomically
+from ci_tools.wheelfile import opened, record_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ci_tools.model import Accelerator, Python
+    from ci_tools.outside import Outside, Step
+    from ci_tools.source import Tree
+
+__all__ = ["HARMLESS", "SIMULATED", "Failure", "Linked", "Observed", "Observer", "Subject", "View"]
+
+# What build requirements bring that the observed code can do without, or finds a stand-in for.
+SIMULATED = frozenset(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "cmake cython ninja numpy oldest-supported-numpy packaging pip psutil pybind11 setuptools toml tomli torch "
+    "versioneer wheel".split()
+)
+# What adds nothing to a wheel but its version, or a file that says it.
+HARMLESS = frozenset(
+    "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
+)
+LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+MOST_ANSWERED = 64 << 20  # bytes
+NETWORK = "opens the network"  # how that doubt begins
+MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
+ENDED_EARLY = {
+    Verdict.TIMED_OUT: f"setup.py ran for over {LIMITS.seconds} seconds",
+    Verdict.OUT_OF_MEMORY: f"setup.py took over {LIMITS.memory >> 30} GiB of memory",
+    Verdict.TOO_MANY_PROCESSES: f"setup.py started over {LIMITS.processes} processes",
+    Verdict.TOO_MUCH_WRITTEN: f"setup.py wrote over {LIMITS.written >> 30} GiB",
+}
+
+
+class View(NamedTuple):
+    """All that one build is told, and may decide by."""
+
+    os: str
+    machine: str
+    python: Python
+    torch: str = ""  # 2.10.0+cu130
+    accelerator: Accelerator | None = None
+    capability: str = ""  # of the GPU, if there is one
+    env: tuple[tuple[str, str], ...] = ()
+    gpu: bool = False
+
+    def fact(self, name: str) -> object:
+        """Return the answer to a question that a build asked."""
+        variables = dict(self.env)
+        if name.startswith("env:"):
+            return variables.get(name.removeprefix("env:"))
+        answers: dict[str, object] = {
+            "env": self.env,
+            "python": self.python.version,
+            "free_threaded": self.python.free_threaded,
+        }
+        return answers[name] if name in answers else getattr(self, name)
+
+
+class Linked(NamedTuple):
+    """One library that was linked, where it is in the wheel, what it was compiled from and linked with."""
+
+    member: str
+    commands: tuple[Compile, ...]
+    links: tuple[str, ...]
+
+
+class Failure(NamedTuple):
+    """What the build raised, where, and whether the project itself says so: by raise, assert or exit."""
+
+    text: str
+    place: str
+    meant: bool
+
+
+class Observed(NamedTuple):
+    """What one build asked and did."""
+
+    asked: Mapping[str, str]  # question → file:line
+    stopped: bool = False  # whether it had to be ended, or ended Python itself
+    doubts: Mapping[str, str] = {}  # what no cell answers → file:line
+    imports: Mapping[str, str] = {}  # module → file:line
+    opens_network: bool = False
+    failure: Failure | None = None
+    tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: the one of the Python that builds
+    is_pure: bool = False  # whether the wheel's tag says any platform
+    members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
+    shipped: tuple[str, ...] = ()  # compiled files that nothing here compiled
+    metadata: tuple[str, ...] = ()  # the fields of METADATA
+    libraries: tuple[Linked, ...] = ()
+    commands: tuple[Compile, ...] = ()  # every call of a compiler
+    generated: Mapping[str, str] = {}  # sources that the build wrote, with their text
+
+
+class Subject(NamedTuple):
+    """The project that is observed."""
+
+    tree: Tree
+    folder: str  # of the project, below the tree's root
+    backend: str
+    backend_path: tuple[str, ...]
+    provided: tuple[str, ...]  # what a build would install and nothing here stands for
+
+
+class Observer:
+    """Observes one project's builds, each once."""
+
+    def __init__(self, subject: Subject, outside: Outside) -> None:
+        self.subject = subject
+        self.outside = outside
+        self.seen: list[tuple[View, Observed]] = []
+        self.runs = 0
+        self.shown = ExitStack()  # the step that the user sees, once something runs
+        self.step: Step | None = None
+        self.stage: Stage | None = None
+        self.stopped: Observed | None = None  # a build that did not end by itself: no other is begun
+
+    def close(self) -> None:
+        """End the step that the user sees, if any."""
+        if self.step:
+            self.step.result(f"{self.runs} build{'' if self.runs == 1 else 's'}")
+        self.shown.close()
+
+    def observe(self, view: View) -> Observed:
+        """Return what the build of a view does; runs it only where no earlier one answers for it."""
+        if self.stopped:
+            return self.stopped
+        for earlier, observed in self.seen:
+            if all(view.fact(name) == earlier.fact(name) for name in observed.asked):
+                return observed
+        observed = self._kept(view)
+        self.seen.append((view, observed))
+        self.stopped = observed if observed.stopped else None
+        return observed
+
+    def _kept(self, view: View) -> Observed:
+        """Return what an earlier plan observed, or run the build and keep what it did."""
+        path = self.outside.cache / "observations" / f"{self._key(view)}.json"
+        answer = _read(path)
+        if answer is None:
+            answer = self._run(view)
+            with write_atomically(path) as file:
+                file.write(json.dumps(answer).encode())
+        return _observed(answer)
+
+    def _key(self, view: View) -> str:
+        subject = self.subject
+        tools = (digest_of(OBSERVER), version("setuptools"), version("packaging"), str(sys.version_info[:2]))
+        inputs = (subject.tree.sha256, subject[1:], tools, view, self.outside.trusts_source and why_not())
+        return hashlib.sha256(repr(inputs).encode()).hexdigest()
+
+    # -- one run
+
+    def _run(self, view: View) -> dict[str, Any]:
+        if not self.outside.trusts_source and (reason := why_not()):
+            msg = f"what setup.py builds is seen by running it, and this machine cannot confine it: {reason}"
+            raise InputError(msg, hint="--trust-source runs it all the same: do so for a source that you trust alone")
+        if self.step is None:
+            self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
+        self.runs += 1
+        if self.stage is None:
+            root = self.outside.cache / "observations"
+            root.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(dir=root)).resolve()
+            self.shown.callback(clear, folder)
+            self.stage = Stage(folder / "stage")
+        self.stage.set(self.subject.tree, view.accelerator)
+        return self._ran(self.stage, view)
+
+    def _ran(self, stage: Stage, view: View) -> dict[str, Any]:
+        request = stage.folder / "request.json"
+        request.write_text(json.dumps(self._request(stage, view)), encoding="utf-8")
+        command: list[str | Path] = [sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py", request]
+        log = stage.folder.parent / "log"
+        places = {"HOME": str(stage.folder / "home"), "TMPDIR": str(stage.folder / "tmp")}
+        env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
+        ended = run_confined(
+            command,
+            folder=stage.folder,
+            readable=list(readable()),
+            env=env,
+            log=log,
+            limits=LIMITS,
+            trusted=bool(self.outside.trusts_source and why_not()),
+        )
+        answer = _read(stage.folder / ANSWER)
+        if ended.verdict in ENDED_EARLY:
+            return {"stopped": ENDED_EARLY[ended.verdict]}
+        if answer is None:
+            return {"stopped": f"setup.py ended Python before the build was done (exit status {ended.status})"}
+        answer = {**answer, "own_commands": _noted(stage)}
+        return {**_same_everywhere(answer, stage), "wheel": _wheel(stage)}
+
+    def _request(self, stage: Stage, view: View) -> dict[str, Any]:
+        project = stage.source / self.subject.folder
+        home = str(stage.accelerator) if view.accelerator else ""
+        path = [str(stage.accelerator / "bin")] if home else []
+        own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
+        places = (stage.source, stage.tools, stage.accelerator, stage.wheels, stage.folder / "tmp", stage.modules)
+        return {
+            "path": [str(stage.modules), str(stage.modules / "ci_tools" / "observer" / "fakes")],
+            "root": str(stage.source),
+            "project": str(project),
+            "prefix": own,
+            "backend": self.subject.backend,
+            "backend_path": [str(project / part) for part in self.subject.backend_path],
+            "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
+            "provided": self.subject.provided,
+            "wheels": str(stage.wheels),
+            "answer": str(stage.folder / ANSWER),
+            "facts": {
+                **_facts(view),
+                "accelerator_home": home,
+                "tools": sorted(TOOLS),
+                "around": str(stage.folder.parent),
+                "simulated": sorted(SIMULATED | HARMLESS),
+                "folders": [*map(str, places), sys.prefix, sys.base_prefix],
+            },
+            "env": {
+                "PATH": os.pathsep.join([*path, str(stage.tools)]),
+                "HOME": str(stage.folder / "home"),
+                "TMPDIR": str(stage.folder / "tmp"),
+                "LANG": "C.UTF-8",
+                "SETUPTOOLS_EXT_SUFFIX": OWN_SUFFIX,
+                **_homes(view, home),
+                **dict(view.env),
+            },
+        }
+
+
+def _facts(view: View) -> dict[str, Any]:
+    kind = (
+        {"kind": str(view.accelerator.kind), "version": str(view.accelerator.version or "")}
+        if view.accelerator
+        else None
+    )
+    return {
+        "os": view.os,
+        "machine": view.machine,
+        "python": str(view.python.version),
+        "free_threaded": view.python.free_threaded,
+        "torch": view.torch,
+        "accelerator": kind or {"kind": "", "version": None},
+        "gpu": view.gpu,
+        "capability": view.capability,
+    }
+
+
+def _homes(view: View, home: str) -> dict[str, str]:
+    """Return the variables that a job sets to the accelerator's folder."""
+    names = {"cuda": ("CUDA_HOME",), "rocm": ("ROCM_HOME",), "xpu": ("CMPLR_ROOT",)}
+    return dict.fromkeys(names.get(str(view.accelerator.kind), ()), home) if view.accelerator else {}
+
+
+# ---------------------------------------------------------------- what it left
+
+
+def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
+    """Return the answer with the folders of this host spelt as on any other."""
+    text = json.dumps(answer)
+    fakes = stage.modules / "ci_tools" / "observer" / "fakes"
+    for folder, name in (
+        (f"{stage.source}/", ""),
+        (stage.source, "."),
+        (f"{fakes}/", "<package>/"),
+        (stage.accelerator, "<accelerator>"),
+        (stage.folder, "<stage>"),
+        (sys.prefix, "<python>"),
+        (sys.base_prefix, "<python>"),
+    ):
+        text = text.replace(json.dumps(str(folder))[1:-1], name)
+    same: dict[str, Any] = json.loads(text)
+    return same
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file, None where there is none; the observed code may have written anything."""
+    try:
+        if path.is_symlink() or path.stat().st_size > MOST_ANSWERED:
+            return None
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _noted(stage: Stage) -> list[str]:
+    path = stage.folder / NOTED
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+
+
+def _wheel(stage: Stage) -> dict[str, Any] | None:
+    """Return what the wheel holds, None where there is not one wheel."""
+    wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
+    if len(wheels) != 1:
+        return None
+    try:
+        return _content(wheels[0])
+    except Rejected as error:
+        return {"broken": str(error)}
+
+
+def _content(path: Path) -> dict[str, Any]:
+    wheel = opened(path)
+    members, shipped, libraries = [], [], {}
+    with wheel.archive:
+        for info in wheel.infos:
+            data = wheel.read(info)
+            if mark := MARK.fullmatch(data):
+                libraries[info.filename] = int(mark[1])
+            elif not info.filename.startswith(f"{wheel.dist_info}/"):
+                members.append((info.filename, record_hash(data)))
+                shipped += [info.filename] if wheel.binary_format(info) else []
+        metadata = [f"{name}: {value}" for name, value in wheel.metadata.items()]
+    return {"file": path.name, "members": members, "shipped": shipped, "libraries": libraries, "metadata": metadata}
+
+
+def _observed(answer: Mapping[str, Any]) -> Observed:
+    """Read an answer that a project's code had in its hands: whatever has another shape is a doubt."""
+    if "stopped" in answer:
+        return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})
+    try:
+        return _understood(answer)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return Observed({}, stopped=True, doubts={"setup.py left an answer that cannot be understood": ""})
+
+
+def _understood(answer: Mapping[str, Any]) -> Observed:
+    wheel = answer["wheel"] or {}
+    doubts = dict(_doubts(answer, wheel))
+    failure = answer["error"] and _failure(answer["error"])
+    commands = {one["object"]: _command(one) for one in answer["compiles"]}
+    tag = "-".join(wheel["file"].removesuffix(".whl").split("-")[-3:-1]) if "file" in wheel else ""
+    own = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    return Observed(
+        asked=_texts(answer["asked"]),
+        doubts=doubts,
+        opens_network=any(what.startswith(NETWORK) for what in doubts),
+        imports=_texts(answer["imports"]),
+        failure=failure,
+        tag="" if tag.startswith(f"{own}-cp") else tag,
+        is_pure=wheel.get("file", "").endswith("-any.whl"),
+        members=tuple(sorted((str(name), str(digest)) for name, digest in wheel.get("members", ()))),
+        shipped=tuple(wheel.get("shipped", ())),
+        metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
+        libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
+        commands=tuple(commands.values()),
+        generated=_texts(answer["generated"]),
+    )
+
+
+def _texts(table: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in table.items()}
+
+
+def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _texts(answer["doubts"]).items()
+    for line in answer["own_commands"][:1]:
+        yield f"compiles by a command of its own: {line[:80]}", ""
+    if "broken" in wheel:
+        yield f"builds a wheel that is none: {wheel['broken']}", ""
+    elif not wheel and not answer["error"]:
+        yield "builds no wheel", ""
+
+
+def _failure(error: Mapping[str, Any]) -> Failure:
+    text = " ".join(f"{error['kind']}: {error['text']}".split())
+    return Failure(text[:400], str(error["place"]), bool(error["meant"]))
+
+
+def _command(one: Mapping[str, Any]) -> Compile:
+    """Read one call of a compiler, without what distutils adds to all of them on this host."""
+    flags = (str(flag) for flag in one["flags"])
+    kept = dict.fromkeys(flag for flag in flags if flag != "-c" and not flag.startswith("-I<python>"))
+    return Compile(str(one["source"]), str(one["compiler"]), tuple(kept))
+
+
+def _libraries(
+    found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Mapping[str, Compile]
+) -> Iterator[Linked]:
+    for member, number in sorted(found.items()):
+        link = links[number]
+        own = tuple(commands[name] for name in link["objects"] if name in commands)
+        yield Linked(member, own, (*(f"-l{name}" for name in link["libraries"]), *map(str, link["flags"])))

@@ -1,0 +1,3 @@
+"""A Cython that says which C files it would write."""
+
+__version__ = "3.2.0"

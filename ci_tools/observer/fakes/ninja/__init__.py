@@ -1,0 +1,3 @@
+"""A ninja that is there."""
+
+__version__ = "1.13.0"

@@ -1,0 +1,143 @@
+"""Compilers that write down what they are asked for and make an empty file of the right name instead.
+
+Each file they make holds its own number, so that it can be told apart in a wheel, wherever a project moves it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import setuptools.command.build_ext  # first: it brings its own distutils
+
+import distutils.ccompiler  # isort: skip
+import distutils.command.build_clib
+import distutils.command.build_ext
+import distutils.command.config
+import distutils.unixccompiler
+from distutils.unixccompiler import UnixCCompiler
+
+from ci_tools.observer.facts import FACTS
+
+# Keywords of setup() that leave no trace by their name, or are of a plugin that adds nothing but the version.
+HARMLESS_KEYWORDS = frozenset(
+    {"features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"}
+)
+MARK = "in place of what would be linked as number {}\n"
+
+
+class Recorder(UnixCCompiler):
+    """A compiler for every platform: distutils sees Unix, the project's code the cell's."""
+
+    compiles: list[dict[str, Any]] = []  # noqa: RUF012 - of all compilers of this process
+    links: list[dict[str, Any]] = []  # noqa: RUF012 - see above
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.src_extensions = list(self.src_extensions)  # a project may append to it
+
+    def _compile(self, obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
+        flags = [*_flat(cc_args), *_flat(extra_postargs), *_flat(pp_opts)]
+        record(src, obj, os.path.basename(self.compiler_so[0]), flags)
+
+    def link(
+        self,
+        target_desc: str,
+        objects: Any,
+        output_filename: str,
+        output_dir: Any = None,
+        libraries: Any = None,
+        library_dirs: Any = None,
+        runtime_library_dirs: Any = None,
+        export_symbols: Any = None,
+        debug: Any = False,
+        extra_preargs: Any = None,
+        extra_postargs: Any = None,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
+        flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
+        _linked(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+
+    def create_static_lib(
+        self, objects: Any, output_libname: str, output_dir: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        _linked(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
+
+    def preprocess(self, *_: Any, **__: Any) -> None:
+        FACTS.doubt("asks the preprocessor, whose answer no cell says")
+
+    def spawn(self, cmd: Any, **_: Any) -> None:
+        words = list(map(str, cmd))
+        record(" ".join(words), words[words.index("-o") + 1] if "-o" in words[:-1] else "", words[0], words[1:])
+
+
+def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
+    """Note one compilation, unless it tries the compiler with a file outside the source, and make its object."""
+    if made:
+        _make(made, f"object of {source}\n")
+    if not os.path.abspath(source).startswith(FACTS.root):
+        return
+    Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
+
+
+def _linked(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+    _make(output, MARK.format(len(Recorder.links)))
+    linked = [*map(str, objects or ())]
+    Recorder.links.append(
+        {"output": output, "objects": linked, "libraries": [*map(str, libraries or ())], "flags": flags}
+    )
+
+
+def _make(path: str, content: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(content, encoding="utf-8")
+
+
+def _flat(flags: Any) -> list[str]:
+    if isinstance(flags, str):
+        return flags.splitlines()
+    if isinstance(flags, dict):
+        return [str(flag) for values in flags.values() for flag in values]
+    return [str(flag) for flag in flags or ()]
+
+
+def install() -> None:
+    """Put the recorder where distutils and setuptools would ask for a compiler."""
+    modules = (
+        distutils.ccompiler,
+        distutils.command.build_clib,
+        distutils.command.build_ext,
+        distutils.command.config,
+        setuptools.command.build_ext,
+    )
+    for module in modules:
+        module.new_compiler = _new_compiler
+    distutils.unixccompiler.UnixCCompiler = Recorder
+    setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
+    setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _doubt_plugins(real: Any) -> Any:
+    """Let no keyword of setup() pass that only a plugin understands, nor a plugin that setup() asks for."""
+
+    @functools.wraps(real)
+    def made(self: Any, attrs: Any = None) -> None:
+        real(self, attrs)
+        for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
+            if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
+                FACTS.doubt(f"gives setup() the keyword {name}, which is a plugin's")
+        for requirement in _flat((attrs or {}).get("setup_requires")):
+            name = re.split(r"[^A-Za-z0-9._-]", requirement.strip())[0].lower().replace("_", "-").replace(".", "-")
+            if name not in FACTS.known["simulated"]:
+                FACTS.doubt(f"asks for {requirement} by setup_requires, and what that adds is not known")
+
+    return made
+
+
+def _new_compiler(plat: Any = None, compiler: Any = None, verbose: Any = False, force: Any = False, **_: Any) -> Any:
+    return Recorder(force=force)

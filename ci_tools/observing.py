@@ -1,0 +1,416 @@
+"""From what a build was seen to do to evidence: what it compiles, for which Python and torch, and by which switch."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from dataclasses import replace
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.backends import CellFacts
+from ci_tools.includes import Includes, compiled_abi, contradicted
+from ci_tools.model import (
+    OWN_SUFFIX,
+    AcceleratorKind,
+    Binding,
+    CellEvidence,
+    Compile,
+    CudaArch,
+    Extension,
+    Extensions,
+    Minor,
+    PythonApi,
+    TorchAbi,
+)
+from ci_tools.observation import HARMLESS, SIMULATED, Observer, Subject, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model import Cell, PlatformRequest
+    from ci_tools.observation import Observed
+    from ci_tools.outside import Outside
+    from ci_tools.projectfile import ProjectFile
+    from ci_tools.source import Tree
+
+    Switches = tuple[tuple[str, str], ...]
+
+__all__ = ["Witness"]
+
+RAN = "observed by running setup.py"
+IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
+            "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
+DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
+# Variables that may switch kernels on, and words that say a variable switches something off.
+SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
+NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
+VALUES = ("1", "TRUE", "ON")
+MOST_TRIED = 8  # switches of one build
+GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
+LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
+LIMITED_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+Py_LIMITED_API", re.MULTILINE)
+PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
+
+
+class Witness:
+    """Sees what a project's own build code does for one cell after another."""
+
+    def __init__(self, project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside) -> None:
+        self.project = project
+        self.tree = tree
+        self.catalog = catalog
+        self.includes = Includes(tree)
+        self.observer = Observer(self.subject(), outside)
+        self.unknown: dict[str, CellEvidence] = {}
+        self.shown: dict[tuple[int, Switches], CellEvidence] = {}
+
+    def close(self) -> None:
+        """End, and say what was run, if anything was."""
+        self.observer.close()
+
+    def subject(self) -> Subject:
+        """Return the project as it is observed."""
+        project = self.project
+        required = [_name(str(item)) for item in project.list("build-system", "requires")]
+        return Subject(
+            tree=self.tree,
+            folder=project.request.subdirectory or ".",
+            backend=project.backend,
+            backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
+            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS)),
+        )
+
+    def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
+        """Return what the build of a cell does."""
+        if provided := self.observer.subject.provided:
+            place = self.project.place("build-system", "requires")
+            return self.once(
+                f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
+            )
+        view = self.view(cell, platform)
+        observed = self.observer.observe(view)
+        seen, switches = self.mended(view, observed)
+        key = id(seen), switches
+        if key not in self.shown:
+            found = self.evidence(seen, switches, view)
+            self.shown[key] = next((one for one in self.shown.values() if one == found), found)
+        return self.shown[key]
+
+    def once(self, where: str) -> CellEvidence:
+        """Return that nothing is known, the same value for every cell."""
+        return self.unknown.setdefault(where, _unseen(where))
+
+    def facts(self, cell: Cell) -> CellFacts:
+        """Return what a backend's configuration may depend on."""
+        facts = self.catalog.platforms[cell.platform]
+        return CellFacts(facts.os, facts.machine, cell.python)
+
+    def view(self, cell: Cell, platform: PlatformRequest) -> View:
+        """Return what a job for the cell would tell the build."""
+        facts = self.catalog.platforms[cell.platform]
+        names = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
+        name = names.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
+        told = {name: ";".join(platform.archs)} if name else {}
+        env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
+        return View(facts.os, facts.machine, cell.python, self.torch(cell), cell.accelerator, "", tuple(env.items()))
+
+    def torch(self, cell: Cell) -> str:
+        """Return the version that the torch of a cell's builder gives as its own."""
+        release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
+        facts = self.catalog.platforms[cell.platform]
+        label = cell.accelerator.label if cell.accelerator else "cpu"
+        return release.patch if facts.os == "macos" else f"{release.patch}+{label}"
+
+    # -- hollow wheels
+
+    def mended(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
+        """Return the build with the switch that it needs, if any.
+
+        It needs one where it leaves its kernels out on a builder without a GPU, or looks on the network for a wheel.
+        """
+        wanted = self.wanted(view, observed)
+        if not wanted - _device_sources(observed) and not observed.opens_network:
+            return observed, ()
+        for switch, tried in self.tried(view, observed):
+            if wanted <= _device_sources(tried) and not tried.doubts and not tried.failure:
+                return tried, (switch,)
+        return observed, ()
+
+    def wanted(self, view: View, observed: Observed) -> frozenset[str]:
+        """Return the kernels that the build compiles where there is a GPU, or by some switch where it compiles none."""
+        if view.accelerator is None:
+            return frozenset()
+        archs = [value for name, value in view.env if name == "TORCH_CUDA_ARCH_LIST"]
+        capability = re.split(r"[;+a-z]", archs[0])[0] if archs else "9.0"
+        seen = observed
+        if "gpu" in observed.asked:
+            seen = self.observer.observe(view._replace(gpu=True, capability=capability))
+        if _device_sources(seen) or not any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files):
+            return _device_sources(seen)
+        switched = (_device_sources(tried) for _, tried in self.tried(view, observed))
+        return next(filter(None, switched), frozenset())
+
+    def tried(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
+        """Yield the build with one variable set that may switch kernels on, the likeliest first."""
+        for name in list(_switches(observed, view))[:MOST_TRIED]:
+            for value in VALUES:
+                yield (name, value), self.observer.observe(view._replace(env=(*view.env, (name, value))))
+
+    # -- evidence
+
+    def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
+        """Return what a build that was seen shows."""
+        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if name != "free_threaded"))
+        told: dict[str, Any] = {
+            "asked": asked,
+            "switches": switches,
+            "switches_where": self.why_switched(switches, observed, view),
+        }
+        if observed.doubts:
+            what, place = next(iter(observed.doubts.items()))
+            return replace(_unseen(f"{place}: it {what}" if place else what), **told)
+        if failure := observed.failure:
+            place = failure.place or RAN
+            return replace(_unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
+        return self.understood(observed, view, told)
+
+    def why_switched(self, switches: Switches, observed: Observed, view: View) -> str:
+        """Return what would become of the build without its switch."""
+        if not switches:
+            return ""
+        name, value = switches[0]
+        place = observed.asked.get(f"env:{name}", "setup.py")
+        return f"built with {name}={value}, without which {self.without(view)} ({place})"
+
+    def without(self, view: View) -> str:
+        """Return what a builder without a GPU does where nothing is switched."""
+        bare = self.observer.observe(view)
+        return "it would look for a wheel on the network" if bare.opens_network else "it would leave kernels out"
+
+    def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
+        """Return what a build shows that went well and left no doubt."""
+        build = _Build(observed, self.project.request.subdirectory, self.includes)
+        api = build.python_api
+        lost = self.lost(observed, view)
+        told = {**told, "warnings": tuple(_ignored_archs(build.built, view))}
+        return CellEvidence(
+            extensions=build.extensions,
+            extensions_where=build.where,
+            python_api=api,
+            torch_abi=build.torch_abi,
+            unsupported=lost,
+            build_requires=self.unsaid(observed),
+            built=build.built,
+            members=self.members(build),
+            contents=tuple(" ".join(member) for member in observed.members),
+            metadata=observed.metadata,
+            recipe=build.recipe,
+            **told,
+        )
+
+    def members(self, build: _Build) -> tuple[str, ...]:
+        """Return what the wheel is to hold; nothing is known where a plugin may write a file into it."""
+        required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
+        if required & HARMLESS:
+            return ()
+        names = (name for name, _ in build.observed.members)
+        return tuple(sorted([*names, *(one.member for one in build.built)]))
+
+    def lost(self, observed: Observed, view: View) -> str:
+        """Return why the wheel would be hollow, where it would and no switch mends that."""
+        missing = sorted(self.wanted(view, observed) - _device_sources(observed))
+        if not missing:
+            return ""
+        place = observed.asked.get("gpu", "setup.py")
+        return f"without a GPU its build leaves {missing[0]} out, and no switch for that is known ({place})"
+
+    def unsaid(self, observed: Observed) -> tuple[str, ...]:
+        """Return what the build imports and the project does not name as a requirement of its build."""
+        required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
+        imported = {IMPORTED[module] for module in observed.imports if module in IMPORTED}
+        return tuple(sorted(imported - required))
+
+
+def _name(requirement: str) -> str:
+    match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
+    return canonicalize_name(match[1]) if match else ""
+
+
+def _question(name: str) -> str:
+    """Return what was asked as a person says it."""
+    words = {"gpu": "whether there is a GPU", "os": "the system", "machine": "the processor", "env": "the environment",
+             "python": "the version of Python",
+             "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip
+    return words.get(name) or name.removeprefix("env:")
+
+
+def _unseen(where: str, unsupported: str = "") -> CellEvidence:
+    """Return that a build is not understood, so that nothing collapses, or that there is none."""
+    return CellEvidence(
+        extensions=Extensions.UNKNOWN,
+        extensions_where=where,
+        python_api=PythonApi(Binding.UNKNOWN, where),
+        torch_abi=TorchAbi(Binding.UNKNOWN, where),
+        unsupported=unsupported,
+    )
+
+
+def _device_sources(observed: Observed) -> frozenset[str]:
+    return frozenset(one.source for one in observed.commands if one.source.endswith(DEVICE_ENDINGS))
+
+
+def _switches(observed: Observed, view: View) -> Iterator[str]:
+    """Yield the variables that the build asks for, are not set, and may switch kernels on; the likeliest first."""
+    names = (name.removeprefix("env:") for name in observed.asked if name.startswith("env:"))
+    fit = (name for name in names if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env))
+    yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
+
+
+class _Build:
+    """One build that was seen and has no doubts."""
+
+    def __init__(self, observed: Observed, folder: str, includes: Includes) -> None:
+        self.observed = observed
+        self.folder = folder or "."
+        self.includes = Includes(includes.tree, observed.generated) if observed.generated else includes
+
+    @cached_property
+    def built(self) -> tuple[Extension, ...]:
+        return tuple(
+            Extension(one.member, tuple(map(self.compile, one.commands)), one.links, _images(one.commands))
+            for one in self.observed.libraries
+        )
+
+    def compile(self, command: Compile) -> Compile:
+        """Return a command with its source named as in the tree; what Cython writes stands for its `.pyx`."""
+        name = posixpath.normpath(posixpath.join(self.folder, command.source))
+        cython = [str(PurePosixPath(name).with_suffix(ending)) for ending in (".pyx", ".py")]
+        found = [one for one in (name, *cython) if self.includes.has(one)]
+        return command._replace(source=found[0] if found else name)
+
+    @cached_property
+    def compiles(self) -> tuple[Compile, ...]:
+        return tuple(map(self.compile, self.observed.commands))
+
+    @cached_property
+    def extensions(self) -> Extensions:
+        observed = self.observed
+        is_compiled = observed.libraries or observed.commands or observed.shipped or not observed.is_pure
+        return Extensions.SOME if is_compiled else Extensions.NONE
+
+    @cached_property
+    def where(self) -> str:
+        observed = self.observed
+        if self.built:
+            first = self.built[0]
+            count = sum(len(one.compiles) for one in self.built)
+            more = f" and {len(self.built) - 1} more" if len(self.built) > 1 else ""
+            files = f"{count} file{'' if count == 1 else 's'}"
+            return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}"
+        if observed.shipped:
+            return f"{RAN}: ships {observed.shipped[0]}, which is compiled"
+        if observed.commands:
+            return f"{RAN}: compiles {observed.commands[0].source}"
+        if not observed.is_pure:
+            return f"{RAN}: its wheel is for one platform, though nothing is compiled"
+        return f"{RAN}: compiles nothing, {len(observed.members)} members"
+
+    @cached_property
+    def python_api(self) -> PythonApi:
+        tag = self.observed.tag
+        where = f"{RAN}: its wheel is tagged {tag or 'for the Python that builds it'}"
+        if not tag:
+            return PythonApi(Binding.FULL, where)
+        if tag.endswith("-none") and tag.startswith("py"):
+            return self.agreeing(PythonApi(Binding.NONE, where))
+        match = re.fullmatch(r"cp3(\d{1,2})-abi3", tag)
+        if match is None:
+            return PythonApi(Binding.UNKNOWN, where)
+        return self.agreeing(PythonApi(Binding.STABLE, where, Minor(3, int(match[1]))))
+
+    def agreeing(self, api: PythonApi) -> PythonApi:
+        """Return the API that the tag declares, or that it is unknown where a library or a command contradicts it."""
+        own = next((one.member for one in self.built if one.member.endswith(OWN_SUFFIX)), "")
+        if own:
+            what = f"{own.removesuffix(OWN_SUFFIX)} is compiled for one Python"
+            return PythonApi(Binding.UNKNOWN, f"{what}, against {api.where}")
+        for command in self.compiles:
+            if why := self.beyond(command, api):
+                return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
+        return api
+
+    def beyond(self, command: Compile, api: PythonApi) -> str:
+        """Return why one command compiles more than the API that the tag declares, or nothing."""
+        reached = self.includes.reached([command.source])
+        if contradiction := contradicted(api, reached):
+            return contradiction.where.partition(", against")[0]
+        if api.kind is not Binding.STABLE:
+            return ""
+        if "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
+            for header, place in reached:
+                if header in PULLS_PYBIND:
+                    return f"{place}: {header} includes pybind11, as torch's BuildExtension compiles it"
+        python = next((place for header, place in reached if header == "Python.h"), None)
+        if python and not any(flag.startswith(LIMITED_FLAGS) for flag in command.flags):
+            files = {python.file, command.source}
+            if not any(LIMITED_DEFINE.search(self.includes.text(file)) for file in files):
+                return f"{python}: includes Python.h, and nothing defines Py_LIMITED_API"
+        return ""
+
+    @cached_property
+    def torch_abi(self) -> TorchAbi:
+        if self.observed.shipped:
+            where = f"{self.observed.shipped[0]} is compiled already"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
+        return compiled_abi(self.includes, self.compiles)
+
+    @cached_property
+    def recipe(self) -> str:
+        seen = self.observed
+        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
+    """Return the device images of a library's commands; None where a compiler chooses them by itself."""
+    images: dict[str, None] = {}
+    for command in commands:
+        if command.source.endswith(".cu"):
+            found = [image for flag in command.flags for image in _gencode(flag)]
+            if not found:
+                return None
+            images.update(dict.fromkeys(found))
+    return tuple(images)
+
+
+def _gencode(flag: str) -> Iterator[str]:
+    """Yield the images that one flag of nvcc's asks for."""
+    for match in GENCODE.finditer(flag):
+        yield from (match[2] or match[3]).split(",")
+    if short := re.fullmatch(r"(?:-arch|--gpu-architecture)=sm_(\w+)", flag):
+        yield from (f"sm_{short[1]}", f"compute_{short[1]}")
+
+
+def _ignored_archs(built: Iterable[Extension], view: View) -> Iterator[str]:
+    """Yield what becomes of the architectures that the request asks for, where the project chooses by itself."""
+    asked = [arch for name, text in view.env if name == "TORCH_CUDA_ARCH_LIST" for arch in text.split(";")]
+    with_device_code = [one for one in built if one.images != ()]
+    unknown = [one.member for one in with_device_code if one.images is None]
+    if unknown and asked:
+        yield f"{RAN}: which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for, its compiler decides"
+    served = {image for one in with_device_code for image in one.images or ()}
+    missing = [arch for arch in asked if not unknown and served and not _serves(served, arch)]
+    if missing:
+        found = " ".join(sorted(served))
+        yield f"{RAN}: no library is for {' '.join(missing)}, which was asked for: the project itself chooses {found}"
+
+
+def _serves(images: set[str], arch: str) -> bool:
+    parsed = CudaArch.parse(arch)
+    return parsed.sm in images and (not parsed.ptx or parsed.compute in images)

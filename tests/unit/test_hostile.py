@@ -1,0 +1,141 @@
+"""What a setup.py may do to whoever runs it: each ends, changes nothing outside its copy, and collapses nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import observation
+from ci_tools.sandbox import Limits, living, why_not
+from tests.sources import plan_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.model import Plan
+
+pytestmark = [
+    pytest.mark.skipif(bool(why_not()), reason=f"needs confinement: {why_not()}"),
+    pytest.mark.slow,
+]
+
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.10", "3.14t"]
+platforms:
+  linux-cpu: {owner: x}
+  macos-arm64: {owner: x}
+"""
+SETUP = "from setuptools import setup\nsetup(name='demo', version='1.0', packages=['demo'])\n"
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait a minute for what hangs."""
+    limits = Limits(seconds=4, memory=512 << 20, processes=16, written=64 << 20)
+    monkeypatch.setattr(observation, "LIMITS", limits)
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """A port on this machine that somebody answers at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        yield server.getsockname()[1]
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def planned(folder: Path, script: str) -> Plan:
+    """Return the plan of a project whose setup.py does that first; its source must be as it was afterwards."""
+    source = write(
+        folder / "a", {"fatwheel.yml": CONFIG, "setup.py": f"{script}\n{SETUP}", "demo/__init__.py": "x = 1\n"}
+    )
+    (folder / "outside").write_text("untouched")
+    before = digest(folder)
+    plan = plan_of(source)
+    assert digest(folder) == before
+    return plan
+
+
+def digest(folder: Path) -> dict[str, str]:
+    """Return a hash of every file, the cache left out."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.relative_to(folder).parts)
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize(
+    ("script", "warning"),
+    [
+        pytest.param("while True: pass", "setup.py ran for over", id="hangs"),
+        pytest.param("import time, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)",
+                     "setup.py ran for over", id="hangs-and-takes-no-hint"),
+        pytest.param("import os; os._exit(0)", "setup.py ended Python before the build was done", id="ends-python"),
+        pytest.param("while True: print('rubbish' * 1000)", "setup.py wrote over", id="prints-rubbish-for-ever"),
+        pytest.param("import os\nwhile True: os.fork()", "setup.py started over", id="forks"),
+        pytest.param("import os, time\nif os.fork() == 0:\n  time.sleep(600)", "", id="leaves-a-child"),
+        pytest.param("x = []\nwhile True: x.append(bytearray(10 << 20))", "setup.py took over", id="eats-memory"),
+        pytest.param("import tempfile\nf = tempfile.TemporaryFile()\nwhile True: f.write(bytes(1 << 20))",
+                     "setup.py", id="fills-the-disk"),
+        pytest.param("import os\nfor i in range(3000):\n  os.mkdir('d'); os.chdir('d')", "",
+                     id="makes-folders-within-folders"),
+        pytest.param("import missing_module", "No module named 'missing_module'", id="needs-a-missing-module"),
+        pytest.param("raise RuntimeError('no, I will not')", "RuntimeError: no, I will not (setup.py:1)", id="raises"),
+        pytest.param("import sys; sys.exit('I need a licence')", "I need a licence", id="exits"),
+        pytest.param("import sys; sys.exit()", "setup.py", id="exits-as-if-all-were-well"),
+        pytest.param("input('continue? ')", "EOFError", id="asks-a-question"),
+        pytest.param("import json, os, sys\nopen(json.load(open(sys.orig_argv[-1]))['answer'], 'w').write('{}')\n"
+                     "os._exit(0)",
+                     "setup.py", id="writes-its-own-answer"),
+    ],
+)  # fmt: skip
+def test_a_hostile_script_ends_and_collapses_nothing(script: str, warning: str, tmp_path: Path) -> None:
+    started = time.monotonic()
+    plan = planned(tmp_path, script)
+    assert time.monotonic() - started < 60
+    if warning:
+        assert not any(job.name == "pure" for job in plan.jobs)
+        assert [warning in line for line in plan.warnings] == [True], plan.warnings
+    assert not [task for task in living(os.getpgid(0)) if task.pid != os.getpid() and b"setup.py" in command(task.pid)]
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("../../outside", id="above"),
+        pytest.param("{outside}", id="absolute"),
+        pytest.param("link", id="through-a-link-of-its-own"),
+    ],
+)
+def test_a_script_that_writes_outside_fails_and_changes_nothing(path: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    name = path.format(outside=outside)
+    plan = planned(tmp_path, f"import os\nos.symlink({str(outside)!r}, 'link')\nopen({name!r}, 'w').write('changed')")
+    assert outside.read_text() == "untouched"
+    assert not any(job.name == "pure" for job in plan.jobs)
+
+
+def test_a_script_cannot_read_what_is_not_its_own(tmp_path: Path) -> None:
+    plan = planned(tmp_path, f"secret = open({str(tmp_path / 'outside')!r}).read()")
+    assert not any(job.name == "pure" for job in plan.jobs)
+    assert "untouched" not in str(plan)
+
+
+def test_a_script_reaches_no_network(listener: int, tmp_path: Path) -> None:
+    plan = planned(tmp_path, f"import socket\nsocket.create_connection(('127.0.0.1', {listener}), 2)")
+    assert ["opens the network" in line for line in plan.warnings] == [True]
+    assert not any(job.name == "pure" for job in plan.jobs)
