@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ssl
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import requests
@@ -22,10 +23,10 @@ from ci_tools.process import output, redacted
 from ci_tools.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["Index", "download", "users_index"]
+__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "download", "files_of", "users_index"]
 
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # a server that packs a .tar.gz once more has it unpacked on arrival
@@ -80,6 +81,25 @@ def download(
                 raise InputError(msg)
     except UNANSWERED as error:
         msg = f"{file} cannot be fetched from the package index: {_reason(error)}"
+        raise MachineError(msg, hint="check the network and run the same command again") from None
+
+
+@contextmanager
+def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Mapping[str, str]]]:
+    """Yield an HTTP client and the address of every file of `project`, by its name.
+
+    Raises InputError where the index has no such project, MachineError where it, or a file's server, does not answer.
+    """
+    try:
+        with PyPISimple(index.url) as client:
+            client.s.verify = index.certificates or True
+            packages = client.get_project_page(project, timeout=TIMEOUT).packages
+            yield client.s, {package.filename: package.url for package in packages}
+    except NoSuchProjectError:
+        msg = f'the package index has no project "{project}"'
+        raise InputError(msg) from None
+    except UNANSWERED as error:
+        msg = f"{project} cannot be read from the package index: {_reason(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import platform
 import struct
 import subprocess
 import tempfile
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PURE = "demo-1.0-py3-none-any.whl"
-LINUX = "demo-1.0-py3-none-linux_x86_64.whl"
-ABI3 = "demo-1.0-cp310-abi3-linux_x86_64.whl"
+MACHINE = platform.machine()  # what gcc compiles for
+LINUX = f"demo-1.0-py3-none-linux_{MACHINE}.whl"
+ABI3 = f"demo-1.0-cp310-abi3-linux_{MACHINE}.whl"
 PACKAGE = {"demo/__init__.py": b'"""A package."""\n', "demo/run.sh": b"#!/bin/sh\n"}
 PTX, SASS, LTO = 1, 2, 8
 YESTERDAY = (2024, 2, 29, 12, 0, 0)
@@ -29,7 +31,7 @@ def make(folder: Path, name: str = PURE, files: Mapping[str, bytes] | None = Non
     """Write a good wheel of that name; `fields` are more lines of METADATA."""
     stem, python, abi, platform = name.removesuffix(".whl").rsplit("-", 3)
     project, version = stem.split("-")[:2]
-    metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{fields}\nWhat it is.\n"
+    metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\nLicense: MIT\n{fields}\nWhat it is.\n"
     purelib = str(platform == "any").lower()
     tags = "".join(
         f"Tag: {p}-{a}-{m}\n" for p in python.split(".") for a in abi.split(".") for m in platform.split(".")
@@ -89,6 +91,18 @@ def library(source: str, language: str = "c") -> bytes:
         command = ["gcc", "-shared", "-fPIC", "-nostdlib", "-x", language, "-", "-o", str(out)]
         subprocess.run(command, input=source.encode(), check=True)
         return out.read_bytes()
+
+
+@functools.cache
+def linked(source: str, *flags: str, needs: str = "") -> bytes:
+    """Return a shared library that gcc linked with the C library, and with another one of the name `needs`."""
+    with tempfile.TemporaryDirectory() as folder:
+        if needs:
+            (Path(folder) / "other.so").write_bytes(linked("int other;", f"-Wl,-soname,{needs}"))
+        other = ("-x", "none", "-Wl,--no-as-needed", "./other.so") if needs else ()
+        command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", *flags, *other, "-o", "library.so"]
+        subprocess.run(command, input=source.encode(), check=True, cwd=folder)
+        return (Path(folder) / "library.so").read_bytes()
 
 
 @functools.cache

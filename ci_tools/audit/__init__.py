@@ -1,0 +1,78 @@
+"""Static checks on a finished wheel: one small generator per rule, each finding with what was found and expected."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.audit import archive, binaries, content, device, labels, system, torch
+from ci_tools.audit.subject import Flaw, Subject
+from ci_tools.errors import Rejected
+from ci_tools.model import Finding, Level
+from ci_tools.wheelfile import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ci_tools.model import Job
+
+__all__ = ["RULES", "audit"]
+
+
+def audit(
+    path: Path, *, job: Job | None, limits: Mapping[str, int], work: Path, to_pypi: bool | None = None
+) -> tuple[Finding, ...]:
+    """Return everything wrong with the wheel at `path`, in the order of `RULES`; nothing means it is good.
+
+    `job` is the plan's; without one, only what a wheel must always hold is checked. `to_pypi` says whether the wheel
+    goes there (None: it does unless its version is a local one). The members are unpacked below `work`, for as long
+    as it takes. A file that is no wheel has one finding.
+    """
+    try:
+        wheel = opened(path)
+    except Rejected as error:
+        return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
+    work.mkdir(parents=True, exist_ok=True)
+    with wheel.archive, tempfile.TemporaryDirectory(dir=work) as folder:  # another run may audit the same wheel at once
+        could = wheel.named is not None and not wheel.named[1].local
+        subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, Path(folder))
+        return tuple(
+            Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
+            for name, rule in RULES.items()
+            for flaw in _flaws(rule, subject)
+        )
+
+
+def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:
+    """Yield a rule's flaws; a member that cannot be read is one."""
+    try:
+        yield from rule(subject)
+    except Rejected as error:
+        yield Flaw(error.message, "unreadable", "a whole file")
+
+
+RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
+    "paths": archive.paths,
+    "record": archive.record,
+    "members": archive.members,
+    "names": labels.names,
+    "tags": labels.tags,
+    "requires-python": labels.requires_python,
+    "requires-torch": labels.requires_torch,
+    "metadata": labels.metadata,
+    "licence": labels.licence,
+    "pure": content.pure,
+    "prediction": content.prediction,
+    "text": content.text,
+    "build-paths": content.build_paths,
+    "python-symbols": binaries.python_symbols,
+    "platform": system.platform,
+    "rpath": system.rpath,
+    "stack": system.stack,
+    "abi3": binaries.abi3,
+    "fatbinary": device.fatbinary,
+    "kernels": device.kernels,
+    "torch-symbols": torch.torch_symbols,
+    "size": archive.size,
+}

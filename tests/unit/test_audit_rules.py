@@ -1,0 +1,323 @@
+"""Every rule has a wheel that breaks it alone, a good one but for a single edit."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model import Level, Library
+from tests.unit.test_audit import INFO, PE, findings, planned, raw, rewritten
+from tests.wheels import LINUX, MACHINE, PURE, edited, linked, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ci_tools.model import Finding
+
+MANYLINUX = f"demo-1.0-py3-none-manylinux2014_{MACHINE}.manylinux_2_17_{MACHINE}.whl"
+WINDOWS = "demo-1.0-cp312-cp312-win_amd64.whl"
+MACOS = "demo-1.0-cp312-cp312-macosx_11_0_universal2.whl"
+OLD = "int getpid(void); int ours(void) { return getpid(); }"
+NEWER = "int getrandom(void *, unsigned long, unsigned); int ours(void) { return getrandom(0, 0, 0); }"  # glibc 2.25
+PLAIN = linked(OLD)
+OTHER = "aarch64" if MACHINE == "x86_64" else "x86_64"
+ELF_MACHINE = {"x86_64": 62, "aarch64": 183}
+MACH_O_PART = b"\xcf\xfa\xed\xfe\x0c\0\0\x01" + bytes(24)  # for arm64
+ERROR, WARNING = Level.ERROR, Level.WARNING
+
+
+def native(folder: Path, library: bytes, name: str = LINUX, file: str = "demo/_C.so") -> Path:
+    return make(folder, name, {"demo/__init__.py": b"", file: library})
+
+
+def for_machine(name: str) -> bytes:
+    return PLAIN[:18] + ELF_MACHINE[name].to_bytes(2, "little") + PLAIN[20:]
+
+
+def seen(found: tuple[Finding, ...]) -> set[tuple[str, str, Level]]:
+    return {(finding.rule, finding.found, finding.level) for finding in found}
+
+
+# ---------------------------------------------------------------- the system and the machine
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "file"),
+    [
+        pytest.param(PLAIN, MANYLINUX, "demo/_C.so", id="old-symbols"),
+        pytest.param(linked(OLD, needs="libtorch_cpu.so"), MANYLINUX, "demo/_C.so", id="torch-brings-it"),
+        pytest.param(linked(OLD, needs="libcudart.so.13"), MANYLINUX, "demo/_C.so", id="cuda-brings-it"),
+        pytest.param(linked(NEWER), LINUX, "demo/_C.so", id="no-promise"),
+        pytest.param(linked(NEWER), MANYLINUX.replace("2014", "_2_28").replace("2_17", "2_27"), "demo/_C.so", id="27"),
+        pytest.param(PE, WINDOWS, "demo/_C.pyd", id="windows"),
+        pytest.param(MACH_O_PART, MACOS.replace("universal2", "arm64"), "demo/_C.so", id="macos"),
+    ],
+)
+def test_a_library_that_keeps_to_its_tag_is_good(library: bytes, name: str, file: str, tmp_path: Path) -> None:
+    assert seen(findings(native(tmp_path, library, name, file))) == set()
+
+
+def test_a_library_may_need_another_one_of_the_wheel(tmp_path: Path) -> None:
+    files = {"demo/_C.so": linked(OLD, needs="libtheirs.so.1"), "demo/libtheirs.so.1": PLAIN}
+    assert seen(findings(make(tmp_path, MANYLINUX, files))) == set()
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "file", "found"),
+    [
+        pytest.param(linked(NEWER), MANYLINUX, "demo/_C.so", "GLIBC_2.25", id="newer-symbol"),
+        pytest.param(
+            linked(OLD, needs="libtheirs.so.1"), MANYLINUX, "demo/_C.so", "libtheirs.so.1", id="library-of-nobody"
+        ),
+        pytest.param(PLAIN, "demo-1.0-py3-none-musllinux_1_2_x86_64.whl", "demo/_C.so", "libc.so.6", id="another-libc"),
+        pytest.param(for_machine(OTHER), LINUX, "demo/_C.so", OTHER, id="another-machine"),
+        pytest.param(PLAIN, WINDOWS, "demo/_C.pyd", "ELF", id="elf-on-windows"),
+        pytest.param(PE, LINUX, "demo/_C.so", "PE", id="pe-on-linux"),
+        pytest.param(PE, WINDOWS.replace("amd64", "arm64"), "demo/_C.pyd", "amd64", id="another-windows-machine"),
+        pytest.param(MACH_O_PART, MACOS, "demo/_C.so", "arm64", id="half-of-a-universal-library"),
+    ],
+)
+def test_a_library_beyond_its_tag_is_found(library: bytes, name: str, file: str, found: str, tmp_path: Path) -> None:
+    if "musl" in name and MACHINE != "x86_64":
+        name = name.replace("x86_64", MACHINE)
+    assert seen(findings(native(tmp_path, library, name, file))) == {("platform", found, ERROR)}
+
+
+def test_a_library_that_is_cut_is_found(tmp_path: Path) -> None:
+    assert ("platform", "unreadable", ERROR) in seen(findings(native(tmp_path, PLAIN[:300])))
+
+
+def test_a_library_that_another_package_may_bring_is_a_warning(tmp_path: Path) -> None:
+    files = {"demo/_C.so": linked(OLD, needs="libtheirs.so.1")}
+    wheel = make(tmp_path, MANYLINUX, files, fields="Requires-Dist: theirs\n")
+    assert seen(findings(wheel)) == {("platform", "libtheirs.so.1", WARNING)}
+    assert seen(findings(wheel, planned(MANYLINUX))) == {("platform", "libtheirs.so.1", ERROR)}
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "level"),
+    [
+        pytest.param("$ORIGIN", "", ERROR, id="beside-itself"),
+        pytest.param("$ORIGIN/../torch/lib:${ORIGIN}/../nvidia/cu13/lib", "", ERROR, id="within-site-packages"),
+        pytest.param("$ORIGIN/../..", "$ORIGIN/../..", ERROR, id="outside"),
+        pytest.param("$ORIGIN:", "nothing", ERROR, id="empty"),
+        pytest.param("lib", "lib", ERROR, id="where-it-runs"),
+        pytest.param("/tmp/build/lib", "/tmp/build/lib", ERROR, id="where-everybody-writes"),  # noqa: S108 - a name
+        pytest.param("/opt/cuda/lib64", "/opt/cuda/lib64", WARNING, id="absolute"),
+        pytest.param("$ORIGINAL", "$ORIGINAL", ERROR, id="another-variable"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["--enable-new-dtags", "--disable-new-dtags"])
+def test_run_paths_stay_within_site_packages(kind: str, path: str, found: str, level: Level, tmp_path: Path) -> None:
+    library = linked(OLD, f"-Wl,{kind},-rpath,{path}")
+    assert seen(findings(native(tmp_path, library))) == ({("rpath", found, level)} if found else set())
+
+
+def test_our_own_build_leaves_no_absolute_run_path(tmp_path: Path) -> None:
+    wheel = native(tmp_path, linked(OLD, "-Wl,-rpath,/opt/cuda/lib64"))
+    assert seen(findings(wheel, planned(LINUX))) == {("rpath", "/opt/cuda/lib64", ERROR)}
+
+
+def test_an_executable_stack_is_found(tmp_path: Path) -> None:
+    wheel = native(tmp_path, linked(OLD, "-Wl,-z,execstack"))
+    assert seen(findings(wheel)) == {("stack", "PT_GNU_STACK with X", ERROR)}
+
+
+# ---------------------------------------------------------------- paths of the builder
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        pytest.param("/home/ann/demo/csrc/a.cu", "/home/ann/", id="home"),
+        pytest.param("/root/demo/a.cu", "/root/demo/", id="root"),
+        pytest.param("/tmp/pip-req-build-x1/a.cu", "/tmp/pip-req-build-x1/", id="a-folder-of-one-build"),  # noqa: S108 - a name
+        pytest.param(r"C:\\Users\\ann\\demo\\a.cu", r"C:\Users\ann", id="windows"),
+        pytest.param("/tmp/fatwheel-demo-1.0-job/a.cu", "", id="our-own-folder"),  # noqa: S108 - a name
+        pytest.param("/opt/rh/toolset/root/usr/include", "", id="root-of-a-toolset"),
+        pytest.param("/usr/share/zoneinfo", "", id="system"),
+        pytest.param("csrc/a.cu", "", id="relative"),
+    ],
+)
+def test_paths_of_the_builder_in_compiled_files_are_found(path: str, found: str, tmp_path: Path) -> None:
+    wheel = native(tmp_path, linked(f'const char *where = "{path}"; {OLD}'))
+    assert {(rule, what.rstrip("\\"), level) for rule, what, level in seen(findings(wheel))} == (
+        {("build-paths", found, WARNING)} if found else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "level"),
+    [
+        pytest.param("demo.pth", b"/home/ann/demo/src\n", ERROR, id="pth"),
+        pytest.param(f"{INFO}/direct_url.json", b'{"url": "file:///home/ann/demo"}', ERROR, id="direct-url"),
+        pytest.param("demo/lib/demo.pc", b"prefix=/builds/demo/install\n", WARNING, id="pkg-config"),
+    ],
+)
+def test_files_that_lead_to_the_builder_are_found(name: str, content: bytes, level: Level, tmp_path: Path) -> None:
+    found = findings(edited(make(tmp_path), {name: content}))
+    assert {(finding.rule, finding.level) for finding in found} == {("build-paths", level)}
+
+
+def test_documentation_may_name_a_home_folder(tmp_path: Path) -> None:
+    assert findings(edited(make(tmp_path), {"demo/a.py": b'"""Reads /home/ann/data."""\n'})) == ()
+
+
+# ---------------------------------------------------------------- members and text
+
+
+@pytest.mark.parametrize(
+    ("spoil", "level"),
+    [
+        pytest.param(lambda w: raw(w, "demo/a", mode=0o104755), ERROR, id="setuid"),
+        pytest.param(lambda w: raw(w, "demo/a", mode=0o010644), ERROR, id="pipe"),
+        pytest.param(lambda w: raw(w, "demo/a", mode=0o020644), ERROR, id="device"),
+        pytest.param(lambda w: raw(w, "demo/a", mode=0o100666), WARNING, id="writable-by-all"),
+        pytest.param(lambda w: raw(w, "demo/a", mode=0o100244), WARNING, id="unreadable"),
+        pytest.param(lambda w: edited(w, {"demo/__pycache__/a.cpython-312.pyc": b"x"}), WARNING, id="bytecode"),
+        pytest.param(lambda w: edited(w, {"demo/.DS_Store": b"x"}), WARNING, id="finder"),
+        pytest.param(lambda w: edited(w, {"demo/.git/config": b"x"}), WARNING, id="git"),
+        pytest.param(lambda w: edited(w, {"demo/a.py.orig": b"x"}), WARNING, id="merge"),
+        pytest.param(lambda w: edited(w, {"demo/a.o": b"x"}), WARNING, id="object"),
+        pytest.param(lambda w: edited(w, {"tests/test_a.py": b""}), WARNING, id="tests-beside-others"),
+        pytest.param(lambda w: edited(w, {"setup.py": b""}), WARNING, id="setup-beside-others"),
+        pytest.param(lambda w: edited(w, {"demo/aux.py": b""}), WARNING, id="reserved-by-windows"),
+        pytest.param(lambda w: edited(w, {"demo/a?.txt": b""}), WARNING, id="not-on-windows"),
+        pytest.param(lambda w: with_folder(w, "demo/empty/"), WARNING, id="empty-folder"),
+    ],
+)
+def test_odd_members_are_found(spoil: Callable[[Path], Path], level: Level, tmp_path: Path) -> None:
+    found = findings(spoil(make(tmp_path)))
+    assert {(finding.rule, finding.level) for finding in found} == {("members", level)}
+
+
+def with_folder(wheel: Path, name: str) -> Path:
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.mkdir(name) if hasattr(archive, "mkdir") else archive.writestr(name, b"")
+    return wheel
+
+
+def test_a_name_windows_refuses_is_an_error_where_the_wheel_is_for_windows(tmp_path: Path) -> None:
+    wheel = make(tmp_path, WINDOWS, {"demo/_C.pyd": PE, "demo/nul.txt": b""})
+    assert seen(findings(wheel)) == {("members", "demo/nul.txt", ERROR)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "level"),
+    [
+        pytest.param("demo/__init__.py", b"def f(:\n", ERROR, id="package-that-cannot-be-imported"),
+        pytest.param("demo/templates/a.py", b"print 'x'\n", WARNING, id="python-2"),
+        pytest.param("demo/a.py", b"x = '\xff'\n", WARNING, id="no-utf-8"),
+        pytest.param("demo/a.py", b"# coding: klingon\n", WARNING, id="no-encoding"),
+        pytest.param("demo/a.py", b"x = 1\0\n", WARNING, id="zero-byte"),
+        pytest.param("demo/run.sh", b"#!/bin/sh\r\necho\r\n", ERROR, id="carriage-return"),
+    ],
+)
+def test_what_is_no_text_is_found(name: str, content: bytes, level: Level, tmp_path: Path) -> None:
+    found = findings(edited(make(tmp_path), {name: content}))
+    assert {(finding.rule, finding.level) for finding in found} == {("text", level)}
+
+
+@pytest.mark.parametrize("content", [b"# coding: latin-1\nx = '\xe9'\n", b"\xef\xbb\xbfx = 1\n", b"x = '\\d'\r\n", b""])
+def test_python_in_another_encoding_is_good(content: bytes, tmp_path: Path) -> None:
+    assert findings(edited(make(tmp_path), {"demo/a.py": content})) == ()
+
+
+def test_code_for_a_later_python_is_not_judged_by_this_one(tmp_path: Path) -> None:
+    files = {"demo/__init__.py": b"def f(:\n"}
+    assert findings(make(tmp_path, files=files, fields="Requires-Python: >=3.99\n")) == ()
+
+
+# ---------------------------------------------------------------- metadata and licence
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda w: rewritten(w, "METADATA", "Metadata-Version: 2.1\n", ""), id="no-metadata-version"),
+        pytest.param(lambda w: rewritten(w, "METADATA", "License:", "Requires-Dist: ???\nLicense:"), id="requirement"),
+        pytest.param(lambda w: rewritten(w, "METADATA", "License:", "Classifier: a\0b\nLicense:"), id="zero-byte"),
+        pytest.param(lambda w: rewritten(w, "WHEEL", "Wheel-Version: 1.0", "Wheel-Version: 2.0"), id="wheel-version"),
+        pytest.param(lambda w: rewritten(w, "WHEEL", "Wheel-Version: 1.0\n", ""), id="no-wheel-version"),
+        pytest.param(
+            lambda w: edited(w, {f"{INFO}/entry_points.txt": b"[console_scripts]\ndemo = demo main\n"}), id="no-object"
+        ),
+        pytest.param(lambda w: edited(w, {f"{INFO}/entry_points.txt": b"demo = demo:main\n"}), id="no-section"),
+        pytest.param(lambda w: edited(w, {f"{INFO}/top_level.txt": b"d\xe9mo\n"}), id="no-utf-8"),
+    ],
+)
+def test_metadata_that_installers_or_an_index_refuse_is_found(spoil: Callable[[Path], Path], tmp_path: Path) -> None:
+    found = findings(spoil(make(tmp_path)))
+    assert {(finding.rule, finding.level) for finding in found} == {("metadata", ERROR)}
+
+
+NEW = ("Metadata-Version: 2.1", "Metadata-Version: 2.4")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level"),
+    [
+        pytest.param("License: MIT\n", "", WARNING, id="none"),
+        pytest.param("License: MIT", "License-File: LICENSE", ERROR, id="file-that-is-not-there"),
+        pytest.param("License: MIT", "License-Expression: Mine", ERROR, id="no-expression"),
+    ],
+)
+def test_a_licence_that_is_not_told_is_found(old: str, new: str, level: Level, tmp_path: Path) -> None:
+    wheel = rewritten(rewritten(make(tmp_path), "METADATA", *NEW), "METADATA", old, new)
+    assert {(finding.rule, finding.level) for finding in findings(wheel)} == {("licence", level)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(b"It has parts of libtheirs, under MIT.", set(), id="named"),
+        pytest.param(b"MIT", {("licence", "libtheirs-1a2b.so.1", WARNING)}, id="not-named"),
+    ],
+)
+def test_the_licence_of_what_was_put_into_the_wheel_is_told(
+    text: bytes, expected: set[tuple[str, str, Level]], tmp_path: Path
+) -> None:
+    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, f"{INFO}/licenses/LICENSE": text}
+    assert seen(findings(make(tmp_path, LINUX, files))) == expected
+
+
+# ---------------------------------------------------------------- what was planned
+
+
+@pytest.mark.parametrize(
+    ("members", "libraries", "found"),
+    [
+        pytest.param((), (), set(), id="not-known"),
+        pytest.param(("demo/__init__.py", "demo/_C.so"), (), set(), id="as-planned"),
+        pytest.param(("demo/__init__.py",), (Library("demo/_C.so"),), set(), id="a-library-is-a-member"),
+        pytest.param(("demo/__init__.py",), (), {"demo/_C.so"}, id="one-more"),
+        pytest.param(("demo/__init__.py", "demo/_C.so", "demo/a.py"), (), {"no such member"}, id="one-missing"),
+        pytest.param((), (Library("demo/_C.so"),), set(), id="libraries-alone"),
+        pytest.param((), (Library("demo/_D.so"),), {"no such member", "demo/_C.so"}, id="another-library"),
+    ],
+)
+def test_members_are_the_planned_ones(
+    members: tuple[str, ...], libraries: tuple[Library, ...], found: set[str], tmp_path: Path
+) -> None:
+    job = replace(planned(LINUX), members=members, libraries=libraries)
+    assert seen(findings(native(tmp_path, PLAIN), job)) == {("prediction", what, ERROR) for what in found}
+
+
+def test_libraries_that_auditwheel_adds_need_no_plan(tmp_path: Path) -> None:
+    licence = f"{INFO}/licenses/LICENSE"
+    files = {"demo/_C.so": PLAIN, "demo.libs/libtheirs-1a2b.so.1": PLAIN, licence: b"libtheirs: MIT"}
+    job = replace(planned(LINUX), members=("demo/_C.so",))
+    assert findings(make(tmp_path, LINUX, files), job) == ()
+
+
+# ---------------------------------------------------------------- a launcher
+
+
+def test_a_launcher_in_a_foreign_pure_wheel_is_a_warning(tmp_path: Path) -> None:
+    wheel = edited(make(tmp_path), {"demo/cli.exe": PE})
+    assert seen(findings(wheel)) == {("pure", "PE", WARNING)}
+    assert seen(findings(wheel, planned(PURE))) == {("pure", "PE", ERROR)}
