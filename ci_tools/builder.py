@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import stat
 import sys
@@ -81,7 +82,8 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     ]
     own = [plan.sdist]
     if job:
-        own = [job.wheel, *job.archs, repr(job.env), str(job.python), job.requires_torch, *job.build_requires]
+        python = str(job.python) if job.python_stays else platform.python_version()
+        own = [job.wheel, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 

@@ -284,10 +284,15 @@ class _Planner:
             members=shown.members,
             requires_torch="",
             toolchain=ToolchainKind.AUTO,
-            env=self.request.build.env,
+            env=(*self.request.build.env, *self.least_env(cells)),
             build_requires=shown.build_requires,
             covers=tuple(cells),
         )
+
+    def least_env(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
+        """Return the variables of the platform that sets the fewest: what is built is the same with those of any."""
+        served = {cell.platform for cell in cells}
+        return min((platform.env for platform in self.request.platforms if platform.platform in served), key=len)
 
     def native(self, key: _Key, cells: list[Cell], axes: _Axes) -> Job:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence
