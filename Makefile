@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-fast lint benchmark clean
+.PHONY: help release test test-fast proof lint benchmark clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -18,6 +18,9 @@ test: $(VENV)/.tests ## run every test
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing, in under a minute
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
+
+proof: $(VENV)/.tests ## hold the toolkit against other people's projects, build some, and record what came of it
+	@$(BIN)/python -m tests.proof
 
 lint: $(VENV)/.lint ## check style, types and formatting
 	@$(BIN)/ruff check

@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import stat
-import sys
 import tempfile
 import time
 import warnings
@@ -19,12 +18,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
 
+from ci_tools import repair
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
 from ci_tools.model import AcceleratorKind, JobKind
-from ci_tools.process import clean_environment, run, tail
+from ci_tools.process import run, tail
 from ci_tools.source import Tree
 from ci_tools.storage import locked, write_atomically
+from ci_tools.surroundings import search_path
 from ci_tools.wheelfile import relabel
 
 if TYPE_CHECKING:
@@ -39,25 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Workshop", "build_key"]
 
-EPOCH = "315532800"  # 1980-01-01, the earliest time a zip file can hold; the same for a checkout and an unpacked sdist
-SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": EPOCH, "PYTHONHASHSEED": "0"}
-# What torch or the driver brings; a wheel must not carry a second copy.
-NOT_OURS = (
-    "libtorch*.so",
-    "libc10*.so",
-    "libcuda.so.*",
-    "libcudart.so.*",
-    "libcublas*.so.*",
-    "libcudnn*.so.*",
-    "libcufft*.so.*",
-    "libcurand*.so.*",
-    "libcusolver*.so.*",
-    "libcusparse*.so.*",
-    "libnvrtc*.so.*",
-    "libnccl*.so.*",
-    "libamdhip64.so.*",
-    "libsycl.so.*",
-)
+SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 HINTS = {
     "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
@@ -129,7 +112,10 @@ class Workshop:
             project, version, rest = built.name.split("-", 2)
             name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
             _refuse_other(name, job.wheel, bench.log)
-            relabel(built, out / name, local=job.local, requires_torch=job.requires_torch)
+            cleaned = repair.without_own_paths(built, bench.scratch / "cleaned", bench.log)
+            for member in cleaned:
+                self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
+            relabel(built, out / name, local=job.local, requires_torch=job.requires_torch, replaced=cleaned)
             return out / name
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:
@@ -169,8 +155,8 @@ class Workshop:
         told = {**SAME_EVERY_TIME, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
         for variable, folder in toolchain.folders:
             told[variable] = str(self._lent(folder, bench.scratch / variable.lower()))
-        if home := told.get("CUDA_HOME"):
-            told["PATH"] = os.pathsep.join((f"{home}/bin", self.outside.environ.get("PATH", os.defpath)))
+        shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
+        told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
         return {**told, **dict(job.env)}
@@ -219,16 +205,11 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from None
 
     def _repaired(self, wheel: Path, job: Job, bench: _Bench) -> Path:
-        """Let auditwheel prove the platform tag and write it; a wheel that misses it fails the build."""
+        """Return the wheel with its platform tag proven and written; one that misses its tag fails the build."""
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
-        excludes = [part for pattern in NOT_OURS for part in ("--exclude", pattern)]
-        command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
-        tools = os.pathsep.join((str(Path(sys.executable).parent), self.outside.environ.get("PATH", "")))
-        env = clean_environment(self.outside.environ, {"SOURCE_DATE_EPOCH": EPOCH, "PATH": tools})
-        ended = run([*command, *excludes, "--wheel-dir", out, wheel], log=bench.log, env=env)
-        if ended.status:
+        if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
 

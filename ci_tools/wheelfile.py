@@ -27,7 +27,7 @@ from ci_tools.errors import Rejected
 from ci_tools.storage import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from email.message import Message
     from pathlib import Path
 
@@ -253,12 +253,20 @@ class Hashing:
         return f"{self._algorithm}=" + base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
 
 
-def relabel(source: Path, destination: Path, *, local: str = "", requires_torch: str = "") -> None:
+def relabel(
+    source: Path,
+    destination: Path,
+    *,
+    local: str = "",
+    requires_torch: str = "",
+    replaced: Mapping[str, Path] | None = None,
+) -> None:
     """Write the wheel at `source` to `destination` with a local version, its members in a fixed order and dress.
 
     The local version goes into METADATA, the dist-info and data folders and RECORD; the file's name is
     `destination`'s. `requires_torch` narrows what the wheel requires of torch; where it does not always require it,
-    it does then. The same members always give the same bytes. Raises Rejected where the wheel cannot be relabelled.
+    it does then. The files in `replaced` take the place of members. The same members always give the same bytes.
+    Raises Rejected where the wheel cannot be relabelled.
     """
     wheel = opened(source)
     with wheel.archive:
@@ -267,12 +275,19 @@ def relabel(source: Path, destination: Path, *, local: str = "", requires_torch:
         new = f"{old}+{local}" if local else old
         metadata = _labelled(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
         members = [
-            Member(_moved(info.filename, old, new), info.file_size, wheel.chunks(info), _executable(info))
+            _member(_moved(info.filename, old, new), wheel, info, (replaced or {}).get(info.filename))
             for info in wheel.infos
             if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}
         ]
         members.append(Member(f"{new}.dist-info/METADATA", len(metadata), (metadata,)))
         _write(members, f"{new}.dist-info", destination)
+
+
+def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> Member:
+    """Return a member under its new name, with another file's content where there is one."""
+    if other is None:
+        return Member(name, info.file_size, wheel.chunks(info), _executable(info))
+    return Member(name, other.stat().st_size, (other.read_bytes(),), _executable(info))
 
 
 def _refuse_unclear(wheel: Wheel, local: str) -> None:

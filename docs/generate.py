@@ -387,8 +387,77 @@ FINDING = """\
 def audit_rules() -> Iterator[str]:
     """Give each rule's docstring: what must hold."""
     yield AUDIT
-    yield from table(("rule", "what must hold"), ((f"`{name}`", rule.__doc__) for name, rule in audit.RULES.items()))
+    yield from table(("rule", "what must hold"), ((f"`{name}`", _first(rule)) for name, rule in audit.RULES.items()))
     yield from ("", FINDING)
+
+
+def _first(rule: Callable[..., object]) -> str:
+    """Return the first paragraph of a rule's docstring, on one line."""
+    return " ".join((rule.__doc__ or "").partition("\n\n")[0].split())
+
+
+# ---------------------------------------------------------------- truth-table.md
+
+TRUTH = """\
+# The truth table
+
+Other people's projects, as their sdists are on the package index. What is true of each was read by hand in its build
+scripts, before Fatwheel saw it, and is kept in [`tests/proof/projects.toml`](../../tests/proof/projects.toml). `make
+proof` then asks Fatwheel, builds what two cores can build in minutes, and writes what came of it to
+[`tests/proof/record.json`](../../tests/proof/record.json); `make test` asks again and expects the same evidence.
+
+*Seen* is what Fatwheel says for `linux-cuda` and `linux-cpu`: what is compiled, for which Python, against which torch.
+*Wheels* are those that its plan makes of the covered cells of a request of six Pythons, six torch releases, two CUDA
+versions and four platforms. **Agrees** means that all four platforms are as the truth says; **safe side** that something
+could not be known, which costs wheels and makes none wrong."""
+
+
+def truth_table() -> Iterator[str]:
+    """Give the record of `make proof`, one line a project."""
+    record = json.loads((REPOSITORY / "tests" / "proof" / "record.json").read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    yield TRUTH
+    yield ("")
+    yield f"Recorded on {record['date']} with {versions}, Python {record['python']}."
+    heads = ("project", "seen for linux-cuda", "seen for linux-cpu", "truth", "wheels", "a real build")
+    yield from table(heads, map(_proven, record["projects"]))
+    yield from ("", *_differences(record["projects"]))
+
+
+def _proven(found: Mapping[str, Any]) -> tuple[str, ...]:
+    platforms = found["platforms"]
+    verdicts = {row["verdict"] for row in platforms.values()}
+    return (
+        f"{found['name']} {found['version']}",
+        *(_seen(platforms[name]) for name in ("linux-cuda", "linux-cpu")),
+        "agrees" if verdicts == {"agrees"} else "safe side",
+        _wheels(found["plan"]),
+        _built(found["build"]),
+    )
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    parts = [row["python"], f"torch: {row['torch']}", f"with {row['switch']}" if row["switch"] else ""]
+    return f"{row['native']}: {', '.join(filter(None, parts))}" if row["native"] == "some" else str(row["native"])
+
+
+def _wheels(plan: Mapping[str, Any]) -> str:
+    return "refused" if "refused" in plan else f"{plan['wheels']} for {plan['covered']} cells"
+
+
+def _built(build: Mapping[str, Any] | None) -> str:
+    if build is None:
+        return "by evidence only"
+    return "failed" if "failed" in build else f"`{build['wheel']}`, {build['seconds']} s, audit good"
+
+
+def _differences(projects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Give what is not known of those that do not agree, and why."""
+    yield from ("## What errs to the safe side", "")
+    for found in projects:
+        rows = {row["difference"]: row for row in found["platforms"].values() if row["difference"]}
+        for difference, row in rows.items():
+            yield f"- **{found['name']}**: {difference}. {row['why']}"
 
 
 # ---------------------------------------------------------------- catalog.md
@@ -469,6 +538,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "plan.md": ("ci_tools/planfile.py", plan_keys),
     "audit-rules.md": ("the docstrings in ci_tools/audit", audit_rules),
     "catalog.md": ("ci_tools/catalog", catalog_tables),
+    "truth-table.md": ("tests/proof/record.json", truth_table),
 }
 
 if __name__ == "__main__":

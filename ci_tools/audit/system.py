@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sys
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_tools import catalog
 from ci_tools.audit.linking import machines
 from ci_tools.audit.subject import Flaw, listed
 from ci_tools.errors import Rejected
 from ci_tools.model import Level
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from auditwheel.policy import Policy  # type: ignore[import-untyped]
 
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["platform", "rpath", "stack"]
 
-LIBRARIES = Path(__file__).parents[1] / "catalog" / "libraries.toml"
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
 MACHINES = {  # what the end of a platform tag asks of a library
     "universal2": {"x86_64", "arm64"},
@@ -134,14 +127,8 @@ def _policy(tag: str) -> Policy | None:
     return next((policy for policy in policies if tag in {policy.name, *policy.aliases}), None)
 
 
-@cache
-def _brought() -> tuple[str, ...]:
-    tables: Mapping[str, list[str]] = tomllib.loads(LIBRARIES.read_text(encoding="utf-8"))
-    return tuple(pattern for patterns in tables.values() for pattern in patterns)
-
-
 def _is_brought(library: str) -> bool:
-    return any(fnmatchcase(library, pattern) for pattern in _brought())
+    return any(fnmatchcase(library, pattern) for pattern in catalog.load().brought)
 
 
 def rpath(subject: Subject) -> Iterator[Flaw]:

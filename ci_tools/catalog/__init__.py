@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Catalog", "Cuda", "Headers", "PlatformFacts", "TorchRelease", "load"]
 
 HERE = Path(__file__).parent
-FILES = ("cuda.toml", "limits.toml", "platforms.toml", "python.toml", "torch.toml")
+FILES = ("cuda.toml", "libraries.toml", "limits.toml", "platforms.toml", "python.toml", "torch.toml")
 
 
 class PlatformFacts(NamedTuple):
@@ -91,6 +91,7 @@ class Catalog:
     cuda: Mapping[Minor, Cuda]
     torch: Mapping[Minor, TorchRelease]
     limits: Mapping[str, int]  # bytes
+    brought: tuple[str, ...]  # file name patterns of libraries that torch or a driver brings; no wheel carries a copy
     sha256: str
 
     def not_shipped(self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python) -> str:
@@ -118,6 +119,7 @@ def load() -> Catalog:
         cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda.toml"]["release"])},
         torch={torch.version: torch for torch in map(_torch, tables["torch.toml"]["release"])},
         limits=tables["limits.toml"],
+        brought=tuple(pattern for patterns in tables["libraries.toml"].values() for pattern in patterns),
         sha256=hashlib.sha256(b"".join(data.values())).hexdigest(),
     )
 

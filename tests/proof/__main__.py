@@ -1,30 +1,95 @@
-"""`make proof`: reads and observes every project, and prints what agrees with the truth."""
+"""`make proof`: holds Fatwheel against other people's projects, builds those that can be built here, and records it.
+
+Named projects are shown and not recorded: `python -m tests.proof torch-scatter`.
+"""
 
 from __future__ import annotations
 
+import datetime
+import json
 import os
+import platform
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from ci_tools import pipeline
+from ci_tools.errors import FatwheelError
+from ci_tools.model import Level
 from ci_tools.outside import Outside, Silent
-from ci_tools.storage import cache_folder
-from tests.proof.truth import checked, projects
+from ci_tools.storage import cache_folder, write_atomically
+from tests.proof.truth import BUILT, HERE, WIDE, checked, planned, projects
+
+RECORD = HERE / "record.json"
 
 
 def main() -> None:
-    """Check every project, or those named."""
+    """Check every project, or those named, and write the record of all."""
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    asked = [project for project in projects() if len(sys.argv) == 1 or project["name"] in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as folder:
-        for project in projects():
-            if len(sys.argv) > 1 and project["name"] not in sys.argv[1:]:
-                continue
-            started = time.monotonic()
-            rows = checked(project, Path(folder), outside)
-            print(f"{project['name']} {project['version']} ({time.monotonic() - started:.1f} s)")
-            for row in rows:
-                print(f"  {row.platform}: {row.verdict}: {row.difference or row.seen.native} | {row.seen[1:]}")
+        found = [_proven(project, Path(folder), outside) for project in asked]
+    if len(sys.argv) > 1:
+        return
+    record = {
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "versions": {name: version(name) for name in ("fatwheel", "setuptools", "packaging")},
+        "python": platform.python_version(),
+        "projects": found,
+    }
+    with write_atomically(RECORD) as file:
+        file.write(f"{json.dumps(record, indent=1, ensure_ascii=False)}\n".encode())
+
+
+def _proven(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str, Any]:
+    """Return what a project shows, what is planned of it, and what a build of it gave; and print that."""
+    started = time.monotonic()
+    rows = checked(project, folder, outside)
+    print(f"{project['name']} {project['version']} ({time.monotonic() - started:.1f} s)", flush=True)
+    for row in rows:
+        print(f"  {row.platform}: {row.verdict}: {row.difference or row.seen.native} | {row.seen.why}", flush=True)
+    proven = {
+        **{name: project[name] for name in ("name", "version", "sha256")},
+        "platforms": {row.platform: row.as_json() for row in rows},
+        "plan": _plan(project, folder, outside),
+        "build": _build(project, folder, outside) if "build" in project else None,
+    }
+    print(f"  plan: {proven['plan']}\n  build: {proven['build']}", flush=True)
+    return proven
+
+
+def _plan(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str, Any]:
+    """Return how many wheels serve how many cells of a wide request."""
+    started = time.monotonic()
+    try:
+        plan = planned(project, folder, outside, WIDE).plan
+    except FatwheelError as error:
+        return {"refused": str(error).splitlines()[0]}
+    seconds = round(time.monotonic() - started, 1)
+    return {"cells": plan.cells, "covered": len(plan.covered), "wheels": len(plan.jobs), "seconds": seconds}
+
+
+def _build(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str, Any]:
+    """Return what the build and the audit of a project's wheel for this machine gave."""
+    cells = {"python": "3.11", "torch": "2.13", **project["build"]}
+    out = folder / project["name"]
+    try:
+        plan = planned(project, folder, outside, BUILT, **cells)
+        (made,) = pipeline.build(plan, [job.name for job in plan.plan.jobs], out, outside)
+        findings = pipeline.audit_files([made.path], plan.plan, outside)
+    except FatwheelError as error:
+        return {"failed": str(error)[:600]}
+    errors = [f"{found.rule}: {found.message}" for found in findings if found.level is Level.ERROR]
+    return {
+        "wheel": made.path.name,
+        "bytes": made.receipt.size,
+        "seconds": made.receipt.seconds,
+        "errors": errors,
+        "warnings": sorted({found.rule for found in findings if found.level is Level.WARNING}),
+    }
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.planning import Planned
 
 HERE = Path(__file__).parent
-CONFIG = """\
+NARROW = """\
 package: {name}
 source:
   sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
@@ -33,6 +33,29 @@ platforms:
   linux-cpu: {{owner: "@proof"}}
   macos-arm64: {{owner: "@proof"}}
   windows: {{owner: "@proof"}}
+"""
+WIDE = """\
+package: {name}
+source:
+  sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
+version: "{version}"
+python: ["3.10", "3.11", "3.12", "3.13", "3.14", "3.14t"]
+torch: {{lowest: "2.10"}}
+platforms:
+  linux-cuda: {{owner: "@proof", cuda: ["12.9", "13.0"], archs: ["9.0", "10.0+PTX"]}}
+  linux-cpu: {{owner: "@proof"}}
+  macos-arm64: {{owner: "@proof"}}
+  windows: {{owner: "@proof"}}
+"""
+BUILT = """\
+package: {name}
+source:
+  sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
+version: "{version}"
+python: ["{python}"]
+torch: ["{torch}"]
+platforms:
+  linux-cpu: {{owner: "@proof", wheel-platform: manylinux_2_36}}
 """
 AGREES, SAFE, WRONG = "agrees", "errs to the safe side", "WRONG"
 
@@ -57,6 +80,11 @@ class Checked(NamedTuple):
     verdict: str
     difference: str
 
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the record keeps it."""
+        return {**self.seen._asdict(), "images": list(self.seen.images), "verdict": self.verdict,
+                "difference": self.difference}  # fmt: skip
+
 
 def projects() -> list[dict[str, Any]]:
     """Return the projects and their truth."""
@@ -64,14 +92,14 @@ def projects() -> list[dict[str, Any]]:
     return tables
 
 
-def planned(project: dict[str, Any], folder: Path, outside: Outside, **cells: str) -> Planned:
+def planned(project: dict[str, Any], folder: Path, outside: Outside, request: str = NARROW, **cells: str) -> Planned:
     """Return the plan of a project's sdist, fetched and never run but confined."""
     path = folder / f"{project['name']}.yml"
     known = {"python": "3.12", "torch": "2.10", "cuda": "13.0", **cells}
     if "torch" in project:
         known |= {"torch": ".".join(project["torch"].split(".")[:2]), "cuda": project["cuda"]}
     fields = {name: project[name] for name in ("name", "version", "sha256")}
-    path.write_text(CONFIG.format(**known, **fields), encoding="utf-8")
+    path.write_text(request.format(**known, **fields), encoding="utf-8")
     return planning.make_plan(path, outside)
 
 
