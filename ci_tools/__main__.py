@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ci_tools.model import Plan
+    from ci_tools.planning import Planned
 
     Verb = Callable[[argparse.Namespace, Outside], int]
     Verbs = argparse._SubParsersAction["_Parser"]  # noqa: SLF001 - argparse has no other name for it
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         options = _parser().parse_args(arguments)
-        return int(options.verb(options, _outside(stderr)))
+        return int(options.verb(options, _outside(stderr, options)))
     except FatwheelError as error:
         return _told(stderr, error)
     except KeyboardInterrupt:
@@ -73,8 +74,13 @@ def _told(stderr: Console, error: FatwheelError) -> int:
     return error.status
 
 
-def _outside(stderr: Console) -> Outside:
-    return Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=terminal.Talk(stderr))
+def _outside(stderr: Console, options: argparse.Namespace) -> Outside:
+    return Outside(
+        environ=os.environ,
+        cache=cache_folder(os.environ),
+        reporter=terminal.Talk(stderr),
+        trusts_source=getattr(options, "trust_source", False),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,11 +100,25 @@ def _add_planning(verbs: Verbs) -> None:
 
     plan = _verb(verbs, "plan", _plan, "say which wheels serve the request, and why")
     _config_argument(plan)
-    plan.add_argument("--explain", action="store_true", help="give every cell its own line")
+    plan.add_argument("--explain", action="store_true", help="give every cell a line, and all that the source shows")
     forms = "what stdout gets: a table for people, the plan as JSON, or a workflow's matrix; default: %(default)s"
     plan.add_argument("--format", choices=("table", "json", "github"), default="table", help=forms)
     plan.add_argument("--only", metavar="PLATFORM", help="show this platform alone")
     plan.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
+    prove = "build what the plan calls redundant too, as far as this machine can, and compare"
+    plan.add_argument("--prove", action="store_true", help=prove)
+
+    advise = _verb(verbs, "advise", _advise, "say what would make the plan smaller, with a patch where an edit does it")
+    _config_argument(advise)
+    forms = "what stdout gets: a table, JSON, or all patches as one diff for `git apply`; default: %(default)s"
+    advise.add_argument("--format", choices=("table", "json", "diff"), default="table", help=forms)
+    text = "where earlier builds left their receipts, which say what a wheel takes; default: %(default)s"
+    advise.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
+    prove = "apply each patch to a copy, plan again, and build and try there what this machine can"
+    advise.add_argument("--prove", action="store_true", help=prove)
+
+    evidence = _verb(verbs, "evidence", _evidence, "print what the source shows of every cell, and where, as JSON")
+    _config_argument(evidence)
 
 
 def _add_work(verbs: Verbs) -> None:
@@ -113,6 +133,7 @@ def _add_work(verbs: Verbs) -> None:
     audit = _verb(verbs, "audit", _audit, "check what is inside wheels")
     audit.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL", help="a wheel file")
     audit.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml whose plan the wheels must fit")
+    _trust_argument(audit)
     forms = "what stdout gets; default: %(default)s"
     audit.add_argument("--format", choices=("table", "json"), default="table", help=forms)
 
@@ -148,6 +169,12 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
     default = Path(config.DEFAULT_NAME)
     text = "the config; default: %(default)s"
     parser.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
+    _trust_argument(parser)
+
+
+def _trust_argument(parser: argparse.ArgumentParser) -> None:
+    text = "run the project's own setup.py also where this machine cannot confine it"
+    parser.add_argument("--trust-source", action="store_true", help=text)
 
 
 def _target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,16 +197,36 @@ def _init(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _plan(options: argparse.Namespace, outside: Outside) -> int:
-    plan = planning.make_plan(options.config, outside).plan
-    text = planfile.dumps(plan)
+    if options.prove and options.format == "github":
+        msg = "--prove: a workflow's matrix holds no proof, expected --format table or json"
+        raise InputError(msg)
+    planned = planning.make_plan(options.config, outside)
+    text = planfile.dumps(planned.plan)
     if options.out:
         if options.out.is_dir():
             msg = f"--out: {options.out} is a folder, expected a file such as plan.json"
             raise InputError(msg)
         with write_atomically(options.out) as file:
             file.write(text.encode())
-    _print_plan(_only(plan, options.only), options.format, explain=options.explain)
+    planned = planned._replace(plan=_only(planned.plan, options.only))
+    if options.prove:
+        return _prove(planned, options, outside)
+    _print_plan(planned, options.format, explain=options.explain)
     return DONE
+
+
+def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import prover
+
+    if options.format == "table":
+        _print_plan(planned, options.format, explain=options.explain)
+    proofs = prover.prove(planned, outside)
+    if options.format == "table":
+        terminal.show(terminal.proof_table(proofs, planned.plan))
+    else:
+        whole = {**planfile.to_json(planned.plan), "proof": prover.to_json(proofs)}
+        print(json.dumps(whole, indent=1, ensure_ascii=False))
+    return prover.status(proofs)
 
 
 def _only(plan: Plan, name: str | None) -> Plan:
@@ -192,11 +239,37 @@ def _only(plan: Plan, name: str | None) -> Plan:
     return planfile.only(plan, Platform(name))
 
 
-def _print_plan(plan: Plan, form: str, *, explain: bool) -> None:
-    if form == "table":
-        terminal.show(terminal.plan_tables(plan, explain=explain))
-    else:
+def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
+    plan = planned.plan
+    if form != "table":
         print(planfile.dumps(plan) if form == "json" else planfile.github_matrix(plan), end="")
+        return
+    terminal.show(terminal.plan_tables(plan, explain=explain))
+    if explain:
+        terminal.show(terminal.evidence_table(planned.evidence, plan))
+
+
+def _evidence(options: argparse.Namespace, outside: Outside) -> int:
+    planned = planning.make_plan(options.config, outside)
+    print(planfile.evidence_json(planned.evidence, planned.plan), end="")
+    return DONE
+
+
+def _advise(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import advisor
+
+    planned = planning.make_plan(options.config, outside)
+    advised, patched = advisor.consult(planned, options.out)
+    if options.format == "table":
+        terminal.show(terminal.advice_tables(planned.plan, advised, patched))
+    proofs = advisor.prove(planned, patched, outside) if options.prove else None
+    if options.format == "diff":
+        print(advisor.patch_of_all(planned, patched), end="")
+    elif options.format == "json":
+        print(json.dumps(advisor.to_json(advised, patched, proofs), indent=1, ensure_ascii=False))
+    elif proofs is not None:
+        terminal.show(terminal.patch_proof_table(proofs))
+    return advisor.status(proofs or ())
 
 
 def _build(options: argparse.Namespace, outside: Outside) -> int:

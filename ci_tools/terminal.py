@@ -14,18 +14,34 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ci_tools.model import Level, Outcome
+from ci_tools.model import OWN_SUFFIX, Extensions, Level, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.progress import TaskID
 
-    from ci_tools.model import Cell, Finding, Minor, Plan, Python, Trial
+    from ci_tools.advise import Advice, Advised
+    from ci_tools.advisor import Patched
+    from ci_tools.advisor import Proof as PatchProof
+    from ci_tools.model import Cell, CellEvidence, Evidence, Finding, Minor, Plan, Python, Trial
     from ci_tools.pipeline import Released
+    from ci_tools.prover import Proof
 
-__all__ = ["Talk", "findings_table", "plan_tables", "released_tables", "show", "trials_table"]
+__all__ = [
+    "Talk",
+    "advice_tables",
+    "evidence_table",
+    "findings_table",
+    "patch_proof_table",
+    "plan_tables",
+    "proof_table",
+    "released_tables",
+    "show",
+    "trials_table",
+]
 
+MOST_SOURCES = 3  # that a line names of a library
 WIDEST = 10_000  # columns of a table that nothing wraps
 WIDE_ENOUGH = 110  # columns of a table that holds names, not sentences; a terminal wraps its lines by itself
 
@@ -130,6 +146,45 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         yield warnings
 
 
+def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
+    """Yield what the source shows, each fact with where it was read or that it was observed; `plan` narrows it."""
+    table = _table("what the source shows", "cells", "what", "where")
+    shown_cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+    for platform in evidence.platforms:
+        groups: dict[int, list[Cell]] = {}
+        for cell in (cell for cell in shown_cells if cell.platform is platform.platform):
+            groups.setdefault(id(platform.of(cell)), []).append(cell)
+        for cells in groups.values():
+            label = str(platform.platform) if len(groups) == 1 else f"{cells[0]} and {len(cells) - 1} more"
+            for what, where in _facts(platform.of(cells[0]), platform.native_files):
+                _row(table, label, what, where)
+                label = ""
+    yield table
+
+
+def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each thing that is known of a group of cells, and where from."""
+    if native_files:
+        yield f"native files: {_count(len(native_files), 'file')}", native_files[0]
+    if shown.unsupported:
+        yield "its build fails", shown.unsupported
+    else:
+        yield f"compiled: {shown.extensions}", shown.extensions_where
+    for one in shown.built:
+        images = f" for {' '.join(one.images)}" if one.images else ""
+        sources = ", ".join(command.source for command in one.compiles[:MOST_SOURCES])
+        more = ", …" if len(one.compiles) > MOST_SOURCES else ""
+        yield f"{one.member.replace(OWN_SUFFIX, '')}{images}", f"from {sources}{more}"
+    if shown.extensions is not Extensions.NONE and not shown.unsupported:
+        yield f"Python API: {shown.python_api.kind}", shown.python_api.where
+        yield f"torch ABI: {shown.torch_abi.kind}", shown.torch_abi.where
+    for name, value in shown.switches:
+        yield f"switch {name}={value}", shown.switches_where
+    for name in shown.build_requires:
+        yield f"needs {name} to build", "its build imports it, and [build-system] does not name it"
+    yield from ((f"its build asks for {what}", where) for what, where in shown.asked)
+
+
 def _each_cell(plan: Plan) -> Iterator[Table]:
     table = _table("cells", "cell", "job", "why")
     for cell, job, reason in plan.covered:
@@ -207,6 +262,73 @@ def _span(versions: Sequence[object], axis: Sequence[object]) -> str:
     if len(versions) > 2 and list(axis[first : first + len(versions)]) == list(versions):  # noqa: PLR2004 - two fit
         return f"{versions[0]} to {versions[-1]}"
     return ", ".join(map(str, versions))
+
+
+def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
+    """Yield what was compared for the cells that share a wheel, and what came out."""
+    counts: dict[str, int] = {}
+    for proof in proofs:
+        counts[str(proof.verdict)] = counts.get(str(proof.verdict), 0) + len(proof.cells)
+    table = _table(
+        f"proof: {', '.join(f'{count} {verdict}' for verdict, count in counts.items()) or 'no cell is covered'}",
+        "job", "cells", "compared", "outcome", "detail",
+    )  # fmt: skip
+    axes = _Axes.of(plan)
+    for (_, _, job, compared, verdict, detail), cells in _alike(proofs).items():
+        for block in _blocks(cells):
+            _row(table, job, axes.described(block), compared or "nothing", verdict, detail)
+    yield table
+
+
+def _alike(proofs: Iterable[Proof]) -> dict[tuple[str, ...], list[Cell]]:
+    """Return the cells of each platform and accelerator of which a proof says the same."""
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for proof in proofs:
+        for cell in proof.cells:
+            key = (cell.platform, _label(cell), proof.job, proof.compared, proof.verdict, proof.detail)
+            groups.setdefault(key, []).append(cell)
+    return groups
+
+
+# ---------------------------------------------------------------- advice
+
+
+def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> Iterator[Table]:
+    """Yield what would make a plan smaller, then for each what stands in its way and what to do."""
+    name = f"{plan.project.name} {plan.project.version}"
+    if not patched:
+        yield _table(f"{name}: nothing would make this plan smaller")
+        return
+    fewer = f", {advised.after} with all of this{advised.limits}" if advised.after < advised.before else ""
+    wheels = f"{_count(advised.before, 'wheel')}{fewer}"
+    table = _table(f"{name}: {wheels}", "", "advice", "saves", "patch")
+    for number, (advice, patch) in enumerate(patched, 1):
+        has_patch = "by itself" if advice.option.gives_up else "yes"
+        _row(table, number, advice.sentence, _saving(advice), has_patch if patch else "")
+    yield table
+    ways = _table("what stands in the way, and what to do", "", "")
+    ways.show_header = False
+    for number, (advice, _) in enumerate(patched, 1):
+        for place in advice.option.places:
+            _row(ways, number, place)
+        _row(ways, number, f"→ {advice.option.how}")
+    yield ways
+
+
+def _saving(advice: Advice) -> str:
+    """Return what advice saves, and that it was not measured where it was not."""
+    jobs = _count(advice.before - advice.after, "job")
+    if advice.minutes is None or advice.megabytes is None:
+        return f"{jobs}; minutes and megabytes not measured"
+    return f"{jobs}, {advice.minutes:.1f} minutes, {advice.megabytes:.1f} MB"
+
+
+def patch_proof_table(proofs: Sequence[PatchProof]) -> Iterator[Table]:
+    """Yield what became of each patch."""
+    table = _table("patches, each applied to a copy", "patch", "jobs before", "after", "outcome", "detail")
+    for name, before, after, outcome, details in proofs:
+        _row(table, name, before, "no plan" if after is None else after, outcome, "; ".join(details))
+    yield table
 
 
 # ---------------------------------------------------------------- findings, trials, a release

@@ -20,6 +20,8 @@ from ci_tools.model import (
     AcceleratorKind,
     Build,
     Command,
+    Compile,
+    Extension,
     Minor,
     PathSource,
     PlatformRequest,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import TorchRelease
+    from ci_tools.planning import Planned
 
     Schema = Mapping[str, Any]
 
@@ -332,7 +335,7 @@ MORE_CELLS = 2  # how many of a job's cells the example shows
 
 def plan_keys() -> Iterator[str]:
     """Describe every key of the plan, and show a job of the reference package's."""
-    plan = _reference_plan()
+    plan = planfile.to_json(_reference().plan)
     yield PLAN
     for title, meanings in PLAN_KEYS.items():
         _refuse_difference(title, meanings, plan if title == "The plan" else plan[title])
@@ -350,22 +353,113 @@ def plan_keys() -> Iterator[str]:
     yield "```"
 
 
-def _reference_plan() -> dict[str, Any]:
+def _reference() -> Planned:
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    return planfile.to_json(planning.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside).plan)
+    return planning.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside)
 
 
 def _refuse_difference(title: str, meanings: Mapping[str, str], found: Any) -> None:  # noqa: ANN401 - JSON
-    """Refuse a description that is not of the keys a plan has."""
+    """Refuse a description that is not of the keys a plan, or evidence, has."""
     keys = found[0] if isinstance(found, list) else found
     if list(keys) != list(meanings):
-        msg = f"PLAN_KEYS describes {title} with {', '.join(meanings)}, expected {', '.join(keys)}"
+        msg = f"{title} is described with {', '.join(meanings)}, expected {', '.join(keys)}"
         raise ValueError(msg)
 
 
-def _shortened(job: dict[str, Any]) -> dict[str, Any]:
-    first, more = job["covers"][:MORE_CELLS], len(job["covers"]) - MORE_CELLS
-    return {**job, "covers": [*first, f"… and {more} more"]}
+def _shortened(value: dict[str, Any], key: str = "covers") -> dict[str, Any]:
+    first, more = value[key][:MORE_CELLS], len(value[key]) - MORE_CELLS
+    return {**value, key: [*first, f"… and {more} more"]}
+
+
+# ---------------------------------------------------------------- evidence.md
+
+EVIDENCE = """\
+# fatwheel evidence
+
+What `fatwheel evidence` prints: one JSON object with all that the source shows of every cell. Cells of which the same
+is known are together. [How the plan knows](../explanation/evidence.md) says where it comes from. A place is
+`file:line`, or says that the build was observed."""
+
+EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
+    "The evidence": {
+        "schema": "the version of this format",
+        "project": "what the source says of the project, as in [the plan](plan.md#project)",
+        "source_sha256": "one hash of every file of the source",
+        "commit": "the source's git commit, empty where there is none",
+        "requires_torch": "`specifier`, the torch versions that the project admits, and `where` it says so; empty: all",
+        "platforms": "for each platform of the request, what is shown of it",
+        "warnings": "what could not be known, one sentence each",
+    },
+    "platforms": {
+        "platform": "the platform",
+        "native_files": "the files that its `native` patterns match",
+        "cells": "groups of cells of which the same is shown",
+    },
+    "cells": {
+        "cells": "the cells, such as `linux-cuda / cu130 / torch2.10 / cp312`",
+        "extensions": "whether anything is compiled for them: `none`, `some` or `unknown`",
+        "extensions_where": "what shows that, or the doubt",
+        "python_api": "which Python API the compiled code uses",
+        "torch_abi": "which torch ABI it uses",
+        "unsupported": "why the build fails, or would leave its kernels out; empty: it does not",
+        "asked": "what the build decides by, each with the place that asks for it",
+        "switches": "the variables without which the build would leave its kernels out, each with its value",
+        "switches_where": "what would become of the build without them",
+        "build_requires": "what the build imports and the project does not name as a requirement",
+        "built": "the libraries that the build links; empty where it was read and not observed",
+        "members": "the members of the wheel besides dist-info; empty: not known",
+        "contents": "those that are not compiled, each with its hash",
+        "metadata": "the fields of METADATA; empty: not known",
+        "recipe": "one hash of all that the build does; empty: not known",
+        "warnings": "what could not be known of these cells, one sentence each",
+    },
+    "python_api": {
+        "kind": "`none`, `stable` for the limited API, `full` or `unknown`",
+        "where": "what shows that",
+        "lowest": "the Python from which on the limited API (PEP 384) holds, or null",
+        "lowest_free_threaded": "the same for free-threaded Pythons (PEP 803), or null",
+        "builds_older": "whether older Pythons get wheels of their own",
+    },
+    "torch_abi": {
+        "kind": "`none`, `stable`, `full` or `unknown`",
+        "where": "what shows that",
+        "target": "the torch that `TORCH_TARGET_VERSION` names, or null",
+        "uses_torch": "whether a header of torch's is known to be included",
+    },
+    "built": {
+        "member": "its path in the wheel; `.cpython-fatwheel.so` stands for the suffix of one Python's modules",
+        "compiles": "the calls of a compiler that make it",
+        "links": "the libraries and flags of the linker",
+        "images": "the device images, such as `sm_90` and `compute_100`; null: not known",
+    },
+    "compiles": {
+        "source": "the file that is compiled",
+        "compiler": "the program",
+        "flags": "its flags; `<package>`, `<accelerator>`, `<stage>` and `<python>` stand for folders of the builder",
+    },
+}
+
+
+def evidence_keys() -> Iterator[str]:
+    """Describe every key of the evidence, and show what the reference package's first cells show."""
+    planned = _reference()
+    evidence = json.loads(planfile.evidence_json(planned.evidence, planned.plan))
+    shown = evidence["platforms"][0]["cells"][0]
+    found = {
+        "The evidence": evidence,
+        **evidence,
+        **shown,
+        "cells": shown,
+        "built": Extension._fields,
+        "compiles": Compile._fields,
+    }
+    yield EVIDENCE
+    for title, meanings in EVIDENCE_KEYS.items():
+        _refuse_difference(title, meanings, found[title])
+        yield from ("", f"## {title}")
+        yield from table(("key", "meaning"), ((f"`{key}`", meaning) for key, meaning in meanings.items()))
+    yield from ("", "## An example", "", "Some cells of [the reference package](../../package/fatwheel.yml):", "")
+    yield from ("```json", json.dumps(_shortened(shown, "cells"), indent=1, ensure_ascii=False), "```")
 
 
 # ---------------------------------------------------------------- audit-rules.md
@@ -408,8 +502,8 @@ proof` then asks Fatwheel, builds what two cores can build in minutes, and write
 
 *Seen* is what Fatwheel says for `linux-cuda` and `linux-cpu`: what is compiled, for which Python, against which torch.
 *Wheels* are those that its plan makes of the covered cells of a request of six Pythons, six torch releases, two CUDA
-versions and four platforms. **Agrees** means that all four platforms are as the truth says; **safe side** that something
-could not be known, which costs wheels and makes none wrong."""
+versions and four platforms. **Agrees** means that all four platforms are as the truth says; **safe side** means that
+something could not be known, which costs wheels and makes none wrong."""
 
 
 def truth_table() -> Iterator[str]:
@@ -536,6 +630,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "cli.md": ("the parser in ci_tools/__main__.py", cli),
     "config.md": ("ci_tools/schema/fatwheel.schema.json", config_keys),
     "plan.md": ("ci_tools/planfile.py", plan_keys),
+    "evidence.md": ("ci_tools/planfile.py", evidence_keys),
     "audit-rules.md": ("the docstrings in ci_tools/audit", audit_rules),
     "catalog.md": ("ci_tools/catalog", catalog_tables),
     "truth-table.md": ("tests/proof/record.json", truth_table),

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.audit import archive, binaries, content, device, labels, system, torch
+from ci_tools.audit import archive, binaries, container, content, device, labels, system, torch
 from ci_tools.audit.subject import Flaw, Subject
 from ci_tools.errors import Rejected
 from ci_tools.model import Finding, Level
@@ -53,6 +53,7 @@ def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Itera
 
 
 RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
+    "container": container.container,
     "paths": archive.paths,
     "record": archive.record,
     "members": archive.members,

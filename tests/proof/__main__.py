@@ -5,7 +5,7 @@ Named projects are shown and not recorded: `python -m tests.proof torch-scatter`
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import os
 import platform
@@ -35,7 +35,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         return
     record = {
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "versions": {name: version(name) for name in ("fatwheel", "setuptools", "packaging")},
         "python": platform.python_version(),
         "projects": found,

@@ -1,10 +1,9 @@
-"""The evidence half of the truth table: what is seen today is what the record says, and the record has no wrong wheel."""
+"""The evidence half of the truth table: what is seen today is what was recorded, and no wheel of it is wrong."""
 
 from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.proof.truth import AGREES, HERE, SAFE, checked, projects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 RECORD: dict[str, Any] = json.loads((HERE / "record.json").read_text(encoding="utf-8"))
 RECORDED: Mapping[str, Any] = {found["name"]: found for found in RECORD["projects"]}

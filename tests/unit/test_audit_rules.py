@@ -321,3 +321,42 @@ def test_a_launcher_in_a_foreign_pure_wheel_is_a_warning(tmp_path: Path) -> None
     wheel = edited(make(tmp_path), {"demo/cli.exe": PE})
     assert seen(findings(wheel)) == {("pure", "PE", WARNING)}
     assert seen(findings(wheel, planned(PURE))) == {("pure", "PE", ERROR)}
+
+
+# ---------------------------------------------------------------- the zip file
+
+
+def hidden(wheel: Path, before: bytes) -> Path:
+    """Put bytes before the wheel's first member, every offset moved so that Python's zipfile reads it as it was."""
+    data = wheel.read_bytes()
+    directory = data.rindex(b"PK\x05\x06")
+    start = int.from_bytes(data[directory + 16 : directory + 20], "little")
+    moved = bytearray(before + data)
+    at = start + len(before)
+    while moved[at : at + 4] == b"PK\x01\x02":
+        offset = int.from_bytes(moved[at + 42 : at + 46], "little") + len(before)
+        moved[at + 42 : at + 46] = offset.to_bytes(4, "little")
+        lengths = [int.from_bytes(moved[at + place : at + place + 2], "little") for place in (28, 30, 32)]
+        at += 46 + sum(lengths)
+    end = directory + len(before)
+    moved[end + 16 : end + 20] = (start + len(before)).to_bytes(4, "little")
+    wheel.write_bytes(bytes(moved))
+    return wheel
+
+
+def test_bytes_that_no_member_owns_are_found(tmp_path: Path) -> None:
+    good = make(tmp_path / "good", PURE)
+    smuggled = make(tmp_path / "other", PURE, {"demo/evil.py": b"import os\n"}).read_bytes()
+    first = smuggled[: smuggled.index(b"PK\x03\x04", 4)]
+    wheel = hidden(good, first)
+    with zipfile.ZipFile(wheel) as archive:
+        assert "demo/evil.py" not in archive.namelist()
+    assert {(finding.rule, finding.level) for finding in findings(wheel)} == {("container", ERROR)}
+
+
+def test_a_header_that_says_another_method_is_found(tmp_path: Path) -> None:
+    wheel = make(tmp_path, PURE)
+    data = bytearray(wheel.read_bytes())
+    data[8:10] = (14).to_bytes(2, "little")
+    wheel.write_bytes(bytes(data))
+    assert "container" in {finding.rule for finding in findings(wheel)}
