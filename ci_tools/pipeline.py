@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 
+MOST_REBUILT = 600  # seconds a build may take to be done once more, from the sdist
+FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that hold a wheel against what its plan says of it
 SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
 
 
@@ -138,9 +140,21 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) ->
     with outside.reporter.step(f"build {name}"):
         if job:
             path = workshop.build_wheel(job, plan, tree, tools, out)
+            _refuse_surprise(path, job, outside)
         else:
             path = workshop.build_sdist(plan, tree, tools.python, out)
     return _noted(path, plan, job, key, time.monotonic() - started)
+
+
+def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
+    """Refuse a wheel whose tags, members or architectures are not the plan's: one of the two read the source wrong."""
+    limits, work = catalogs.load().limits, outside.cache / "audit"
+    findings = audit(path, job=job, limits=limits, work=work, only=FORETOLD)
+    surprises = [finding for finding in findings if finding.level is Level.ERROR]
+    if surprises:
+        path.unlink()
+        shown = "\n".join(map(_shown, surprises))
+        raise Rejected(shown, hint="the plan foretold another wheel: `fatwheel plan --explain` says why")
 
 
 def _noted(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) -> Made:
@@ -262,25 +276,29 @@ def refuse_failures(trials: Mapping[str, Sequence[Trial]]) -> None:
 
 
 def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Outside) -> Trial:
-    """Build the pure wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own."""
+    """Build a wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own.
+
+    The pure one where there is one: it is the quickest.
+    """
     sdist, wheels = made[0], made[1:]
-    what = f"build the pure wheel from {sdist.path.name}"
-    pure = next((wheel for wheel in wheels if wheel.receipt.job == PURE), None)
-    if pure is None:
-        return Trial(what, Outcome.NOT_EXERCISED, "the plan has no pure wheel")
-    key = f"{sdist.receipt.sha256}-{pure.receipt.sha256}"
+    wheel = next((wheel for wheel in wheels if wheel.receipt.job == PURE), wheels[0])
+    what = f"build {wheel.path.name} from {sdist.path.name}"
+    if wheel.receipt.seconds > MOST_REBUILT:
+        return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
+    key = f"{sdist.receipt.sha256}-{wheel.receipt.sha256}"
     kept = receipts.load(sdist.path)
     if kept and kept.trials_key == key and kept.is_sound:
         return kept.trials[0]
     with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
-        trial = _same_wheel(planned, sdist, pure, Path(folder), _workshop(out / "from-sdist", outside), what)
+        trial = _same_wheel(planned, sdist, wheel, Path(folder), out / "from-sdist", outside)
         step.result(str(trial.outcome))
+    trial = trial._replace(what=what)
     _note(sdist.path, trials=(trial,), trials_key=key)
     return trial
 
 
-def _same_wheel(planned: Planned, sdist: Made, pure: Made, folder: Path, workshop: Workshop, what: str) -> Trial:
-    plan, job = planned.plan, planned.job(PURE)
+def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Path, outside: Outside) -> Trial:
+    plan, job = planned.plan, planned.job(own.receipt.job)
     tree = unpacked(sdist.path, folder / "source")
     constraints = plan.request.build.constraints
     if constraints:  # held to the same pins, which an sdist need not hold
@@ -289,13 +307,14 @@ def _same_wheel(planned: Planned, sdist: Made, pure: Made, folder: Path, worksho
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
     request = replace(plan.request, subdirectory="", include=())
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
+    tools = _toolchains(planned, outside).prepare(job)
     try:
-        wheel = workshop.build_wheel(job, from_sdist, tree, SDIST_TOOLS, folder)
+        wheel = _workshop(out, outside).build_wheel(job, from_sdist, tree, tools, folder)
     except Rejected as error:
-        return Trial(what, Outcome.FAILED, str(error))
-    if sha256_of(wheel) != pure.receipt.sha256:
-        return Trial(what, Outcome.FAILED, f"it differs from the source's in {', '.join(differing(wheel, pure.path))}")
-    return Trial(what, Outcome.PASSED)
+        return Trial("", Outcome.FAILED, str(error))
+    if sha256_of(wheel) != own.receipt.sha256:
+        return Trial("", Outcome.FAILED, f"it differs from the source's in {', '.join(differing(wheel, own.path))}")
+    return Trial("", Outcome.PASSED)
 
 
 # ---------------------------------------------------------------- publish

@@ -13,7 +13,7 @@ from ci_tools.model import Finding, Level
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ci_tools.model import Job
 
@@ -21,13 +21,19 @@ __all__ = ["RULES", "audit"]
 
 
 def audit(
-    path: Path, *, job: Job | None, limits: Mapping[str, int], work: Path, to_pypi: bool | None = None
+    path: Path,
+    *,
+    job: Job | None,
+    limits: Mapping[str, int],
+    work: Path,
+    to_pypi: bool | None = None,
+    only: Collection[str] = (),
 ) -> tuple[Finding, ...]:
     """Return everything wrong with the wheel at `path`, in the order of `RULES`; nothing means it is good.
 
     `job` is the plan's; without one, only what a wheel must always hold is checked. `to_pypi` says whether the wheel
     goes there (None: it does unless its version is a local one). The members are unpacked below `work`, for as long
-    as it takes. A file that is no wheel has one finding.
+    as it takes. `only` names the rules to ask, all of them where it is empty. A file that is no wheel has one finding.
     """
     try:
         wheel = opened(path)
@@ -40,6 +46,7 @@ def audit(
         return tuple(
             Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
             for name, rule in RULES.items()
+            if not only or name in only
             for flaw in _flaws(rule, subject)
         )
 
