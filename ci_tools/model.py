@@ -395,6 +395,7 @@ class PythonApi(NamedTuple):
     lowest: Minor | None = None  # abi3: from this Python on, free-threaded ones left out
     lowest_free_threaded: Minor | None = None  # abi3t: from this free-threaded Python on
     builds_older: bool = False  # whether the backend builds older Pythons too, for each its own wheel
+    built_by_lowest: bool = False  # whether the wheel is tagged by the Python that builds it: the lowest has to
 
 
 class TorchAbi(NamedTuple):

@@ -184,9 +184,16 @@ def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> t
         _refuse_no_file(path)
         with outside.reporter.step(f"audit {path.name}") as step:
             findings = _audited(path, plan, outside)
-            step.result(f"{len(findings)} found wrong" if findings else "good")
+            step.result(_verdict(findings))
         found += findings
     return tuple(found)
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    errors = sum(finding.level is Level.ERROR for finding in findings)
+    warnings = len(findings) - errors
+    parts = [f"{errors} wrong"] * bool(errors) + [f"{warnings} to look at"] * bool(warnings)
+    return ", ".join(parts) or "good"
 
 
 def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:

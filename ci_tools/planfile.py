@@ -92,7 +92,14 @@ def only(plan: Plan, platform: Platform) -> Plan:
         jobs=tuple(job for job in plan.jobs if job.name in names),
         covered=covered,
         skipped=tuple(item for item in plan.skipped if item.cell.platform is platform),
+        warnings=tuple(warning for warning in plan.warnings if _concerns(warning, platform)),
     )
+
+
+def _concerns(warning: str, platform: Platform) -> bool:
+    """Whether a warning is of one platform, or of the whole project: those of platforms name them first."""
+    named = warning.partition(": ")[0].split(", ")
+    return str(platform) in named or not all(name in set(map(str, type(platform))) for name in named)
 
 
 def github_matrix(plan: Plan) -> str:

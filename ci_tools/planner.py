@@ -400,7 +400,7 @@ def _tag(python: Python, api: PythonApi, asked: Collection[Python]) -> _Tag:
     if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
         return _Tag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
     if api.lowest and python.version >= api.lowest and not python.free_threaded:
-        return _Tag(f"cp{api.lowest.digits}-abi3")
+        return _Tag(f"cp{api.lowest.digits}-abi3", Python(api.lowest) if api.built_by_lowest else None)
     return _Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
 
 
@@ -411,7 +411,7 @@ def _python_reason(tag: _Tag, api: PythonApi) -> str:
     if api.kind is not Binding.STABLE:
         why = "no limited API declared" if api.kind is Binding.FULL else "the declared Python API is not understood"
         return f"one per Python: {why} ({api.where})"
-    if tag.python is None:
+    if tag.python is None or tag.tag.endswith("-abi3"):
         return f"one for every Python from {api.lowest} up: limited API ({api.where})"
     if "abi3t" in tag.tag:
         which = (
@@ -464,7 +464,8 @@ def _archs(key: _Key, axes: _Axes) -> str:
         return ""
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
-    return f"one fatbinary for {' '.join(axes.request.archs)}{minors}"
+    images = sorted({image for built in axes.evidence.built for image in built.images or ()})
+    return f"one fatbinary for {' '.join(images or axes.request.archs)}{minors}"
 
 
 # ---------------------------------------------------------------- what else a plan needs to know

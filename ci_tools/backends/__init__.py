@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.backends import declarative, maturin, meson, scikit_build_core
+from ci_tools.backends import declarative, scikit_build_core
 from ci_tools.backends.facts import CellFacts, Forced, Read
 from ci_tools.backends.shipped import shipped_binaries
 from ci_tools.model import Binding, Extensions, PythonApi
@@ -33,8 +33,12 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read 
     if project.backend in scikit_build_core.BACKENDS:
         return scikit_build_core.read(project, env, cell)
     if project.backend == "mesonpy":
+        from ci_tools.backends import meson  # noqa: PLC0415 - a plan loads the one it needs
+
         return meson.read(project, env, cell)
     if project.backend == "maturin":
+        from ci_tools.backends import maturin  # noqa: PLC0415 - see above
+
         return maturin.read(project, env, cell)
     where = f"{project.place('build-system', 'build-backend')}: what {project.backend} compiles is not known"
     return Read(Extensions.UNKNOWN, where, PythonApi(Binding.FULL, f"{project.name}:1"))

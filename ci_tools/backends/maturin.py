@@ -131,7 +131,9 @@ def _of_pyo3(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> Py
     # A library of abi3t is one of abi3 as well, and tagged so (PEP 803).
     lowest = limited.lowest or limited.lowest_free_threaded
     where = f"{named.where}: pyo3 with {', '.join(sorted(filter(_is_limited, named.features)))}"
-    return PythonApi(Binding.STABLE, where, lowest, limited.lowest_free_threaded, builds_older=True)
+    unversioned = limited.lowest is not None and _lowest("abi3", named.features) is None
+    free = limited.lowest_free_threaded
+    return PythonApi(Binding.STABLE, where, lowest, free, builds_older=True, built_by_lowest=unversioned)
 
 
 def _asks(crate: Used | None) -> bool:

@@ -191,7 +191,7 @@ def _python_api(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
     # The tag is that of the Python that builds, so the oldest one does.
     needed = max(versions)
     free_threaded = oldest(project, max(needed, FIRST_LIMITED_FREE_THREADED), free_threaded=True)
-    return PythonApi(Binding.STABLE, where, oldest(project, needed) or needed, free_threaded)
+    return PythonApi(Binding.STABLE, where, oldest(project, needed) or needed, free_threaded, built_by_lowest=True)
 
 
 def _without_modules(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> PythonApi:

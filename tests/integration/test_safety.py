@@ -85,7 +85,7 @@ def test_a_wheel_is_held_against_its_own_plan_before_it_is_published(fatwheel: C
     (stranger / "pyproject.toml").write_text((project / "pyproject.toml").read_text().replace("1.0", "2.0"))
     audit = ("audit", f"out/{WHEEL}", "--format", "json", "--config")
     found = json.loads(fatwheel(*audit, stranger / "fatwheel.yml", cwd=project).stdout)
-    assert [finding["rule"] for finding in found] == ["planned"]
+    assert [finding["rule"] for finding in found if finding["level"] == "error"] == ["planned"]
     assert fatwheel("publish", "out", "--to", "dir:index", cwd=project).status == 2
     assert fatwheel(*audit, "fatwheel.yml", cwd=project).status == 0
     fatwheel("validate", f"out/{WHEEL}", cwd=project)
@@ -95,7 +95,7 @@ def test_a_wheel_is_held_against_its_own_plan_before_it_is_published(fatwheel: C
 
 
 def fatwheel_job() -> str:
-    return f"linux-cpu-torch2.10-cp{sys.version_info.major}{sys.version_info.minor}"
+    return f"linux-cpu-cp{sys.version_info.major}{sys.version_info.minor}"
 
 
 @slow

@@ -21,42 +21,27 @@ if TYPE_CHECKING:
     from ci_tools.planning import Planned
 
 HERE = Path(__file__).parent
-NARROW = """\
+PROJECT = """\
 package: {name}
 source:
   sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
 version: "{version}"
-python: ["{python}"]
-torch: ["{torch}"]
-platforms:
-  linux-cuda: {{owner: "@proof", cuda: ["{cuda}"], archs: ["9.0", "10.0+PTX"]}}
-  linux-cpu: {{owner: "@proof"}}
-  macos-arm64: {{owner: "@proof"}}
-  windows: {{owner: "@proof"}}
 """
-WIDE = """\
-package: {name}
-source:
-  sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
-version: "{version}"
-python: ["3.10", "3.11", "3.12", "3.13", "3.14", "3.14t"]
-torch: {{lowest: "2.10"}}
-platforms:
-  linux-cuda: {{owner: "@proof", cuda: ["12.9", "13.0"], archs: ["9.0", "10.0+PTX"]}}
-  linux-cpu: {{owner: "@proof"}}
-  macos-arm64: {{owner: "@proof"}}
-  windows: {{owner: "@proof"}}
+PLATFORMS = """\
+  linux-cpu: {owner: "@proof"}
+  macos-arm64: {owner: "@proof"}
+  windows: {owner: "@proof"}
 """
-BUILT = """\
-package: {name}
-source:
-  sdist: {{name: {name}, version: "{version}", sha256: {sha256}}}
-version: "{version}"
-python: ["{python}"]
-torch: ["{torch}"]
-platforms:
-  linux-cpu: {{owner: "@proof", wheel-platform: manylinux_2_36}}
-"""
+CUDA = '  linux-cuda: {owner: "@proof", archs: ["9.0", "10.0+PTX"], cuda: '
+# What is asked for: one cell of each platform, many, and what this machine can build.
+NARROW = f'python: ["PYTHON"]\ntorch: ["TORCH"]\nplatforms:\n{CUDA}["CUDA"]}}\n{PLATFORMS}'
+WIDE = (
+    'python: ["3.10", "3.11", "3.12", "3.13", "3.14", "3.14t"]\ntorch: {lowest: "2.10"}\n'
+    f'platforms:\n{CUDA}["12.9", "13.0"]}}\n{PLATFORMS}'
+)
+BUILT = (
+    'python: ["PYTHON"]\ntorch: ["TORCH"]\nplatforms:\n  linux-cpu: {owner: "@proof", wheel-platform: manylinux_2_36}\n'
+)
 AGREES, SAFE, WRONG = "agrees", "errs to the safe side", "WRONG"
 
 
@@ -98,8 +83,10 @@ def planned(project: dict[str, Any], folder: Path, outside: Outside, request: st
     known = {"python": "3.12", "torch": "2.10", "cuda": "13.0", **cells}
     if "torch" in project:
         known |= {"torch": ".".join(project["torch"].split(".")[:2]), "cuda": project["cuda"]}
+    for name, value in known.items():
+        request = request.replace(name.upper(), value)
     fields = {name: project[name] for name in ("name", "version", "sha256")}
-    path.write_text(request.format(**known, **fields), encoding="utf-8")
+    path.write_text(PROJECT.format(**fields) + request, encoding="utf-8")
     return planning.make_plan(path, outside)
 
 

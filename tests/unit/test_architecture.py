@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 LAYERS = (
     "errors observer",
     "model",
-    "outside process lifeline yamlfile elf confined",
+    "outside process lifeline yamlfile elf confined surroundings",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox",
     "registry wheelfile receipts git",
     "config source remotewheel edits cells",
@@ -25,7 +25,7 @@ LAYERS = (
     "backends",
     "observing",
     "evidence planner planfile audit index sdist starter options",
-    "toolchain targets planning advise",
+    "toolchain targets planning advise repair",
     "builder validator",
     "pipeline prover",
     "advisor",

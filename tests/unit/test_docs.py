@@ -13,8 +13,11 @@ from markdown_it import MarkdownIt
 
 from ci_tools import __main__ as command_line
 from ci_tools import catalog, config
+from ci_tools.observation import LIMITS
+from ci_tools.prover import Verdict
 from docs import generate
 from tests.unit.test_architecture import LAYERS
+from tests.unit.test_audit_mutation import BEYOND_AN_AUDIT
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDERS = ("docs", "kernels", "package")
@@ -100,6 +103,20 @@ def layers() -> list[set[str]]:
     return [set(re.findall(r"`([\w.]+)`", modules)) for modules in rows]
 
 
+def table_of(page: str, head: str) -> dict[str, str]:
+    """Return the table that begins with a cell: the first cell of each row, and the second."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    rows = re.search(rf"^\| {re.escape(head)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return dict(re.findall(r"^\| `?(.+?)`? \| (.+?) \|", rows[1], re.MULTILINE)) if rows else {}
+
+
+def kinds_of_advice() -> set[str]:
+    """Return the name of every option that advise knows."""
+    calls = (node for node in ast.walk(ast.parse((REPOSITORY / "ci_tools/options.py").read_text(encoding="utf-8"))))
+    named = (call.keywords for call in calls if isinstance(call, ast.Call) and ast.unparse(call.func) == "Option")
+    return {ast.literal_eval(word.value) for words in named for word in words if word.arg == "name"}
+
+
 @pytest.mark.parametrize("name", generate.PAGES)
 def test_a_reference_says_what_the_code_says(name: str) -> None:
     path = generate.REFERENCE / name
@@ -154,3 +171,24 @@ def test_every_config_is_accepted(example: Example, tmp_path: Path) -> None:
 
 def test_the_document_on_architecture_has_the_layers_that_are_enforced() -> None:
     assert layers() == [set(line.split()) for line in LAYERS]
+
+
+def test_the_guide_to_proofs_has_every_outcome() -> None:
+    assert table_of("how-to/prove-a-plan.md", "outcome").keys() == {str(verdict) for verdict in Verdict}
+
+
+def test_the_guide_to_advice_has_every_kind() -> None:
+    assert table_of("how-to/make-a-plan-smaller.md", "advice").keys() == kinds_of_advice()
+
+
+def test_what_an_audit_cannot_see_is_what_its_tests_cannot_see() -> None:
+    assert table_of("explanation/audit.md", "edit") == BEYOND_AN_AUDIT
+
+
+def test_the_limits_of_an_observed_build_are_those_that_hold() -> None:
+    assert table_of("explanation/evidence.md", "limit") == {
+        "time": f"{LIMITS.seconds} seconds",
+        "memory": f"{LIMITS.memory >> 30} GiB, of all its processes together",
+        "processes": f"{LIMITS.processes}",
+        "written": f"{LIMITS.written >> 30} GiB",
+    }

@@ -509,3 +509,17 @@ def test_two_checkouts_make_the_same_plan(tmp_path: Path) -> None:
     one, other = (plan_of(demo(tmp_path / name / "a")) for name in ("here", "there/deeper"))
     assert one == other
     assert replace(one, pins=other.pins) == other
+
+
+def test_a_wheel_that_is_tagged_by_its_builder_is_built_by_the_oldest_python(tmp_path: Path) -> None:
+    files = {
+        "fatwheel.yml": f"{REQUEST}{LINUX_CPU}",
+        "pyproject.toml": "[build-system]\nbuild-backend = 'mesonpy'\n[project]\nname = 'demo'\nversion = '1.0'\n"
+        "requires-python = '>=3.13'\n[tool.meson-python]\nlimited-api = true\n",
+        "meson.build": "project('demo', 'c')\npy = import('python').find_installation()\n"
+        "py.extension_module('demo', 'a.c', limited_api: '3.8', install: true)\n",
+        "a.c": "#include <Python.h>\n",
+    }
+    job = plan_of(write(tmp_path / "a", files)).jobs[0]
+    assert (str(job.python), job.python_stays) == ("3.13", True)
+    assert job.wheel.startswith("demo-1.0-cp313-abi3-")
