@@ -419,6 +419,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "lowest": "the Python from which on the limited API (PEP 384) holds, or null",
         "lowest_free_threaded": "the same for free-threaded Pythons (PEP 803), or null",
         "builds_older": "whether older Pythons get wheels of their own",
+        "built_by_lowest": "whether its wheel is tagged by the Python that builds it, so that the lowest has to",
     },
     "torch_abi": {
         "kind": "`none`, `stable`, `full` or `unknown`",

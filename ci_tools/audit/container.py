@@ -54,6 +54,8 @@ def container(subject: Subject) -> Iterator[Flaw]:
 
 
 def _header(file: BinaryIO, info: zipfile.ZipInfo) -> Header | None:
+    if info.header_offset < 0:  # what a damaged directory comes to
+        return None
     file.seek(info.header_offset)
     data = file.read(LOCAL.size)
     if len(data) < LOCAL.size:

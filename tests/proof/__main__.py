@@ -1,15 +1,15 @@
 """`make proof`: holds Fatwheel against other people's projects, builds those that can be built here, and records it.
 
-Named projects are shown and not recorded: `python -m tests.proof torch-scatter`.
+`python -m tests.proof torch-scatter` does one project anew, `--no-builds` keeps what is recorded of builds.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import json
 import os
 import platform
-import sys
 import tempfile
 import time
 from importlib.metadata import version
@@ -27,13 +27,27 @@ RECORD = HERE / "record.json"
 
 
 def main() -> None:
-    """Check every project, or those named, and write the record of all."""
+    """Do every project, or those named, and write the record."""
+    options = _parser().parse_args()
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    asked = [project for project in projects() if len(sys.argv) == 1 or project["name"] in sys.argv[1:]]
+    known = {project["name"]: project for project in projects()}
+    before = json.loads(RECORD.read_text(encoding="utf-8"))["projects"] if RECORD.exists() else []
+    found = {one["name"]: one for one in before if one["name"] in known}
     with tempfile.TemporaryDirectory() as folder:
-        found = [_proven(project, Path(folder), outside) for project in asked]
-    if len(sys.argv) > 1:
-        return
+        for name in options.names or known:
+            kept = found.get(name, {}).get("build") if options.no_builds else None
+            found[name] = _proven(known[name], Path(folder), outside, kept, builds=not options.no_builds)
+            _write([found[one] for one in known if one in found])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.proof")
+    parser.add_argument("names", nargs="*", help="projects of projects.toml; default: all")
+    parser.add_argument("--no-builds", action="store_true", help="keep what is recorded of builds")
+    return parser
+
+
+def _write(found: list[dict[str, Any]]) -> None:
     record = {
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "versions": {name: version(name) for name in ("fatwheel", "setuptools", "packaging")},
@@ -44,7 +58,9 @@ def main() -> None:
         file.write(f"{json.dumps(record, indent=1, ensure_ascii=False)}\n".encode())
 
 
-def _proven(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str, Any]:
+def _proven(
+    project: dict[str, Any], folder: Path, outside: Outside, kept: dict[str, Any] | None, *, builds: bool
+) -> dict[str, Any]:
     """Return what a project shows, what is planned of it, and what a build of it gave; and print that."""
     started = time.monotonic()
     rows = checked(project, folder, outside)
@@ -55,7 +71,7 @@ def _proven(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str
         **{name: project[name] for name in ("name", "version", "sha256")},
         "platforms": {row.platform: row.as_json() for row in rows},
         "plan": _plan(project, folder, outside),
-        "build": _build(project, folder, outside) if "build" in project else None,
+        "build": _build(project, folder, outside) if builds and "build" in project else kept,
     }
     print(f"  plan: {proven['plan']}\n  build: {proven['build']}", flush=True)
     return proven

@@ -250,6 +250,7 @@ def test_what_an_audit_cannot_see_changes_the_file_s_hash(kind: str, tmp_path: P
 # ---------------------------------------------------------------- a damaged archive
 
 
+@pytest.mark.slow
 @settings(max_examples=200, derandomize=True, database=None, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_no_damage_to_an_archive_ends_in_a_traceback(seed: int) -> None:
@@ -263,6 +264,7 @@ def test_no_damage_to_an_archive_ends_in_a_traceback(seed: int) -> None:
         assert all(finding.message for finding in audit(path, job=None, limits=LIMITS, work=Path(folder) / "work"))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, derandomize=True, database=None, deadline=None)
 @given(seed=st.integers(0, 1 << 32), name=st.sampled_from(["demo/_C.so", METADATA, WHEEL, RECORD, "demo/a.py"]))
 def test_no_damage_to_a_member_ends_in_a_traceback(seed: int, name: str) -> None:
