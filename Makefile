@@ -14,7 +14,7 @@ release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
 test: $(VENV)/.tests ## run every test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing, in under a minute
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile

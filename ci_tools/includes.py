@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from ci_tools.model import Compile
     from ci_tools.source import Tree
 
-__all__ = ["Include", "Includes", "Place", "compiled", "compiled_abi", "contradicted", "torch_abi"]
+__all__ = [
+    "Include",
+    "Includes",
+    "Place",
+    "compiled",
+    "compiled_abi",
+    "contradicted",
+    "forced",
+    "is_defined",
+    "torch_abi",
+]
 
 ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
 # `op.cu.in` is filled in by a build; to a compiler `binding.C` is C++.
@@ -41,6 +51,8 @@ STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inducto
 HEX = r"0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}"
 TARGET_FLAG = re.compile(rf"""(?:-D|/D|\b)TORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
 TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t]+{HEX}", re.MULTILINE)
+FORCED = re.compile(r"(?:-include-pch|-include(?!-)|-imacros|--pre-include|--include(?!-)|/FI|-FI)=?(.*)")
+DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 CMAKE_IF = re.compile(r"^[ \t]*(end)?if[ \t]*\(", re.MULTILINE | re.IGNORECASE)
 CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]", re.DOTALL)
 USES_TORCH = re.compile(
@@ -187,12 +199,12 @@ def compiled_abi(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:
     missing = [command.source for command in commands if not includes.has(command.source)]
     if missing:
         return TorchAbi(Binding.UNKNOWN, f"{missing[0]} is compiled, and is not in the source")
-    forced = [include for command in commands for include in _forced(command)]
-    if beyond := _beyond_stable((*includes.reached(command.source for command in commands), *forced)):
+    by_flags = [include for command in commands for include in forced(command, includes)]
+    if beyond := _beyond_stable((*includes.reached(command.source for command in commands), *by_flags)):
         return beyond
     targets, first = [], None
     for command in commands:
-        torch = [one for one in (*includes.reached([command.source]), *_forced(command)) if one.is_torch]
+        torch = [one for one in (*includes.reached([command.source]), *forced(command, includes)) if one.is_torch]
         first = first or next(iter(torch), None)
         targets += [_flagged(command, includes)] if torch else []
     if first is None:
@@ -211,21 +223,40 @@ def _beyond_stable(reached: Iterable[Include]) -> TorchAbi | None:
     return None
 
 
-def _forced(command: Compile) -> Iterator[Include]:
-    """Yield the headers that a command includes by a flag."""
-    for flag, value in pairwise((*command.flags, "")):
-        header = value if flag in {"-include", "-imacros", "--pre-include"} else ""
-        header = header or (flag.removeprefix("/FI") if flag.startswith("/FI") else "")
-        if header:
-            yield Include(posixpath.normpath(header), Place(command.source, 1))
+def forced(command: Compile, includes: Includes) -> Iterator[Include]:
+    """Yield the headers that a command includes by a flag, and what the source's own of them include."""
+    place = Place(command.source, 1)
+    for header in _named_by_flags(command.flags):
+        own = includes.own(header)
+        yield Include(posixpath.normpath(header) if header else "", place)
+        yield from includes.reached(own)
+    for flag in command.flags:
+        yield from (Include(match[1], place) for match in MENTION.finditer(flag))
+
+
+def _named_by_flags(flags: Sequence[str]) -> Iterator[str]:
+    """Yield the headers that flags include by force; an empty one could be any, as in a file of more flags."""
+    words = [word for flag in flags for word in re.split(r"[,\s]+", flag)]
+    for flag, value in pairwise((*words, "")):
+        if match := FORCED.fullmatch(flag):
+            yield match[1] or (value.partition("=")[2] if value.startswith("-Xcompiler=") else value)
+        elif flag.startswith("@") or flag == "--options-file":
+            yield ""
 
 
 def _flagged(command: Compile, includes: Includes) -> Target | None:
-    """Return the target that a command's own flags or its source set."""
-    for flag in command.flags:
-        if match := TARGET_FLAG.match(flag):
-            return Target(Minor(int(match[1], 16), int(match[2], 16)), Place(command.source, 1), conditional=False)
-    return next(_targets(command.source, includes.text(command.source)), None)
+    """Return the target that a command's own flags or its source set; of several the newest, which serves the least."""
+    place = Place(command.source, 1)
+    if any(flag.startswith(("-UTORCH_TARGET_VERSION", "/UTORCH_TARGET_VERSION")) for flag in command.flags):
+        return None
+    found = [
+        Target(Minor(int(match[1], 16), int(match[2], 16)), place, conditional=False)
+        for flag in command.flags
+        if (match := TARGET_FLAG.match(flag))
+    ]
+    if not found:
+        found = list(_targets(command.source, includes.text(command.source)))
+    return max(found, key=lambda target: (target.conditional, target.version), default=None)
 
 
 def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
@@ -276,7 +307,38 @@ def _targets(file: str, text: str) -> Iterator[Target]:
     for match in (TARGET_FLAG if _is_build_file(file, ".") else TARGET_DEFINE).finditer(text):
         place = Place(file, text.count("\n", 0, match.end()) + 1)
         version = Minor(int(match[1], 16), int(match[2], 16))
-        yield Target(version, place, _is_cmake(file) and _is_in_if(text[: match.start()]))
+        yield Target(version, place, _is_conditional(file, text, match))
+
+
+def _is_conditional(file: str, text: str, match: re.Match[str]) -> bool:
+    """Whether what sets a target may not be reached, or is only after a header of torch's."""
+    before = text[: match.start()]
+    if _is_build_file(file, "."):
+        return _is_cmake(file) and _is_in_if(before)
+    return not is_defined(text[: match.end()], TARGET_DEFINE) or "torch/" in before
+
+
+def is_defined(text: str, definition: re.Pattern[str]) -> bool:
+    """Whether a C or C++ text defines a macro whatever else is defined: in no `#if`, or in one for itself alone."""
+    for match in definition.finditer(text):
+        branches: list[bool] = []
+        for directive in DIRECTIVE.finditer(text, 0, match.start()):
+            if directive[1].startswith("if"):
+                branches.append(directive[1] == "ifndef" and _guards(text, directive, match[0]))
+            elif branches and directive[1] == "endif":
+                branches.pop()
+            elif branches:
+                branches[-1] = False
+        if all(branches):
+            return True
+    return False
+
+
+def _guards(text: str, directive: re.Match[str], definition: str) -> bool:
+    """Whether an `#ifndef` asks for the macro that is defined within, or for the one that guards a whole header."""
+    name = directive[2].strip()
+    following = text[directive.end() :].lstrip()
+    return name in definition.split() or re.match(rf"#[ \t]*define[ \t]+{re.escape(name)}\b", following) is not None
 
 
 def _is_in_if(before: str) -> bool:

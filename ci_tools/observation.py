@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import sysconfig
 import tempfile
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -19,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import OWN_SUFFIX, Compile
-from ci_tools.sandbox import Limits, Verdict, run_confined, why_not
-from ci_tools.stage import ANSWER, NOTED, OBSERVER, TOOLS, Stage, clear, readable
+from ci_tools.sandbox import Limits, Verdict, clear, run_confined, why_not
+from ci_tools.stage import ANSWER, NOTED, OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
 from ci_tools.wheelfile import opened, record_hash
 
@@ -44,6 +45,7 @@ HARMLESS = frozenset(
     "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
 )
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # what every job sets
 MOST_ANSWERED = 64 << 20  # bytes
 NETWORK = "opens the network"  # how that doubt begins
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
@@ -66,6 +68,7 @@ class View(NamedTuple):
     capability: str = ""  # of the GPU, if there is one
     env: tuple[tuple[str, str], ...] = ()
     gpu: bool = False
+    chance: bool = False  # whether it is the second look: later, and on a machine with more processors
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
@@ -123,6 +126,7 @@ class Subject(NamedTuple):
     backend: str
     backend_path: tuple[str, ...]
     provided: tuple[str, ...]  # what a build would install and nothing here stands for
+    capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
 class Observer:
@@ -151,10 +155,20 @@ class Observer:
         for earlier, observed in self.seen:
             if all(view.fact(name) == earlier.fact(name) for name in observed.asked):
                 return observed
-        observed = self._kept(view)
+        observed = self._the_same_again(view, self._kept(view))
         self.seen.append((view, observed))
         self.stopped = observed if observed.stopped else None
         return observed
+
+    def _the_same_again(self, view: View, observed: Observed) -> Observed:
+        """Return what a build does, in doubt where it asks for the time or for chance and does another thing then."""
+        if "chance" not in observed.asked or observed.doubts or observed.failure:
+            return observed
+        again = self._kept(view._replace(chance=True))
+        if again._replace(asked={}, imports={}) == observed._replace(asked={}, imports={}):
+            return observed
+        doubt = "decides by the time, by chance or by the number of processors"
+        return observed._replace(doubts={doubt: observed.asked["chance"]})
 
     def _kept(self, view: View) -> Observed:
         """Return what an earlier plan observed, or run the build and keep what it did."""
@@ -162,8 +176,9 @@ class Observer:
         answer = _read(path)
         if answer is None:
             answer = self._run(view)
-            with write_atomically(path) as file:
-                file.write(json.dumps(answer).encode())
+            if "stopped" not in answer:  # another time the machine may have more to spare
+                with write_atomically(path) as file:
+                    file.write(json.dumps(answer).encode())
         return _observed(answer)
 
     def _key(self, view: View) -> str:
@@ -191,11 +206,10 @@ class Observer:
         return self._ran(self.stage, view)
 
     def _ran(self, stage: Stage, view: View) -> dict[str, Any]:
-        request = stage.folder / "request.json"
-        request.write_text(json.dumps(self._request(stage, view)), encoding="utf-8")
-        command: list[str | Path] = [sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py", request]
+        stage.request.write_text(json.dumps(self._request(stage, view)), encoding="utf-8")
+        command: list[str | Path] = [sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py", stage.request]
         log = stage.folder.parent / "log"
-        places = {"HOME": str(stage.folder / "home"), "TMPDIR": str(stage.folder / "tmp")}
+        places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
         ended = run_confined(
             command,
@@ -219,7 +233,7 @@ class Observer:
         home = str(stage.accelerator) if view.accelerator else ""
         path = [str(stage.accelerator / "bin")] if home else []
         own = "" if self.subject.folder in {"", "."} else f"{self.subject.folder}/"
-        places = (stage.source, stage.tools, stage.accelerator, stage.wheels, stage.folder / "tmp", stage.modules)
+        places = (stage.source, stage.accelerator, stage.wheels, stage.scratch)
         return {
             "path": [str(stage.modules), str(stage.modules / "ci_tools" / "observer" / "fakes")],
             "root": str(stage.source),
@@ -231,20 +245,29 @@ class Observer:
             "provided": self.subject.provided,
             "wheels": str(stage.wheels),
             "answer": str(stage.folder / ANSWER),
+            "children": str(stage.children),
             "facts": {
                 **_facts(view),
                 "accelerator_home": home,
+                "capped": self.subject.capped,
                 "tools": sorted(TOOLS),
+                "programs": sorted(PROGRAMS),
+                "tools_folder": str(stage.tools),
+                "python_program": str(stage.tools / "python"),
+                "home": str(stage.home),
+                "modules": str(stage.modules),
                 "around": str(stage.folder.parent),
                 "simulated": sorted(SIMULATED | HARMLESS),
-                "folders": [*map(str, places), sys.prefix, sys.base_prefix],
+                "folders": list(map(str, places)),
             },
             "env": {
                 "PATH": os.pathsep.join([*path, str(stage.tools)]),
-                "HOME": str(stage.folder / "home"),
-                "TMPDIR": str(stage.folder / "tmp"),
+                "HOME": str(stage.home),
+                "TMPDIR": str(stage.scratch),
                 "LANG": "C.UTF-8",
                 "SETUPTOOLS_EXT_SUFFIX": OWN_SUFFIX,
+                "FATWHEEL_TORCH_INCLUDE": str(stage.headers),
+                **JOB,
                 **_homes(view, home),
                 **dict(view.env),
             },
@@ -266,6 +289,7 @@ def _facts(view: View) -> dict[str, Any]:
         "accelerator": kind or {"kind": "", "version": None},
         "gpu": view.gpu,
         "capability": view.capability,
+        "chance": view.chance,
     }
 
 
@@ -287,7 +311,10 @@ def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
         (stage.source, "."),
         (f"{fakes}/", "<package>/"),
         (stage.accelerator, "<accelerator>"),
+        (stage.tools / "python", "<python>"),
         (stage.folder, "<stage>"),
+        (sysconfig.get_path("stdlib"), "<python>"),
+        (sysconfig.get_path("include"), "<python>"),
         (sys.prefix, "<python>"),
         (sys.base_prefix, "<python>"),
     ):
@@ -313,19 +340,19 @@ def _noted(stage: Stage) -> list[str]:
 
 
 def _wheel(stage: Stage) -> dict[str, Any] | None:
-    """Return what the wheel holds, None where there is not one wheel."""
+    """Return what the wheel holds, None where there is not one wheel; a file of it may name the folder of its build."""
     wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
     if len(wheels) != 1:
         return None
     try:
-        return _content(wheels[0])
+        return _content(wheels[0], str(stage.folder).encode())
     except Rejected as error:
         return {"broken": str(error)}
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path, folder: bytes) -> dict[str, Any]:
     wheel = opened(path)
-    members, shipped, libraries = [], [], {}
+    members, shipped, libraries, placed = [], [], {}, []
     with wheel.archive:
         for info in wheel.infos:
             data = wheel.read(info)
@@ -334,8 +361,16 @@ def _content(path: Path) -> dict[str, Any]:
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
                 members.append((info.filename, record_hash(data)))
                 shipped += [info.filename] if wheel.binary_format(info) else []
+                placed += [info.filename] if folder in data else []
         metadata = [f"{name}: {value}" for name, value in wheel.metadata.items()]
-    return {"file": path.name, "members": members, "shipped": shipped, "libraries": libraries, "metadata": metadata}
+    return {
+        "file": path.name,
+        "members": members,
+        "shipped": shipped,
+        "libraries": libraries,
+        "metadata": metadata,
+        "placed": placed,
+    }
 
 
 def _observed(answer: Mapping[str, Any]) -> Observed:
@@ -380,6 +415,8 @@ def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tup
     yield from _texts(answer["doubts"]).items()
     for line in answer["own_commands"][:1]:
         yield f"compiles by a command of its own: {line[:80]}", ""
+    for member in wheel.get("placed", ())[:1]:
+        yield f"writes the folder of its build into {member}", ""
     if "broken" in wheel:
         yield f"builds a wheel that is none: {wheel['broken']}", ""
     elif not wheel and not answer["error"]:

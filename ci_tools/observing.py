@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.backends import CellFacts
-from ci_tools.includes import Includes, compiled_abi, contradicted
+from ci_tools.includes import Include, Includes, Place, compiled_abi, contradicted, forced, is_defined
 from ci_tools.model import (
     OWN_SUFFIX,
     AcceleratorKind,
@@ -51,10 +50,17 @@ DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
+OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC).*ARCH")
+STARTS_A_BUILD = ("runs cmake", "runs make", "compiles by a command of its own")
+UNTOLD = frozenset({"chance", "free_threaded"})  # what is asked and makes no difference by itself
 MOST_TRIED = 8  # switches of one build
 GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
+CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
+UNLIMITED_FLAGS = ("-UPy_LIMITED_API", "/UPy_LIMITED_API")
+LIMITED_VERSION = re.compile(r"=0x03([0-9a-fA-F]{2})[0-9a-fA-F]{4}$")
 LIMITED_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+Py_LIMITED_API", re.MULTILINE)
+CYTHON = (".pyx", ".py")
 PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
 
 
@@ -69,6 +75,7 @@ class Witness:
         self.observer = Observer(self.subject(), outside)
         self.unknown: dict[str, CellEvidence] = {}
         self.shown: dict[tuple[int, Switches], CellEvidence] = {}
+        self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
 
     def close(self) -> None:
         """End, and say what was run, if anything was."""
@@ -84,6 +91,7 @@ class Witness:
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
             provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS)),
+            capped=any(CAPPED.match(str(item)) for item in project.list("build-system", "requires")),
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
@@ -94,22 +102,23 @@ class Witness:
                 f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
             )
         view = self.view(cell, platform)
-        observed = self.observer.observe(view)
-        seen, switches = self.mended(view, observed)
+        seen, switches = self.as_before(view) or self.mended(view, self.observer.observe(view))
+        if switches:
+            self.remedies[_kind(view)] = switches, _gist(seen)
         key = id(seen), switches
         if key not in self.shown:
             found = self.evidence(seen, switches, view)
             self.shown[key] = next((one for one in self.shown.values() if one == found), found)
         return self.shown[key]
 
+    @cached_property
+    def has_kernels(self) -> bool:
+        """Whether there are sources for a GPU."""
+        return any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files)
+
     def once(self, where: str) -> CellEvidence:
         """Return that nothing is known, the same value for every cell."""
         return self.unknown.setdefault(where, _unseen(where))
-
-    def facts(self, cell: Cell) -> CellFacts:
-        """Return what a backend's configuration may depend on."""
-        facts = self.catalog.platforms[cell.platform]
-        return CellFacts(facts.os, facts.machine, cell.python)
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return what a job for the cell would tell the build."""
@@ -129,6 +138,17 @@ class Witness:
 
     # -- hollow wheels
 
+    def as_before(self, view: View) -> tuple[Observed, Switches] | None:
+        """Return the build with the switch that a cell of the same kind needed, where it does for this one what it did.
+
+        Which switch that is takes many builds to find, and few projects have one for each Python or torch.
+        """
+        if _kind(view) not in self.remedies:
+            return None
+        switches, gist = self.remedies[_kind(view)]
+        tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
+        return (tried, switches) if _gist(tried) == gist else None
+
     def mended(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
         """Return the build with the switch that it needs, if any.
 
@@ -136,37 +156,56 @@ class Witness:
         """
         wanted = self.wanted(view, observed)
         if not wanted - _device_sources(observed) and not observed.opens_network:
-            return observed, ()
+            return self.hidden(view, observed) or (observed, ())
         for switch, tried in self.tried(view, observed):
             if wanted <= _device_sources(tried) and not tried.doubts and not tried.failure:
                 return tried, (switch,)
         return observed, ()
 
+    def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
+        """Return the build that a switch makes start a build system of its own, where it compiles nothing without."""
+        is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
+        if not is_empty or not self.has_kernels:
+            return None
+        for switch, tried in self.tried(view, observed):
+            if any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
+                return tried, (switch,)
+        return None
+
     def wanted(self, view: View, observed: Observed) -> frozenset[str]:
         """Return the kernels that the build compiles where there is a GPU, or by some switch where it compiles none."""
         if view.accelerator is None:
             return frozenset()
-        archs = [value for name, value in view.env if name == "TORCH_CUDA_ARCH_LIST"]
-        capability = re.split(r"[;+a-z]", archs[0])[0] if archs else "9.0"
+        capability = re.split(r"[+a-z]", next(_asked_archs(view), "9.0"))[0]
         seen = observed
         if "gpu" in observed.asked:
             seen = self.observer.observe(view._replace(gpu=True, capability=capability))
-        if _device_sources(seen) or not any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files):
+        if _device_sources(seen) or not self.has_kernels:
             return _device_sources(seen)
         switched = (_device_sources(tried) for _, tried in self.tried(view, observed))
         return next(filter(None, switched), frozenset())
 
     def tried(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
-        """Yield the build with one variable set that may switch kernels on, the likeliest first."""
-        for name in list(_switches(observed, view))[:MOST_TRIED]:
-            for value in VALUES:
-                yield (name, value), self.observer.observe(view._replace(env=(*view.env, (name, value))))
+        """Yield the build with one variable set that may switch kernels on, the likeliest first.
+
+        All of them are set at once before each is alone: where that changes nothing, none of them does.
+        """
+        names = list(_switches(observed, view))[:MOST_TRIED]
+        archs = ";".join(arch.removesuffix("+PTX") for arch in _asked_archs(view))
+        sets = [[(name, value) for name in names] for value in VALUES if names]
+        sets += [[(name, archs)] for name in _arch_variables(observed, view) if archs]
+        for switches in sets:
+            together = self.observer.observe(view._replace(env=(*view.env, *switches)))
+            if _gist(together) == _gist(observed):
+                continue
+            for switch in switches:
+                yield switch, self.observer.observe(view._replace(env=(*view.env, switch)))
 
     # -- evidence
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return what a build that was seen shows."""
-        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if name != "free_threaded"))
+        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and name not in UNTOLD))
         told: dict[str, Any] = {
             "asked": asked,
             "switches": switches,
@@ -261,15 +300,38 @@ def _unseen(where: str, unsupported: str = "") -> CellEvidence:
     )
 
 
+def _kind(view: View) -> tuple[str, str, str]:
+    """Return what the cells have in common that a project's switches are for."""
+    return view.os, view.machine, str(view.accelerator.kind) if view.accelerator else ""
+
+
 def _device_sources(observed: Observed) -> frozenset[str]:
     return frozenset(one.source for one in observed.commands if one.source.endswith(DEVICE_ENDINGS))
 
 
 def _switches(observed: Observed, view: View) -> Iterator[str]:
     """Yield the variables that the build asks for, are not set, and may switch kernels on; the likeliest first."""
-    names = (name.removeprefix("env:") for name in observed.asked if name.startswith("env:"))
+    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
     fit = (name for name in names if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env))
     yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
+
+
+def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
+    """Yield the project's own variables for architectures that the build asks for and are not set."""
+    for name, place in observed.asked.items():
+        variable = name.removeprefix("env:")
+        if place and variable != name and variable not in dict(view.env) and OWN_ARCHS.search(variable):
+            yield variable
+
+
+def _asked_archs(view: View) -> Iterator[str]:
+    for name, text in view.env:
+        yield from text.split(";") if name == "TORCH_CUDA_ARCH_LIST" else ()
+
+
+def _gist(observed: Observed) -> tuple[object, ...]:
+    """Return what switches are tried for."""
+    return observed.commands, observed.members, observed.libraries, dict(observed.doubts), observed.failure
 
 
 class _Build:
@@ -347,7 +409,11 @@ class _Build:
 
     def beyond(self, command: Compile, api: PythonApi) -> str:
         """Return why one command compiles more than the API that the tag declares, or nothing."""
-        reached = self.includes.reached([command.source])
+        if not self.includes.has(command.source):
+            return f"{command.source} is compiled, and is not in the source"
+        reached = (*self.includes.reached([command.source]), *self.forced(command))
+        if command.source.endswith(CYTHON):
+            reached = (*reached, Include("Python.h", Place(command.source, 1)))
         if contradiction := contradicted(api, reached):
             return contradiction.where.partition(", against")[0]
         if api.kind is not Binding.STABLE:
@@ -357,10 +423,22 @@ class _Build:
                 if header in PULLS_PYBIND:
                     return f"{place}: {header} includes pybind11, as torch's BuildExtension compiles it"
         python = next((place for header, place in reached if header == "Python.h"), None)
-        if python and not any(flag.startswith(LIMITED_FLAGS) for flag in command.flags):
-            files = {python.file, command.source}
-            if not any(LIMITED_DEFINE.search(self.includes.text(file)) for file in files):
-                return f"{python}: includes Python.h, and nothing defines Py_LIMITED_API"
+        return self.unlimited(command, python, api) if python else ""
+
+    def forced(self, command: Compile) -> tuple[Include, ...]:
+        """Return what a command's flags include, and what that includes."""
+        return tuple(forced(command, self.includes))
+
+    def unlimited(self, command: Compile, python: Place, api: PythonApi) -> str:
+        """Return why a command that includes Python.h uses more than the limited API of the tag, or nothing."""
+        last = [flag for flag in command.flags if flag.startswith((*LIMITED_FLAGS, *UNLIMITED_FLAGS))][-1:]
+        if last and last[0].startswith(LIMITED_FLAGS):
+            match = LIMITED_VERSION.search(last[0])
+            beyond = match and api.lowest and Minor(3, int(match[1], 16)) > api.lowest
+            return f"{command.source} is compiled with {last[0]}" if beyond else ""
+        files = {python.file, command.source}
+        if last or not any(is_defined(self.includes.text(file), LIMITED_DEFINE) for file in files):
+            return f"{python}: includes Python.h, and nothing defines Py_LIMITED_API"
         return ""
 
     @cached_property
@@ -399,7 +477,7 @@ def _gencode(flag: str) -> Iterator[str]:
 
 def _ignored_archs(built: Iterable[Extension], view: View) -> Iterator[str]:
     """Yield what becomes of the architectures that the request asks for, where the project chooses by itself."""
-    asked = [arch for name, text in view.env if name == "TORCH_CUDA_ARCH_LIST" for arch in text.split(";")]
+    asked = list(_asked_archs(view))
     with_device_code = [one for one in built if one.images != ()]
     unknown = [one.member for one in with_device_code if one.images is None]
     if unknown and asked:

@@ -283,7 +283,7 @@ def _at_best(shown: CellEvidence) -> CellEvidence:
 def _torch(source: _Source) -> Iterator[Option]:
     """Yield how the torch axis would go."""
     bound = [one for one in source.shown if one.torch_abi.kind in BOUND and one.extensions is Extensions.SOME]
-    cells = (item.cell for item in (*source.plan.covered, *source.plan.skipped))
+    cells = [*(item.cell for item in source.plan.covered), *(item.cell for item in source.plan.skipped)]
     versions = sorted({cell.torch for cell in cells if cell.torch})
     served = [torch for torch in versions if torch >= FIRST_STABLE_TORCH]
     if not bound or not served:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import shutil
-import subprocess
+import stat
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.model import AcceleratorKind
+from ci_tools.sandbox import clear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from ci_tools.model import Accelerator
     from ci_tools.source import Tree
 
-__all__ = ["ANSWER", "NOTED", "OBSERVER", "TOOLS", "Stage", "clear", "readable"]
+__all__ = ["ANSWER", "NOTED", "OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
 
 OBSERVER = Path(__file__).parent / "observer"
 LENT = ("setuptools", "packaging", "_distutils_hack")  # what the observed code gets of our own environment
 ANSWER = "answer.json"
+HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
 NOTED = "commands.txt"  # the compilers that the project starts by itself write what they were asked for here
 TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig ninja nvcc".split())  # noqa: SIM905 - as words
 NVCC = """\
@@ -58,6 +60,10 @@ done
 """
 # Other programs of a builder's: there to be found, and what they would do is not known.
 FOUND = ("cmake", "make")
+PYTHONS = ("python", "python3")
+PROGRAMS = TOOLS | {*FOUND, *PYTHONS}
+# A Python that the project starts is observed as well.
+PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
 
 
@@ -74,37 +80,62 @@ class Stage:
         return self.folder / "source"
 
     @property
+    def machine(self) -> Path:
+        """All but the source."""
+        return self.folder / "machine"
+
+    @property
     def wheels(self) -> Path:
         """Where the backend puts its wheel."""
-        return self.folder / "wheels"
+        return self.machine / "wheels"
+
+    @property
+    def request(self) -> Path:
+        """What the observer is asked."""
+        return self.folder / "request.json"
+
+    @property
+    def children(self) -> Path:
+        """Where the Pythons that the build starts leave what they asked."""
+        return self.machine / "children"
 
     @property
     def accelerator(self) -> Path:
         """What CUDA_HOME or ROCM_HOME names."""
-        return self.folder / "accelerator"
+        return self.machine / "accelerator"
+
+    @property
+    def home(self) -> Path:
+        """What HOME names."""
+        return self.machine / "home"
+
+    @property
+    def scratch(self) -> Path:
+        """What TMPDIR names."""
+        return self.machine / "tmp"
+
+    @property
+    def headers(self) -> Path:
+        """What FATWHEEL_TORCH_INCLUDE names."""
+        return self.machine / "headers"
 
     @property
     def tools(self) -> Path:
         """The folder of the stand-ins on PATH."""
-        return self.folder / "tools"
+        return self.machine / "tools"
 
     @property
     def modules(self) -> Path:
         """What the observed code can import besides Python's own library."""
-        return self.folder / "modules"
+        return self.machine / "modules"
 
     def set(self, tree: Tree, accelerator: Accelerator | None) -> None:
         """Put everything in its place for one build; the source is as it was, whatever an earlier build did to it."""
-        for folder in (
-            self.wheels,
-            self.tools,
-            self.accelerator,
-            self.folder / "home",
-            self.folder / "tmp",
-            self.modules,
-        ):
-            clear(folder)
+        clear(self.machine)
+        for folder in (self.wheels, self.tools, self.accelerator, self.children, self.home, self.scratch, self.modules):
             folder.mkdir(parents=True)
+        for name in HEADERS:  # what lies in them is fetched for builds alone
+            (self.headers / name).mkdir(parents=True)
         for file in (ANSWER, NOTED):
             (self.folder / file).unlink(missing_ok=True)
         self._restore(tree)
@@ -112,6 +143,8 @@ class Stage:
         for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig"}:
             self._tool(self.tools / name, version)
         _script(self.tools / "git", NO_REPOSITORY)
+        for name in PYTHONS:
+            _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
         for name in FOUND:
             _script(self.tools / name, "#!/bin/sh\nexit 0\n")
         self._lend()
@@ -120,19 +153,28 @@ class Stage:
 
     def _restore(self, tree: Tree) -> None:
         """Make the copy of the source what the tree is; the files that no build has touched stay."""
-        untouched = self.copied.items() if self.source.is_dir() and not self.source.is_symlink() else ()
-        kept = {name for name, stamp in untouched if _stamp(self.source / name) == stamp}
         try:
-            for path in sorted(self.source.rglob("*"), reverse=True) if kept else ():
-                if path.relative_to(self.source).as_posix() not in kept:
-                    _remove(path)
+            kept = set(self._kept())
         except (OSError, RecursionError):  # folders within folders, too many to walk
             kept = set()
         if not kept:
             clear(self.source)
         missing = tuple(name for name in tree.files if name not in kept)
         replace(tree, files=missing).copy_to(self.source)
-        self.copied.update({name: _stamp(self.source / name) for name in missing})
+        self.copied.update({name: _stamp(f"{self.source}/{name}") for name in missing})
+
+    def _kept(self) -> Iterator[str]:
+        """Yield the files of the copy that no build has touched, and remove all others."""
+        if not self.copied or self.source.is_symlink():
+            return
+        start = len(str(self.source)) + 1
+        for folder, folders, files in os.walk(self.source, topdown=False):
+            for entry in (*files, *folders):
+                path = f"{folder}/{entry}"
+                if self.copied.get(path[start:]) == _stamp(path):
+                    yield path[start:]
+                else:
+                    _remove(path)
 
     def _lend(self) -> None:
         (self.modules / "ci_tools").mkdir()
@@ -184,27 +226,22 @@ def _script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file is written, replaced or given another mode; nothing for a file that is gone."""
+def _stamp(path: str) -> tuple[int, ...]:
+    """Return what changes when a file is written, replaced or given another mode; nothing for a file that is gone.
+
+    Paths are text here: thousands of files are looked at for every build.
+    """
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return ()
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
 
 
-def clear(folder: Path) -> None:
-    """Remove a folder that another's code could write to, whatever it made of it: a link, or folders without end."""
-    if os.name == "posix":  # Python's own gives up a thousand folders deep
-        subprocess.run(["rm", "-rf", "--", folder], check=True, stdin=subprocess.DEVNULL)
-    else:
-        shutil.rmtree(folder)
-
-
-def _remove(path: Path) -> None:
+def _remove(path: str) -> None:
     """Remove a file, or a folder that nothing is left in."""
-    if path.is_dir() and not path.is_symlink():
+    if stat.S_ISDIR(os.lstat(path).st_mode):
         with suppress(OSError):
-            path.rmdir()
+            os.rmdir(path)  # noqa: PTH106 - see _stamp
     else:
-        path.unlink(missing_ok=True)
+        os.unlink(path)  # noqa: PTH108 - see _stamp

@@ -1,6 +1,7 @@
 """Runs one build of one cell and writes what it did: `python -s -S __main__.py REQUEST.json`.
 
 The request names the source's copy, the backend, the cell's facts and variables, and the file that the answer goes to.
+With more arguments it is a Python that the build starts: it runs those as Python would, and leaves what they asked.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import sys
 import traceback
 from pathlib import Path
@@ -16,34 +18,57 @@ from typing import Any
 REQUEST = 1
 TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inc", ".inl", ".pyx")
 MOST_TEXT = 1 << 20  # characters of one generated source
+MERGED = ("asked", "doubts", "imports")
 
 
 def main() -> None:
-    """Observe the build that the request describes."""
+    """Observe the build that the request describes, or a Python that it starts."""
     del sys.path[0]  # this folder
     request = json.loads(Path(sys.argv[REQUEST]).read_text(encoding="utf-8"))
+    arguments = sys.argv[REQUEST + 1 :]
+    if arguments:
+        _observe_child(request, arguments)
+    else:
+        _observe_build(request)
+
+
+def _observe_build(request: dict[str, Any]) -> None:
+    os.chdir(request["project"])
+    before = _files(request["root"])
+    _disguise(request, request["env"])
+    error = _built(request)
+    answer = {
+        **_noted(),
+        "error": error,
+        "generated": _generated(request["root"], before),
+    }
+    _merge_children(answer, Path(request["children"]))
+    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # whatever threads or exit handlers the project has left
+
+
+def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     sys.path[:0] = request["path"]
     from ci_tools.observer import disguise, recorder
     from ci_tools.observer.facts import FACTS
 
-    os.chdir(request["project"])
     recorder.install()
-    before = _files(request["root"])
-    FACTS.known, FACTS.root, FACTS.project = request["facts"], request["root"] + "/", request["prefix"]
-    disguise.put_on(request["env"], request["provided"])
-    error = _built(request)
-    answer = {
+    FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], request["path"][0] + "/")
+    disguise.put_on(env, request["provided"])
+
+
+def _noted() -> dict[str, Any]:
+    from ci_tools.observer import recorder
+    from ci_tools.observer.facts import FACTS
+
+    return {
         "asked": FACTS.asked,
         "doubts": FACTS.doubts,
         "imports": FACTS.imports,
-        "error": error,
         "compiles": recorder.Recorder.compiles,
         "links": recorder.Recorder.links,
-        "generated": _generated(request["root"], before),
     }
-    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
-    sys.stdout.flush()
-    os._exit(0)  # whatever threads or exit handlers the project has left
 
 
 def _built(request: dict[str, Any]) -> dict[str, Any] | None:
@@ -60,6 +85,75 @@ def _built(request: dict[str, Any]) -> dict[str, Any] | None:
         traceback.print_exc()
         return _raised(error)
     return None
+
+
+# ---------------------------------------------------------------- a Python that the build starts
+
+
+def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
+    """Run what Python is asked to run, and leave what it asked where the build finds it."""
+    note = Path(request["children"]) / f"{os.getpid()}.json"
+    note.write_text("{}", encoding="utf-8")  # so that it is missed if it does not end well
+    sys.stdin.reconfigure(encoding="utf-8")
+    _disguise(request, dict(os.environ))
+    status = 0
+    try:
+        _run(arguments)
+    except SystemExit as ended:
+        status = _status(ended.code)
+    except BaseException:  # noqa: BLE001 - as Python does
+        traceback.print_exc()
+        status = 1
+    note.write_text(json.dumps(_noted()), encoding="utf-8")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _status(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _run(arguments: list[str]) -> None:
+    """Do as `python ARGUMENTS...` does, where it is told to run a file, a module or a text."""
+    from ci_tools.observer.facts import FACTS
+
+    words = list(arguments)
+    while words and words[0] in {"-B", "-E", "-I", "-S", "-s", "-u"}:
+        del words[0]
+    if words[:1] == ["-c"]:
+        sys.argv = ["-c", *words[2:]]
+        sys.path.insert(0, "")
+        exec(words[1], {"__name__": "__main__"})  # noqa: S102 - what it is told to run
+    elif words[:1] == ["-m"]:
+        FACTS.doubt(f"runs the module {words[1]} in a Python of its own")
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words and not words[0].startswith("-"):
+        sys.argv = words
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        runpy.run_path(words[0], run_name="__main__")
+    else:
+        FACTS.doubt(f"starts Python with {' '.join(arguments[:1])}, which is not simulated")
+
+
+def _merge_children(answer: dict[str, Any], folder: Path) -> None:
+    """Add what the build's other Pythons asked; one that compiled, or did not end well, is a doubt."""
+    for path in sorted(folder.glob("*.json")):
+        child = json.loads(path.read_text(encoding="utf-8"))
+        if not child:
+            answer["doubts"].setdefault("starts a Python that ends in a way that is not seen", "")
+        elif child["compiles"] or child["links"]:
+            answer["doubts"].setdefault("compiles in a Python of its own", "")
+        for name in MERGED:
+            for what, place in child.get(name, {}).items():
+                answer[name].setdefault(what, place)
+
+
+# ---------------------------------------------------------------- what it raised
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
@@ -103,8 +197,22 @@ def _says(error: BaseException) -> bool:
     return any(word in text for text in line for word in ("raise", "assert"))
 
 
+# ---------------------------------------------------------------- what it wrote
+
+
 def _files(root: str) -> set[str]:
-    return {str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file()}
+    """Return every file below a folder, relative to it."""
+    found, folders = set(), [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(os.path.join(root, folder)) as entries:
+            for entry in entries:
+                name = f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{name}/")
+                elif entry.is_file():
+                    found.add(name)
+    return found
 
 
 def _generated(root: str, before: set[str]) -> dict[str, str]:

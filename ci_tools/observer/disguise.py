@@ -6,22 +6,20 @@ Python's library and setuptools would break if they were lied to; a project's bu
 from __future__ import annotations
 
 import functools
+import importlib.machinery
 import importlib.util
 import os
 import platform
-import shutil
-import subprocess
 import sys
 import sysconfig
-from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.observer.facts import FACTS, NEAR
+from ci_tools.observer import chance, modules, places, programs
+from ci_tools.observer.facts import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from importlib.machinery import ModuleSpec
 
 SYS_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 SYSTEMS = {"linux": "Linux", "macos": "Darwin", "windows": "Windows"}
@@ -32,22 +30,21 @@ SUFFIXES = {
     "macos": ".cpython-{digits}{thread}-darwin.so",
     "windows": ".cp{digits}{thread}-win_{machine}.pyd",
 }
-# Modules of Python's library that not every version has: the first that has it, and the first that has it no more.
-LIBRARY: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
-    "asynchat": ((3, 0), (3, 12)),
-    "asyncore": ((3, 0), (3, 12)),
-    "cgi": ((3, 0), (3, 13)),
-    "imp": ((3, 0), (3, 12)),
-    "pipes": ((3, 0), (3, 13)),
-    "tomllib": ((3, 11), (4, 0)),
-}
-# Programs that only make a build quicker, or that tell of a GPU.
-INDIFFERENT_PROGRAMS = frozenset({"ccache", "sccache", "nvidia-smi", "rocm-smi", "rocminfo"})
-ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "nvcc"})
-USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits that a job names by a variable
+# ruff: noqa: SIM905 - as words they fit on a page
 # What a build is told and does not decide by: whatever its value, the same is built.
-INDIFFERENT = frozenset({"CMAKE_BUILD_PARALLEL_LEVEL", "HOME", "MAX_JOBS", "PATH", "TMPDIR"})
+INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
 FOR_OUR_TOOLS = ("FATWHEEL_", "SETUPTOOLS_EXT_SUFFIX")
+OF_WINDOWS = frozenset("APPDATA COMSPEC OS PROGRAMFILES SYSTEMROOT VCINSTALLDIR VSINSTALLDIR WINDIR".split())
+LATEST = 99  # the minor version that no Python 3 will reach
+COPIES = "subst_vars"  # of distutils, which takes all variables and uses few
+NOT_ON_WINDOWS = (
+    "environb fork getegid geteuid getgid getloadavg getpgid getsid getuid mkfifo sched_getaffinity sysconf uname"
+).split()
+# What no cell says: the name of each, by the module that has it.
+UNSAID: dict[ModuleType, Sequence[str]] = {
+    platform: "freedesktop_os_release libc_ver node python_build python_compiler release version".split(),
+    os: "getgroups getlogin getegid geteuid getgid getuid sysconf".split(),
+}
 
 
 class VersionInfo(NamedTuple):
@@ -67,53 +64,101 @@ def version_info() -> VersionInfo:
 
 
 def put_on(env: Mapping[str, str], provided: Sequence[str]) -> None:
-    """Show the cell instead of this machine; `provided` are the modules that the cell's build has and this one not."""
+    """Show the cell instead of this machine; `provided` is what the cell's build installs and nothing stands for."""
     _variables(env)
+    chance.watch()
+    _functions()
+    _distutils()
+    places.watch()
+    modules.watch(provided)
     sys.__class__ = _Sys
     os.__class__ = _Os
-    _functions()
-    sys.meta_path.insert(0, _Absent())
-    sys.meta_path.append(_Missing(provided))
-    sys.addaudithook(_heard)
+    importlib.machinery.__class__ = _Machinery
+    programs.watch()
 
 
-# ---------------------------------------------------------------- sys, os, platform, sysconfig
+# ---------------------------------------------------------------- sys, os
 
 
-class _Sys(ModuleType):
-    """The module `sys`, of which the project's code sees the cell's."""
+def _or_real(name: str, answer: Callable[[], Any]) -> property:
+    """Return an attribute that is the cell's for the project, and this machine's for all others."""
 
-    def __new__(cls, *args: Any) -> ModuleType:  # type: ignore[misc]
-        """Make an ordinary module: Python's import makes every new one as `type(sys)(name)`."""
-        return ModuleType(*args)
+    def read(module: ModuleType) -> Any:
+        if FACTS.asks():
+            return answer()
+        if name in module.__dict__:
+            return module.__dict__[name]
+        return _no_attribute(module, name)
 
-    @property
-    def platform(self) -> str:
-        return SYS_PLATFORMS[FACTS.ask("os")] if FACTS.asks() else str(self.__dict__["platform"])
+    def write(module: ModuleType, value: Any) -> None:
+        module.__dict__[name] = value
 
-    @property
-    def version_info(self) -> Any:
-        return version_info() if FACTS.asks() else self.__dict__["version_info"]
+    return property(read, write)
 
-    @property
-    def version(self) -> str:
-        return f"{_version()} (main)" if FACTS.asks() else str(self.__dict__["version"])
 
-    @property
-    def hexversion(self) -> int:
-        info = version_info() if FACTS.asks() else None
-        return info.major << 24 | info.minor << 16 | 0xF0 if info else int(self.__dict__["hexversion"])
+def _no_attribute(module: ModuleType, name: str) -> Any:
+    msg = f"module {module.__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
 
-    @property
-    def abiflags(self) -> str:
-        return ("t" if FACTS.ask("free_threaded") else "") if FACTS.asks() else str(self.__dict__["abiflags"])
 
-    def __getattr__(self, name: str) -> Any:
-        """Return what only Windows has."""
-        if name == "getwindowsversion" and FACTS.asks() and FACTS.ask("os") == "windows":
-            return lambda: WindowsVersion()  # noqa: PLW0108 - a function, not a class
-        msg = f"module 'sys' has no attribute {name!r}"
-        raise AttributeError(msg)
+def _doubted(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
+    def answer() -> Any:
+        FACTS.doubt(f"asks for {name}, which no cell says")
+        return value()
+
+    return answer
+
+
+def _ordinary(_: type, *args: Any) -> ModuleType:
+    """Make an ordinary module: Python's import makes every new one as `type(sys)(name)`."""
+    return ModuleType(*args)
+
+
+def _real_sys(name: str) -> Callable[[], Any]:
+    return lambda: sys.__dict__[name]
+
+
+def _hexversion() -> int:
+    info = version_info()
+    return info.major << 24 | info.minor << 16 | 0xF0
+
+
+def _implementation() -> SimpleNamespace:
+    digits = FACTS.ask("python").replace(".", "")
+    tag = f"cpython-{digits}"
+    return SimpleNamespace(name="cpython", cache_tag=tag, version=version_info(), hexversion=_hexversion())
+
+
+def _on_windows(module: ModuleType, name: str, value: Any) -> Any:
+    return value if FACTS.ask("os") == "windows" else _no_attribute(module, name)
+
+
+def _is_gil_enabled() -> Callable[[], bool]:
+    if version_info() < (3, 13):
+        return _no_attribute(sys, "_is_gil_enabled")
+    return lambda: not FACTS.ask("free_threaded")
+
+
+class _BuiltinNames(tuple):  # type: ignore[type-arg]
+    """The modules within the interpreter, which differ between systems; PyPy's own is in no CPython."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        if name == "__pypy__":
+            return False
+        FACTS.doubt("asks for sys.builtin_module_names, which no cell says")
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        FACTS.doubt("asks for sys.builtin_module_names, which no cell says")
+        return super().__iter__()
+
+
+def _flags() -> Any:
+    if version_info() >= (3, 13):
+        FACTS.ask("free_threaded")
+    return sys.__dict__["flags"]
 
 
 class WindowsVersion(NamedTuple):
@@ -126,51 +171,115 @@ class WindowsVersion(NamedTuple):
     service_pack: str = ""
 
 
-class _Os(ModuleType):
-    """The module `os`, of which the project's code sees the cell's."""
+class _Sys(ModuleType):
+    """The module `sys`, of which the project's code sees the cell's."""
 
-    @property
-    def name(self) -> str:
-        return OS_NAMES.get(FACTS.ask("os"), "posix") if FACTS.asks() else str(self.__dict__["name"])
+    __new__ = _ordinary
+    platform = _or_real("platform", lambda: SYS_PLATFORMS[FACTS.ask("os")])
+    version_info = _or_real("version_info", version_info)
+    version = _or_real("version", lambda: f"{_version()} (main)")
+    hexversion = _or_real("hexversion", _hexversion)
+    abiflags = _or_real("abiflags", lambda: "t" if FACTS.ask("free_threaded") else "")
+    implementation = _or_real("implementation", _implementation)
+    executable = _or_real("executable", lambda: FACTS.known["python_program"])
+    flags = _or_real("flags", _flags)
+    _is_gil_enabled = _or_real("_is_gil_enabled", _is_gil_enabled)
+    getwindowsversion = _or_real("getwindowsversion", lambda: _on_windows(sys, "getwindowsversion", WindowsVersion))
+    winver = _or_real("winver", lambda: _on_windows(sys, "winver", FACTS.ask("python")))
+    api_version = _or_real("api_version", _doubted("sys.api_version", _real_sys("api_version")))
+    builtin_module_names = _or_real("builtin_module_names", lambda: _BuiltinNames(sys.__dict__["builtin_module_names"]))
+    stdlib_module_names = _or_real(
+        "stdlib_module_names", _doubted("sys.stdlib_module_names", _real_sys("stdlib_module_names"))
+    )
+    thread_info = _or_real("thread_info", _doubted("sys.thread_info", _real_sys("thread_info")))
+
+
+def _there(name: str) -> property:
+    def answer() -> Any:
+        if FACTS.ask("os") == "windows" or name not in os.__dict__:
+            return _no_attribute(os, name)
+        return os.__dict__[name]
+
+    return _or_real(name, answer)
+
+
+_Os = type(
+    "_Os",
+    (ModuleType,),
+    {
+        "__doc__": "The module `os`, of which the project's code sees the cell's.",
+        "name": _or_real("name", lambda: OS_NAMES.get(FACTS.ask("os"), "posix")),
+        "startfile": _or_real("startfile", lambda: _on_windows(os, "startfile", print)),
+        **{name: _there(name) for name in NOT_ON_WINDOWS},
+    },
+)
+
+
+class _Machinery(ModuleType):
+    """The module `importlib.machinery`, of which the project's code sees the cell's suffixes."""
+
+    EXTENSION_SUFFIXES = _or_real("EXTENSION_SUFFIXES", lambda: [_suffix(), f".{_suffix().rpartition('.')[2]}"])
 
 
 def _version() -> str:
     return ".".join(map(str, version_info()[:3]))
 
 
+# ---------------------------------------------------------------- functions that tell what machine this is
+
+
 def _functions() -> None:
-    """Replace the functions that tell what machine this is."""
+    for module, names in UNSAID.items():
+        for name in names:
+            if hasattr(module, name):
+                setattr(module, name, _unsaid(f"{module.__name__}.{name}", getattr(module, name)))
     answers: dict[ModuleType, dict[str, Callable[..., Any]]] = {
-        platform: {
-            "system": lambda: SYSTEMS[FACTS.ask("os")],
-            "machine": _machine,
-            "processor": _machine,
-            "platform": lambda *_, **__: f"{SYSTEMS[FACTS.ask('os')]}-{_machine()}",
-            "architecture": lambda *_, **__: ("64bit", ""),
-            "python_version": _version,
-            "python_version_tuple": lambda: tuple(_version().split(".")),
-            "python_implementation": lambda: "CPython",
-            "uname": lambda: platform.uname_result(SYSTEMS[FACTS.ask("os")], "builder", "", "", _machine()),  # type: ignore[call-arg]
-            "mac_ver": lambda *_, **__: ("11.0", ("", "", ""), _machine()) if FACTS.ask("os") == "macos" else ("",) * 3,
-            **{name: _unknown(f"platform.{name}") for name in ("libc_ver", "node", "release", "version")},
-        },
+        platform: _platform_answers(),
         sysconfig: {
-            "get_platform": lambda: PLATFORMS[FACTS.ask("os")].format(_machine()),
+            "get_platform": _get_platform,
             "get_python_version": lambda: FACTS.ask("python"),
+            "get_default_scheme": lambda: "nt" if FACTS.ask("os") == "windows" else "posix_prefix",
         },
-        os: {
-            "uname": lambda: os.uname_result((SYSTEMS[FACTS.ask("os")], "builder", "", "", _machine())),
-            "cpu_count": lambda: 1,
-        },
+        os: {"uname": lambda: os.uname_result((SYSTEMS[FACTS.ask("os")], "builder", "", "", _machine()))},
     }
     for module, functions in answers.items():
         for name, answer in functions.items():
             setattr(module, name, _for_the_project(getattr(module, name), answer))
+    for name in ("get_path", "get_paths", "get_config_h_filename", "get_makefile_filename"):
+        setattr(sysconfig, name, _where(getattr(sysconfig, name)))
+    sysconfig.get_config_vars = _config_vars(sysconfig.get_config_vars)
     sysconfig.get_config_var = _config_var(sysconfig.get_config_var)
-    os.path.exists = _looked(os.path.exists)
-    os.path.isfile = _looked(os.path.isfile)
-    os.path.isdir = _looked(os.path.isdir)
-    shutil.which = _which(shutil.which)
+
+
+def _platform_answers() -> dict[str, Callable[..., Any]]:
+    return {
+        "system": lambda: SYSTEMS[FACTS.ask("os")],
+        "machine": _machine,
+        "processor": _machine,
+        "platform": lambda *_, **__: f"{SYSTEMS[FACTS.ask('os')]}-{_machine()}",
+        "architecture": lambda *_, **__: ("64bit", ""),
+        "python_version": _version,
+        "python_version_tuple": lambda: tuple(_version().split(".")),
+        "python_implementation": lambda: "CPython",
+        "uname": lambda: SimpleUname(SYSTEMS[FACTS.ask("os")], "builder", "", "", _machine(), _machine()),
+        "mac_ver": lambda *_, **__: ("11.0", ("", "", ""), _machine()) if FACTS.ask("os") == "macos" else ("",) * 3,
+        "win32_ver": lambda *_, **__: ("10", "10.0.26100", "SP0", "") if FACTS.ask("os") == "windows" else ("",) * 4,
+    }
+
+
+class SimpleUname(NamedTuple):
+    """`platform.uname()` of the platform's runner."""
+
+    system: str
+    node: str
+    release: str
+    version: str
+    machine: str
+    processor: str
+
+
+def _get_platform() -> str:
+    return PLATFORMS[FACTS.ask("os")].format(FACTS.ask("machine"))
 
 
 def _machine() -> str:
@@ -178,37 +287,55 @@ def _machine() -> str:
     return machine.upper() if FACTS.known["os"] == "windows" else machine
 
 
-def _unknown(name: str) -> Callable[..., str]:
-    def answer(*_: object, **__: object) -> str:
-        FACTS.doubt(f"asks for {name}(), which no cell says")
-        return ""
+def _unsaid(name: str, real: Any) -> Any:
+    @functools.wraps(real)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if FACTS.lets_ask():
+            FACTS.doubt(f"asks for {name}(), which no cell says")
+        return real(*args, **kwargs)
 
-    return answer
+    return called
 
 
 def _for_the_project(real: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return answer(*args, **kwargs) if FACTS.asks() else real(*args, **kwargs)
+        return answer(*args, **kwargs) if FACTS.lets_ask() else real(*args, **kwargs)
 
     return called
 
 
-def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Setuptools refuses the limited API where there is no GIL, so that one answer is the cell's for everybody."""
+def _where(real: Any) -> Any:
+    """Folders differ with the system and the version of Python, so that asking for one asks for both."""
 
     @functools.wraps(real)
-    def called(name: str) -> Any:
-        if name == "Py_GIL_DISABLED":
-            return int(FACTS.ask("free_threaded"))
-        if name in {"EXT_SUFFIX", "SO", "SOABI"} and FACTS.asks(NEAR):
-            suffix = _suffix()
-            return suffix.split(".")[1] if name == "SOABI" else suffix
-        if name == "py_version_nodot" and FACTS.asks():
-            return FACTS.ask("python").replace(".", "")
-        return real(name)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if FACTS.lets_ask():
+            FACTS.ask("python")
+            FACTS.ask("os")
+        return real(*args, **kwargs)
 
     return called
+
+
+# ---------------------------------------------------------------- how Python was built
+
+
+def _of_cell() -> dict[str, Callable[[], Any]]:
+    """Return what the cell's Python was built with, of what builds ask."""
+    return {
+        "EXT_SUFFIX": _suffix,
+        "SO": _suffix,
+        "SOABI": lambda: _suffix().split(".")[1],
+        "MACOSX_DEPLOYMENT_TARGET": lambda: "11.0" if FACTS.ask("os") == "macos" else None,
+        "MULTIARCH": lambda: f"{FACTS.ask('machine')}-linux-gnu" if FACTS.ask("os") == "linux" else None,
+        "Py_DEBUG": lambda: 0,
+        "SHLIB_SUFFIX": lambda: ".so",
+        "VERSION": lambda: FACTS.ask("python"),
+        "py_version": _version,
+        "py_version_nodot": lambda: FACTS.ask("python").replace(".", ""),
+        "py_version_short": lambda: FACTS.ask("python"),
+    }
 
 
 def _suffix() -> str:
@@ -217,150 +344,191 @@ def _suffix() -> str:
     return SUFFIXES[FACTS.ask("os")].format(digits=digits, thread=thread, machine=FACTS.ask("machine"))
 
 
-def _looked(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Let nothing be there for the project that lies on this machine outside the source."""
+def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Setuptools refuses the limited API where there is no GIL, so that one answer is the cell's for everybody."""
+    of_cell = _of_cell()
 
     @functools.wraps(real)
-    def called(path: Any) -> bool:
-        if FACTS.asks() and not _is_ours(path):
-            _doubt_place(path)
-            return False
-        return real(path)
+    def called(name: str) -> Any:
+        if name == "Py_GIL_DISABLED":
+            return int(FACTS.ask("free_threaded"))
+        if not FACTS.lets_ask():
+            return real(name)
+        return of_cell[name]() if name in of_cell else _of_every_python(name, real(name))
 
     return called
 
 
-def _which(real: Callable[..., str | None]) -> Callable[..., str | None]:
-    """Doubt where the project looks for a program that a builder may have or not."""
+def _of_every_python(name: str, value: Any) -> Any:
+    """Return what other Pythons of the version have as well, or of the compiler that nothing is compiled with."""
+    FACTS.ask("python")
+    if value is not None and not isinstance(value, str):
+        FACTS.doubt(f"asks sysconfig for {name}, which no cell says")
+    return value
+
+
+def _config_vars(real: Any) -> Any:
+    """Answer a project that looks at one variable or at all, or changes some for distutils."""
 
     @functools.wraps(real)
-    def called(cmd: Any, *args: Any, **kwargs: Any) -> str | None:
-        found = real(cmd, *args, **kwargs)
-        if found is None and FACTS.asks() and os.path.basename(str(cmd)) not in INDIFFERENT_PROGRAMS:
-            if str(cmd) in ACCELERATOR_PROGRAMS:
-                FACTS.ask("accelerator")
-            else:
-                FACTS.doubt(f"looks for the program {cmd}")
-        return found
+    def called(*names: str) -> Any:
+        if not FACTS.lets_ask():
+            return real(*names)
+        return [sysconfig.get_config_var(name) for name in names] if names else _Vars(real())
 
     return called
 
 
-def _doubt_place(path: object) -> None:
-    """Note what the project looks for on its machine; a toolkit in its usual place is there by a variable alone."""
-    name = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
-    if name.startswith(USUAL_PLACES):
-        FACTS.ask("accelerator")
-    elif not name.startswith(FACTS.known["around"]):  # a job builds in a folder where nothing else lies
-        FACTS.doubt(f"looks for {name}, which is not in the source")
+class _Vars(dict):  # type: ignore[type-arg]
+    """All variables, of which those that a cell knows are its own; what is written into it, everybody sees."""
+
+    def __init__(self, real: dict[str, Any]) -> None:
+        super().__init__(real)
+        self.real = real
+        of_cell = _of_cell()
+        self.update({name: of_cell[name]() for name in of_cell.keys() & real.keys()})
+        if "Py_GIL_DISABLED" in real or FACTS.known["free_threaded"]:
+            super().__setitem__("Py_GIL_DISABLED", int(FACTS.ask("free_threaded")))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self.real[name] = value
 
 
-def _is_ours(path: object) -> bool:
-    """Whether a path belongs to the source, to the folders of this observation or to Python itself."""
-    try:
-        full = os.path.abspath(os.fspath(path))  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        return True  # not a path: the real function says so
-    name = os.fsdecode(full)
-    if name.startswith(FACTS.known["accelerator_home"] or "\0"):
-        FACTS.ask("accelerator")
-    return name == os.devnull or name.startswith(tuple(FACTS.known["folders"]))
+def _distutils() -> None:
+    """Answer for what setuptools, distutils and packaging say of the machine when a project asks them."""
+    import packaging.markers
+    import packaging.tags
+    from setuptools.command import bdist_wheel
+
+    def answered(module: Any, **answers: Callable[..., Any]) -> None:
+        for name, answer in answers.items():
+            if hasattr(module, name):
+                setattr(module, name, _directly(getattr(module, name), answer))
+
+    for module in _twice("distutils.util"):
+        answered(module, get_platform=_get_platform, get_host_platform=_get_platform)
+    for module in _twice("distutils.ccompiler"):
+        answered(module, get_default_compiler=lambda *_: _compiler_type())
+    for module in _twice("distutils.sysconfig"):
+        answered(module, get_config_var=sysconfig.get_config_var, get_config_vars=sysconfig.get_config_vars)
+        module.get_python_inc = _where(module.get_python_inc)
+        module.get_python_lib = _where(module.get_python_lib)
+    for module in _twice("distutils.spawn"):
+        module.find_executable = places.which(module.find_executable)
+    answered(packaging.markers, default_environment=_markers)
+    packaging.markers.Marker.evaluate = _evaluated(packaging.markers.Marker.evaluate)
+    every_tag = {name: _every_tag(getattr(packaging.tags, name)) for name in ("cpython_tags", "sys_tags")}
+    bdist_wheel.tags = SimpleNamespace(**{**vars(packaging.tags), **every_tag})
+    unsaid = {
+        bdist_wheel: ("get_abi_tag", "get_platform"),
+        packaging.tags: (
+            "compatible_tags cpython_tags generic_tags interpreter_name interpreter_version mac_platforms "
+            "platform_tags sys_tags"
+        ).split(),
+    }
+    for module, names in unsaid.items():
+        for name in names:
+            setattr(module, name, _unsaid(f"{module.__name__}.{name}", getattr(module, name)))
+
+
+def _every_tag(real: Any) -> Any:
+    """Setuptools refuses a tag of a later Python than the one that runs it, which is not the cell's."""
+    from packaging.tags import Tag
+
+    def tags(*args: Any, platforms: Any = ("any",), **kwargs: Any) -> Iterator[Any]:
+        yield from real(*args, **({**kwargs, "platforms": platforms} if kwargs else {}))
+        for minor in range(2, LATEST + 1):
+            yield from (Tag(f"cp3{minor}", "abi3", platform) for platform in platforms)
+
+    return tags
+
+
+def _twice(name: str) -> list[Any]:
+    """Return a module of distutils as Python names it, and as setuptools does."""
+    names = (name, f"setuptools._{name}")
+    return [importlib.import_module(one) for one in names if importlib.util.find_spec(one)]
+
+
+def _directly(real: Any, answer: Callable[..., Any]) -> Any:
+    @functools.wraps(real)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return answer(*args, **kwargs) if FACTS.asks() else real(*args, **kwargs)
+
+    return called
+
+
+def _compiler_type() -> str:
+    return "msvc" if FACTS.ask("os") == "windows" else "unix"
+
+
+def _markers() -> dict[str, str]:
+    """Return what environment markers are held against (PEP 508)."""
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": _version(),
+        "os_name": OS_NAMES.get(FACTS.ask("os"), "posix"),
+        "platform_machine": _machine(),
+        "platform_release": "",
+        "platform_system": SYSTEMS[FACTS.ask("os")],
+        "platform_version": "",
+        "python_full_version": _version(),
+        "platform_python_implementation": "CPython",
+        "python_version": FACTS.ask("python"),
+        "sys_platform": SYS_PLATFORMS[FACTS.ask("os")],
+    }
+
+
+def _evaluated(real: Any) -> Any:
+    @functools.wraps(real)
+    def evaluate(self: Any, environment: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if FACTS.asks():
+            environment = {**_markers(), **(environment or {})}
+        return real(self, environment, *args, **kwargs)
+
+    return evaluate
 
 
 # ---------------------------------------------------------------- variables
 
 
+def _read(name: str) -> None:
+    """Note that a variable is read, by whoever: setuptools reads some for the project."""
+    if name in INDIFFERENT or name.startswith(FOR_OUR_TOOLS):
+        return
+    if FACTS.lets_ask():
+        FACTS.note(f"env:{name}")
+        if name in OF_WINDOWS and FACTS.ask("os") == "windows":
+            FACTS.doubt(f"asks for {name}, which no cell says")
+    elif not FACTS.is_called_in(COPIES):
+        FACTS.asked.setdefault(f"env:{name}", "")
+
+
 class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
     """Variables that note who reads them."""
 
-    def __getitem__(self, name: str) -> str:
-        if name not in INDIFFERENT and not name.startswith(FOR_OUR_TOOLS) and FACTS.asks(4):
-            FACTS.asked.setdefault(f"env:{name}", FACTS.place())
-        return str(super().__getitem__(name))
+    def __getitem__(self, name: Any) -> Any:
+        _read(os.fsdecode(name))
+        return super().__getitem__(name)
 
-    def __iter__(self) -> Iterator[str]:
-        if FACTS.asks(2):
-            FACTS.asked.setdefault("env", FACTS.place())
+    def __contains__(self, name: Any) -> bool:
+        _read(os.fsdecode(name))
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        if FACTS.lets_ask():
+            FACTS.note("env")
         return super().__iter__()
+
+    def __len__(self) -> int:
+        if FACTS.lets_ask():
+            FACTS.note("env")
+        return super().__len__()
 
 
 def _variables(env: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(env)
     os.environ.__class__ = _Environ
-
-
-# ---------------------------------------------------------------- which modules there are
-
-
-class _Absent:
-    """Modules of Python's library that the cell's Python does not have."""
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name not in LIBRARY or not FACTS.asks(NEAR):
-            return None
-        first, last = LIBRARY[name]
-        if first <= version_info()[:2] < last:
-            return None
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
-
-
-class _Missing:
-    """What nothing else finds: not there in the build either, unless the build would have installed it."""
-
-    def __init__(self, provided: Sequence[str]) -> None:
-        self.provided = provided
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        is_own = FACTS.asks(NEAR) and "." not in name
-        if is_own and name not in sys.stdlib_module_names and self.provided:
-            FACTS.doubt(f"imports {name}, which may come from {', '.join(self.provided)} and is not simulated")
-        if is_own and name in sys.stdlib_module_names and name not in LIBRARY:
-            FACTS.doubt(f"imports {name}, which this Python does not have")
-        return None
-
-
-def simulated(name: str) -> bool:
-    """Whether a module of that name can be had here."""
-    return importlib.util.find_spec(name) is not None
-
-
-# ---------------------------------------------------------------- what Python itself tells of
-
-
-def _heard(event: str, details: tuple[Any, ...]) -> None:
-    """Note the commands that the project runs, the files outside it that it reads, and the network."""
-    if event == "subprocess.Popen":
-        _ran(details[0] or details[1])
-    elif event == "os.system":
-        _ran(details[0])
-    elif event == "open" and isinstance(details[0], (str, bytes, Path)):
-        _opened(details[0], details[1])
-    elif event in {"socket.connect", "socket.getaddrinfo", "urllib.Request"} and FACTS.place():
-        FACTS.doubt("opens the network, so what it builds depends on what it finds there")
-    elif event == "import" and FACTS.imports_itself():
-        FACTS.imports.setdefault(str(details[0]).partition(".")[0], FACTS.place())
-
-
-def _ran(command: object) -> None:
-    words = command.split() if isinstance(command, str) else command
-    first = words[0] if isinstance(words, (list, tuple)) and words else words
-    program = os.path.basename(os.fsdecode(first)) if isinstance(first, (str, bytes, Path)) else "a command"
-    if program in FACTS.known["tools"]:
-        if program in {"hipcc", "hipconfig", "nvcc"}:
-            FACTS.ask("accelerator")
-    elif program in {"nvidia-smi", "rocm-smi", "rocminfo"}:
-        FACTS.ask("gpu")
-    elif FACTS.place():
-        FACTS.doubt(f"runs {program}, whose answer no cell says")
-
-
-def _opened(path: object, mode: object) -> None:
-    if FACTS.asks(NEAR) and not _is_ours(path) and not set(str(mode)) & set("wax+"):
-        FACTS.doubt(f"reads {os.fsdecode(path)}, which is not in the source")  # type: ignore[arg-type]
-
-
-def quiet() -> None:
-    """Let nothing that the project leaves running outlive it."""
-    for process in list(getattr(subprocess, "_active", None) or ()):
-        process.kill()
+    if hasattr(os, "environb"):
+        os.environb.__class__ = _Environ

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs
-NEAR = 8  # how many calls lie between the project's line and what it asks, through os, pathlib or subprocess
+HERE = __file__.rpartition("facts.py")[0]
+# Python's own library: some of it is frozen into the interpreter.
+LIBRARY = (os.path.dirname(threading.__file__) + os.sep, "<frozen ")
+IMPORTING = "<frozen importlib"
 
 
 class Facts:
@@ -22,20 +26,31 @@ class Facts:
 
     def __init__(self) -> None:
         self.known: Mapping[str, Any] = {}
-        self.root = "\0"  # of the source; before one is known no file lies below it
+        self.root = "\0"  # of the source
+        self.foreign: tuple[str, ...] = ("",)  # where code lies that is not the project's; at first that is all code
         self.project = ""
         self.asked: dict[str, str] = {}
         self.doubts: dict[str, str] = {}
         self.imports: dict[str, str] = {}
 
+    def begin(self, known: Mapping[str, Any], root: str, project: str, modules: str) -> None:
+        """Take everything for the project's own code from now on that is neither Python's nor in `modules`."""
+        self.known, self.root, self.project = known, root, project
+        self.foreign = (*LIBRARY, modules, HERE, os.path.dirname(os.path.abspath(sys.argv[0])) + os.sep)
+
     def ask(self, name: str) -> Any:
         """Return the cell's answer, and note that it was asked for."""
-        self.asked.setdefault(name, self.place())
+        self.note(name)
         return self.known.get(name)
+
+    def note(self, name: str) -> None:
+        """Note that something was asked for, where the project's code does so if it is the project's code."""
+        if not self.asked.get(name):
+            self.asked[name] = self.place()
 
     def variable(self, name: str) -> str:
         """Return a variable that a package reads for the project, and note that it was asked for."""
-        self.asked.setdefault(f"env:{name}", self.place())
+        self.note(f"env:{name}")
         return os.environ.get(name, "")
 
     def doubt(self, what: str) -> None:
@@ -51,17 +66,32 @@ class Facts:
         raise AttributeError(msg)
 
     def is_own(self, file: str) -> bool:
-        """Whether a file of code is the project's."""
-        return file == EXECUTED or file.startswith(self.root)
+        """Whether a file of code is the project's: no other code says of itself that it lies anywhere else."""
+        return not file.startswith(self.foreign)
 
-    def asks(self, calls: int = 1) -> bool:
-        """Whether the project's own code is among the nearest `calls` that lead to whoever wants to know."""
-        return any(self.is_own(frame.f_code.co_filename) for frame, _ in zip(_frames(), range(calls), strict=False))
+    def asks(self) -> bool:
+        """Whether it is the project's own code that wants to know, without anybody between."""
+        return next((self.is_own(frame.f_code.co_filename) for frame in _frames()), False)
+
+    def lets_ask(self) -> bool:
+        """Whether it is the project's own code that wants to know, by Python's library or directly."""
+        for frame in _frames():
+            file = frame.f_code.co_filename
+            if self.is_own(file):
+                return True
+            if not file.startswith(LIBRARY) or file.startswith(IMPORTING):
+                return False
+        return threading.current_thread() is not threading.main_thread()  # a thread of whoever started it
+
+    def is_called_in(self, function: str) -> bool:
+        """Whether the nearest function that is not of Python's library has that name."""
+        others = (frame.f_code for frame in _frames() if not frame.f_code.co_filename.startswith(LIBRARY))
+        return next((code.co_name == function for code in others), False)
 
     def imports_itself(self) -> bool:
         """Whether the import under way is one that the project's own code states."""
         others = (frame.f_code.co_filename for frame in _frames())
-        return self.is_own(next((file for file in others if "importlib" not in file), ""))
+        return self.is_own(next((file for file in others if "importlib" not in file), HERE))
 
     def place(self) -> str:
         """Return the project's line that is being run, `setup.py:12`."""
@@ -82,5 +112,4 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-HERE = __file__.rpartition("facts.py")[0]
 FACTS = Facts()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ from ci_tools.observer.facts import FACTS
 HARMLESS_KEYWORDS = frozenset(
     {"features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"}
 )
+VARIABLES = ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "CPLUS_INCLUDE_PATH", "CPATH")
+DEVICE_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", re.MULTILINE)
+# Headers of C, C++, POSIX and Linux, and of Python, which every builder has.
+USUAL_HEADER = re.compile(
+    r"(linux|sys|asm|arpa|net|netinet)/[\w./]+|c?(assert|ctype|errno|float|inttypes|iso646|limits|locale|math|setjmp|"
+    r"signal|stdarg|stddef|stdint|stdio|stdlib|string|time|uchar|wchar)(\.h)?|(pthread|unistd|fcntl|dlfcn|Python)\.h|[a-z_]+"
+)
+PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 MARK = "in place of what would be linked as number {}\n"
 
 
@@ -35,13 +45,18 @@ class Recorder(UnixCCompiler):
     compiles: list[dict[str, Any]] = []  # noqa: RUF012 - of all compilers of this process
     links: list[dict[str, Any]] = []  # noqa: RUF012 - see above
 
+    @property
+    def compiler_type(self) -> str:
+        """The kind of compiler, which is how many projects ask for the system."""
+        return "msvc" if FACTS.asks() and FACTS.ask("os") == "windows" else "unix"
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.src_extensions = list(self.src_extensions)  # a project may append to it
 
     def _compile(self, obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
         flags = [*_flat(cc_args), *_flat(extra_postargs), *_flat(pp_opts)]
-        record(src, obj, os.path.basename(self.compiler_so[0]), flags)
+        record(src, obj, os.path.basename(self.compiler_so[0]), [*_by_variables(src), *flags])
 
     def link(
         self,
@@ -68,6 +83,10 @@ class Recorder(UnixCCompiler):
     ) -> None:
         _linked(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
 
+    def has_function(self, *_: Any, **__: Any) -> bool:
+        FACTS.doubt("asks whether the machine has a function, which no cell says")
+        return False
+
     def preprocess(self, *_: Any, **__: Any) -> None:
         FACTS.doubt("asks the preprocessor, whose answer no cell says")
 
@@ -81,8 +100,26 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     if made:
         _make(made, f"object of {source}\n")
     if not os.path.abspath(source).startswith(FACTS.root):
+        _tried(source)
         return
     Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
+
+
+def _tried(source: str) -> None:
+    """Doubt whether a compiler takes a file that is not the source's, where it includes more than every system has."""
+    if not os.path.isfile(source):
+        return
+    text = Path(source).read_text(encoding="utf-8", errors="replace")
+    unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    if unusual:
+        FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell says")
+
+
+def _by_variables(source: str) -> list[str]:
+    """Return the flags that variables add to a command, as distutils and nvcc read them."""
+    is_device = source.endswith((".cu", ".cuh"))
+    names = DEVICE_VARIABLES if is_device else VARIABLES
+    return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
 
 
 def _linked(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
@@ -117,9 +154,21 @@ def install() -> None:
     )
     for module in modules:
         module.new_compiler = _new_compiler
+    for name in PROBES:
+        setattr(distutils.command.config.config, name, _probed(name))
     distutils.unixccompiler.UnixCCompiler = Recorder
     setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
     setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _probed(name: str) -> Any:
+    """Return what stands for a look at the machine by distutils' `config` command."""
+
+    def probe(*_: Any, **__: Any) -> bool:
+        FACTS.doubt(f"tries the machine by {name}(), whose answer no cell says")
+        return False
+
+    return probe
 
 
 def _doubt_plugins(real: Any) -> Any:

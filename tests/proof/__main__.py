@@ -94,6 +94,8 @@ def _build(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str,
     out = folder / project["name"]
     try:
         plan = planned(project, folder, outside, BUILT, **cells)
+        if not plan.plan.jobs:
+            return {"failed": plan.plan.skipped[0].reason}
         (made,) = pipeline.build(plan, [job.name for job in plan.plan.jobs], out, outside)
         findings = pipeline.audit_files([made.path], plan.plan, outside)
     except FatwheelError as error:

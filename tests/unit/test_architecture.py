@@ -33,7 +33,7 @@ LAYERS = (
     "__main__ torchtable",
 )
 # These decide and do not act: what they know of the world is in their arguments.
-PURE = ("errors", "model", "outside", "shape", "planner", "index", "includes", "edits", "limitedapi", "options", "advise")
+PURE = tuple("errors model outside shape planner index includes edits limitedapi options advise".split())
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "getpass http multiprocessing os platform random requests secrets shutil signal socket subprocess sys tarfile "

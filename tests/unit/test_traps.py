@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ platforms:
 """
 ABI3 = "options={'bdist_wheel': {'py_limited_api': 'cp310'}}"
 STABLE = "#include <torch/csrc/stable/library.h>\n"
+DEFINED = "#define TORCH_TARGET_VERSION 0x020a000000000000\n"
 TARGET = "'-DTORCH_TARGET_VERSION=0x020a000000000000'"
 
 
@@ -75,7 +77,8 @@ def jobs_of(plan: Plan, platform: str) -> set[str]:
         pytest.param({"setup.py": setup("cffi_modules=['build.py:ffi'], setup_requires=['cffi']")},
                      id="a-plugin-that-setup-asks-for"),
         pytest.param({"setup.py": setup(""), "pyproject.toml": "[build-system]\n"
-                      "requires = ['setuptools', 'setuptools-rust']\nbuild-backend = 'setuptools.build_meta'\n"}, id="a-plugin-that-the-build-requires"),
+                      "requires = ['setuptools', 'setuptools-rust']\nbuild-backend = 'setuptools.build_meta'\n"},
+                     id="a-plugin-that-the-build-requires"),
         pytest.param({"setup.py": setup("distclass=D", "from setuptools import Distribution\nclass D(Distribution):\n"
                       "  def has_ext_modules(self): return True\n")}, id="a-wheel-for-one-platform-by-hand"),
         pytest.param({"setup.py": setup("ext_modules=[Extension('demo.a', ['a.c'])] if os.path.exists(os.sep) else []"),
@@ -108,9 +111,182 @@ def test_an_extension_of_one_python_alone_is_built_for_that_python(tmp_path: Pat
     assert {item.job for item in plan.covered if item.cell.python.version == (3, 10)} == {"pure"}
 
 
+# ---------------------------------------------------------------- what a build may decide by
+
+
+def deciding(folder: Path, condition: str, before: str = "", more: str = "") -> Plan:
+    """Return the plan of a project that has an extension where a condition holds."""
+    script = setup(f"ext_modules=[Extension('demo.a', ['a.c'])] if {condition} else []", before)
+    files = {"setup.py": script, "a.c": "", "helper.py": HELPER, "fatwheel.yml": SMALL + more}
+    return plan_of(write(folder / "a", {"demo/__init__.py": "", **files}))
+
+
+BEGUN = f"BEGUN = {datetime.now(timezone.utc).year}\n"
+HELPER = "import sys\nWINDOWS = sys.platform == 'win32'\n"
+SMALL = """\
+package: demo
+version: "1.0"
+python: ["3.10", "3.14t"]
+platforms:
+  linux-cpu: {owner: "@demo/cpu", env: {ON_CPU: "1"}}
+  windows: {owner: "@demo/windows"}
+"""
+
+
+def tried(statement: str) -> str:
+    """Return the definition of a function that says whether a statement raises nothing."""
+    return f"def works():\n  try: {statement}\n  except Exception: return False\n  return True\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "before"),
+    [
+        pytest.param("Path('/etc/x').exists()", "from pathlib import Path\n", id="by-pathlib"),
+        pytest.param("works()", tried("os.stat('/etc/x')"), id="by-os.stat"),
+        pytest.param("os.access('/etc/x', os.R_OK)", "", id="by-os.access"),
+        pytest.param("'x' in os.listdir('/usr/lib')", "", id="by-os.listdir"),
+        pytest.param("glob.glob('/usr/lib/libx*')", "import glob\n", id="by-glob"),
+        pytest.param("works()", tried("os.open('/etc/x', os.O_RDONLY)"), id="by-os.open"),
+        pytest.param("os.path.exists(os.path.expanduser('~/.demorc'))", "", id="by-the-home-folder"),
+        pytest.param("os.path.exists(sys.prefix + '/include/demo.h')", "", id="by-python's-folder"),
+        pytest.param("find_library('nvrtc')", "from ctypes.util import find_library\n", id="by-a-library"),
+        pytest.param("works()", "import ctypes\n" + tried("ctypes.CDLL('libcuda.so.1')"), id="by-a-driver"),
+        pytest.param("shutil.which('icpx')", "import shutil\n", id="by-a-program"),
+        pytest.param("find_executable('icpx')", "from distutils.spawn import find_executable\n",
+                     id="by-a-program-that-distutils-finds"),
+        pytest.param("os.path.exists(os.environ['PATH'].split(os.pathsep)[0] + '/icpx')", "",
+                     id="by-a-program-on-the-path"),
+        pytest.param("x", "x = os.system('true && uname')\n", id="by-the-second-word-of-a-shell"),
+        pytest.param("os.read(r, 9)", "r, w = os.pipe()\nif os.fork() == 0:\n  os.write(w, b'x'); os._exit(0)\n"
+                     "os.close(w)\n",
+                     id="by-half-of-a-process"),
+        pytest.param("works()", tried("import triton"), id="by-what-torch-brings"),
+        pytest.param("[m for m in pkgutil.iter_modules() if m.name == 'demo2']", "import pkgutil\n",
+                     id="by-what-is-installed"),
+        pytest.param("new_compiler().has_function('openpty')", "from distutils.ccompiler import new_compiler\n",
+                     id="by-a-function-of-the-machine"),
+        pytest.param("socket.gethostname() == 'x'", "import socket\n", id="by-the-name-of-the-machine"),
+        pytest.param("os.getuid() == 7", "", id="by-who-runs-it"),
+        pytest.param("os.cpu_count() > 8", "", id="by-the-processors"),
+        pytest.param("time.strftime('%Y') > str(BEGUN)", f"import time\n{BEGUN}", id="by-the-year"),
+        pytest.param("datetime.now().year > BEGUN", f"from datetime import datetime\n{BEGUN}",
+                     id="by-the-date"),
+    ],
+)  # fmt: skip
+def test_what_the_machine_decides_is_in_no_pure_wheel(condition: str, before: str, tmp_path: Path) -> None:
+    assert "pure" not in jobs_of(deciding(tmp_path, condition, before), "linux-cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "before"),
+    [
+        pytest.param("platform.win32_ver()[0]", "import platform\n", id="win32_ver"),
+        pytest.param("get_platform().startswith('win')", "from distutils.util import get_platform\n", id="distutils"),
+        pytest.param("get_platform().startswith('win')", "from setuptools._distutils.util import get_platform\n",
+                     id="setuptools"),
+        pytest.param("get_default_compiler() == 'msvc'", "from distutils.ccompiler import get_default_compiler\n",
+                     id="the-compiler"),
+        pytest.param("new_compiler().compiler_type == 'msvc'", "from distutils.ccompiler import new_compiler\n",
+                     id="the-kind-of-a-compiler"),
+        pytest.param("not works()", tried("import fcntl"), id="a-module-of-posix"),
+        pytest.param("not hasattr(os, 'getuid')", "", id="a-function-of-posix"),
+        pytest.param("hasattr(sys, 'winver')", "", id="an-attribute-of-windows"),
+        pytest.param("os.environ.get('OS') == 'Windows_NT'", "", id="a-variable-of-windows"),
+        pytest.param("get_config_vars()['EXT_SUFFIX'].endswith('.pyd')", "from sysconfig import get_config_vars\n",
+                     id="a-suffix"),
+        pytest.param("'.pyd' in EXTENSION_SUFFIXES", "from importlib.machinery import EXTENSION_SUFFIXES\n",
+                     id="the-suffixes-of-import"),
+        pytest.param("Marker('sys_platform == \"win32\"').evaluate()", "from packaging.markers import Marker\n",
+                     id="a-marker"),
+        pytest.param("'win' in next(iter(sys_tags())).platform", "from packaging.tags import sys_tags\n", id="a-tag"),
+        pytest.param("helper.WINDOWS", "import helper\n", id="a-module-beside-setup.py"),
+        pytest.param("ns['WINDOWS']", "ns = {}\nexec(compile(open('helper.py').read(), '/x.py', 'exec'), ns)\n",
+                     id="a-text-that-is-executed-under-another-name"),
+        pytest.param("run_path('helper.py')['WINDOWS']", "from runpy import run_path\n", id="a-file-that-is-run"),
+        pytest.param("f.result() == 'Windows'", "import platform\nfrom concurrent.futures import ThreadPoolExecutor\n"
+                     "f = ThreadPoolExecutor().submit(platform.system)\n", id="a-thread"),
+        pytest.param("x == b'win32'", "x = subprocess.check_output([sys.executable, '-c', "
+                     "'import sys; print(sys.platform, end=str())'])\n", id="another-python"),
+        pytest.param("x == b'win32'", "open('ask.py', 'w').write('import sys; print(sys.platform, end=str())')\n"
+                     "x = subprocess.check_output(['python3', 'ask.py'])\n", id="a-script-of-another-python"),
+    ],
+)  # fmt: skip
+def test_what_only_windows_compiles_is_seen_however_it_asks(condition: str, before: str, tmp_path: Path) -> None:
+    plan = deciding(tmp_path, condition, before)
+    assert "pure" not in jobs_of(plan, "windows")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "before"),
+    [
+        pytest.param("sys.implementation.version >= (3, 12)", "", id="sys.implementation"),
+        pytest.param("get_config_var('VERSION') == '3.14'", "from sysconfig import get_config_var\n", id="sysconfig"),
+        pytest.param("get_config_vars().get('Py_GIL_DISABLED')", "from sysconfig import get_config_vars\n",
+                     id="the-gil"),
+        pytest.param("not getattr(sys, '_is_gil_enabled', lambda: True)()", "", id="the-gil-that-sys-tells-of"),
+        pytest.param("works()", tried("import compression"), id="a-module-of-a-later-python"),
+        pytest.param("not works()", tried("import cgi"), id="a-module-of-an-earlier-python"),
+        pytest.param("Marker('python_version >= \"3.12\"').evaluate()", "from packaging.markers import Marker\n",
+                     id="a-marker"),
+        pytest.param("get_abi_tag() == 'cp314t'", "from setuptools.command.bdist_wheel import get_abi_tag\n",
+                     id="a-tag"),
+    ],
+)  # fmt: skip
+def test_what_only_one_python_compiles_is_seen_however_it_asks(condition: str, before: str, tmp_path: Path) -> None:
+    plan = deciding(tmp_path, condition, before)
+    assert "pure" not in {item.job for item in plan.covered if item.cell.python.free_threaded}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param("os.environb.get(b'ON_CPU')", id="environb"),
+        pytest.param("os.environ.copy().get('ON_CPU')", id="a-copy"),
+        pytest.param("dict(**os.environ).get('ON_CPU')", id="two-stars"),
+        pytest.param("'ON_CPU' in os.environ", id="in"),
+        pytest.param("os.path.expandvars('$ON_CPU') == '1'", id="expandvars"),
+        pytest.param("len([name for name in os.environ if name == 'ON_CPU'])", id="a-loop"),
+        pytest.param("subprocess.run(['sh', '-c', 'test -n \"$ON_CPU\"']).returncode == 0", id="a-shell"),
+        pytest.param("subprocess.run([sys.executable, '-c', 'import os; os.environ[\"ON_CPU\"]']).returncode == 0",
+                     id="another-python"),
+    ],
+)  # fmt: skip
+def test_a_variable_of_one_platform_is_seen_however_it_is_read(condition: str, tmp_path: Path) -> None:
+    plan = deciding(tmp_path, condition)
+    assert "pure" not in jobs_of(plan, "linux-cpu")
+
+
+def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path: Path) -> None:
+    plan = deciding(tmp_path, "0", "open('demo/here.py', 'w').write(repr(os.getcwd()))\n")
+    assert "pure" not in {job.name for job in plan.jobs}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("import time\nprint(time.time())\n", id="a-clock-that-is-printed"),
+        pytest.param("jobs = os.cpu_count()\n", id="processors-that-are-counted"),
+        pytest.param("import tempfile\nfolder = tempfile.mkdtemp()\n", id="a-folder-for-a-while"),
+        pytest.param("here = os.path.realpath(__file__)\n", id="its-own-place"),
+        pytest.param("subprocess.call(['nvidia-smi']) if 0 else None\ntry: subprocess.call(['xpu-smi'])\n"
+                     "except FileNotFoundError: pass\n", id="a-gpu-that-is-not-there"),
+        pytest.param("subprocess.check_output([sys.executable, 'helper.py'])\n", id="another-python"),
+        pytest.param("'__pypy__' in sys.builtin_module_names\n", id="another-kind-of-python"),
+    ],
+)  # fmt: skip
+def test_what_decides_nothing_costs_no_wheel(before: str, tmp_path: Path) -> None:
+    assert [job.name for job in deciding(tmp_path, "0", before).jobs] == ["pure"]
+
+
 # ---------------------------------------------------------------- one name, two contents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keywords", "before", "reason"),
     [
@@ -152,6 +328,12 @@ def test_a_version_from_git_is_not_invented(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the Python axis
 
 
+def limited(source: str, flags: str = "") -> str:
+    """Return a setup.py whose wheel says that its extension keeps to the limited API."""
+    extension = f"Extension('demo.a', ['{source}'], py_limited_api=True, extra_compile_args=[{flags}])"
+    return setup(f"ext_modules=[{extension}], {ABI3}")
+
+
 @pytest.mark.parametrize(
     ("setup_py", "source"),
     [
@@ -162,13 +344,21 @@ def test_a_version_from_git_is_not_invented(tmp_path: Path) -> None:
         pytest.param(setup("ext_modules=[Extension('demo.a', ['a.c'], py_limited_api=True, define_macros="
                            f"[('Py_LIMITED_API', '0x030a0000')])], {ABI3}"), "#include <pybind11/pybind11.h>\n",
                      id="pybind11-behind-the-tag"),
+        pytest.param(limited("a.c", "'-DPy_LIMITED_API=0x030c0000'"), "#include <Python.h>\n",
+                     id="a-later-limited-api-than-the-tag's"),
+        pytest.param(limited("a.c", "'-DPy_LIMITED_API=0x030a0000', '-UPy_LIMITED_API'"), "#include <Python.h>\n",
+                     id="a-limited-api-that-is-undone"),
+        pytest.param(limited("a.c"), "#ifdef DEMO\n#define Py_LIMITED_API 0x030a0000\n#endif\n#include <Python.h>\n",
+                     id="a-limited-api-by-a-branch"),
+        pytest.param(limited("b.pyx"), "", id="cython-without-the-limited-api"),
+        pytest.param(limited("a.c", "'-include', 'b.h'"), "", id="the-whole-api-by-a-flag"),
         pytest.param(setup("ext_modules=[CppExtension('demo.a', ['a.c'], py_limited_api=True)], "
                            f"cmdclass={{'build_ext': BuildExtension}}, {ABI3}", TORCH), "#include <torch/torch.h>\n",
                      id="pybind11-by-torch's-own-macros"),
     ],
 )  # fmt: skip
 def test_abi3_is_not_believed_where_the_code_goes_beyond_it(setup_py: str, source: str, tmp_path: Path) -> None:
-    plan = planned(tmp_path, {"setup.py": setup_py, "a.c": source})
+    plan = planned(tmp_path, {"setup.py": setup_py, "a.c": source, "b.pyx": "", "b.h": "#include <Python.h>\n"})
     wheels = {job.wheel for job in plan.jobs if job.platform == "linux-cpu"}
     assert wheels
     assert not any("abi3" in wheel for wheel in wheels)
@@ -177,6 +367,7 @@ def test_abi3_is_not_believed_where_the_code_goes_beyond_it(setup_py: str, sourc
 # ---------------------------------------------------------------- the torch axis
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extension", "source"),
     [
@@ -184,6 +375,19 @@ def test_abi3_is_not_believed_where_the_code_goes_beyond_it(setup_py: str, sourc
                      id="a-header-beyond-the-stable-ones"),
         pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-include', 'torch/all.h'])",
                      STABLE, id="a-header-by-a-flag"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-includetorch/all.h'])",
+                     STABLE, id="a-header-within-a-flag"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-include', 'own.h'])",
+                     STABLE, id="a-header-of-its-own-by-a-flag"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-Wp,-include,torch/all.h'])",
+                     STABLE, id="a-header-by-a-flag-of-the-preprocessor"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '@flags.txt'])",
+                     STABLE, id="flags-in-a-file"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-UTORCH_TARGET_VERSION'])",
+                     STABLE, id="a-target-that-is-undone"),
+        pytest.param("CppExtension('demo.a', ['a.cpp'])", f"#ifdef DEMO\n{DEFINED}#endif\n{STABLE}",
+                     id="a-target-by-a-branch"),
+        pytest.param("CppExtension('demo.a', ['a.cpp'])", STABLE + DEFINED, id="a-target-that-comes-too-late"),
         pytest.param("CppExtension('demo.a', ['a.cpp'])", STABLE, id="no-target"),
         pytest.param(f"CppExtension('demo.a', ['a.cpp', 'b.cpp'], extra_compile_args={TARGET}.split() if 0 else [])",
                      STABLE, id="a-target-in-a-branch-that-is-not-taken"),
@@ -193,7 +397,8 @@ def test_torch_stays_an_axis_where_more_than_its_stable_abi_is_used(
     extension: str, source: str, tmp_path: Path
 ) -> None:
     script = setup(f"ext_modules=[{extension}], cmdclass={{'build_ext': BuildExtension}}", TORCH)
-    plan = planned(tmp_path, {"setup.py": script, "a.cpp": source, "b.cpp": source})
+    own = {"own.h": "#include <torch/extension.h>\n", "flags.txt": "-include torch/all.h"}
+    plan = planned(tmp_path, {"setup.py": script, "a.cpp": source, "b.cpp": source, **own})
     assert {job.requires_torch for job in plan.jobs if job.platform == "linux-cpu"} == {">=2.10,<2.11", ">=2.13,<2.14"}
 
 
@@ -246,6 +451,7 @@ HOLLOW = setup(
 )
 
 
+@pytest.mark.slow
 def test_the_switch_that_kernels_need_is_set_for_their_cells_alone(tmp_path: Path) -> None:
     plan = planned(tmp_path, {"setup.py": HOLLOW, "a.cu": "", "a.cpp": ""})
     by_platform = {job.platform: dict(job.env).get("FORCE_CUDA") for job in plan.jobs}
@@ -253,6 +459,7 @@ def test_the_switch_that_kernels_need_is_set_for_their_cells_alone(tmp_path: Pat
     assert "built with FORCE_CUDA=1, without which it would leave kernels out (setup.py:5)" in plan.covered[0].reason
 
 
+@pytest.mark.slow
 def test_kernels_that_no_switch_brings_are_not_left_out_in_silence(tmp_path: Path) -> None:
     script = HOLLOW.replace(" or os.getenv('FORCE_CUDA', '0') == '1'", "")
     plan = planned(tmp_path, {"setup.py": script, "a.cu": "", "a.cpp": ""})
