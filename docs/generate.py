@@ -536,7 +536,9 @@ def _seen(row: Mapping[str, Any]) -> str:
     return f"{row['native']}: {', '.join(filter(None, parts))}" if row["native"] == "some" else str(row["native"])
 
 
-def _wheels(plan: Mapping[str, Any]) -> str:
+def _wheels(plan: Mapping[str, Any] | None) -> str:
+    if plan is None:
+        return "one for each cell, where it is not known"
     return "refused" if "refused" in plan else f"{plan['wheels']} for {plan['covered']} cells"
 
 

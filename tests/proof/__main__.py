@@ -70,7 +70,7 @@ def _proven(
     proven = {
         **{name: project[name] for name in ("name", "version", "sha256")},
         "platforms": {row.platform: row.as_json() for row in rows},
-        "plan": _plan(project, folder, outside),
+        "plan": _plan(project, folder, outside) if all(row.seen.native != "not known" for row in rows) else None,
         "build": _build(project, folder, outside) if builds and "build" in project else kept,
     }
     print(f"  plan: {proven['plan']}\n  build: {proven['build']}", flush=True)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from ci_tools.advisor import Patched
     from ci_tools.planning import Planned
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
+    pytest.mark.slow,  # many real processes
+]
 
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools==80.9.0"]\nbuild-backend = "setuptools.build_meta"\n'
 SCIKIT = """\

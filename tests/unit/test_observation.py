@@ -17,6 +17,8 @@ from tests.sources import evidence_of, write
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow  # many real processes
+
 CONFIG = """\
 package: demo
 version: "1.0"

@@ -23,6 +23,8 @@ from ci_tools.sandbox import Confined, Limits, Verdict, clear, living, living_by
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow  # many real processes
+
 SOME = Limits(seconds=20, memory=1 << 30, processes=16, written=8 << 20)
 REASON = why_not()
 confines = pytest.mark.skipif(bool(REASON), reason=REASON or "this machine can")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Plan
 
+pytestmark = pytest.mark.slow  # many real processes
+
 HEAD = "import os, subprocess, sys\nfrom setuptools import Extension, setup\n"
 TORCH = "from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension\n"
 CONFIG = """\
