@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import OWN_SUFFIX, Compile
-from ci_tools.sandbox import Limits, Verdict, clear, run_confined, why_not
-from ci_tools.stage import ANSWER, NOTED, OBSERVER, PROGRAMS, TOOLS, Stage, readable
+from ci_tools.sandbox import Limits, Verdict, clear, left, run_confined, why_not
+from ci_tools.stage import OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
-from ci_tools.wheelfile import opened, record_hash
+from ci_tools.wheelfile import Hashing, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +48,7 @@ LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # what every job sets
 MOST_ANSWERED = 64 << 20  # bytes
 NETWORK = "opens the network"  # how that doubt begins
+MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 ENDED_EARLY = {
     Verdict.TIMED_OUT: f"setup.py ran for over {LIMITS.seconds} seconds",
@@ -92,11 +93,10 @@ class Linked(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What the build raised, where, and whether the project itself says so: by raise, assert or exit."""
+    """What the build raised, and where in the project."""
 
     text: str
     place: str
-    meant: bool
 
 
 class Observed(NamedTuple):
@@ -214,13 +214,13 @@ class Observer:
         ended = run_confined(
             command,
             folder=stage.folder,
-            readable=list(readable()),
+            readable=[stage.request, *readable()],
             env=env,
             log=log,
             limits=LIMITS,
             trusted=bool(self.outside.trusts_source and why_not()),
         )
-        answer = _read(stage.folder / ANSWER)
+        answer = _read(stage.answer)
         if ended.verdict in ENDED_EARLY:
             return {"stopped": ENDED_EARLY[ended.verdict]}
         if answer is None:
@@ -244,7 +244,7 @@ class Observer:
             "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
             "provided": self.subject.provided,
             "wheels": str(stage.wheels),
-            "answer": str(stage.folder / ANSWER),
+            "answer": str(stage.answer),
             "children": str(stage.children),
             "facts": {
                 **_facts(view),
@@ -326,21 +326,24 @@ def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file, None where there is none; the observed code may have written anything."""
     try:
-        if path.is_symlink() or path.stat().st_size > MOST_ANSWERED:
-            return None
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        value = json.loads(left(path, MOST_ANSWERED) or b"")
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
 def _noted(stage: Stage) -> list[str]:
-    path = stage.folder / NOTED
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    """Return what the compilers were asked for; what is no list of that is noted as well."""
+    if not os.path.lexists(stage.noted):
+        return []
+    text = left(stage.noted, MOST_ANSWERED)
+    return ["and hides it"] if text is None else text.decode(errors="replace").splitlines()
 
 
 def _wheel(stage: Stage) -> dict[str, Any] | None:
     """Return what the wheel holds, None where there is not one wheel; a file of it may name the folder of its build."""
+    if stage.wheels.resolve() != stage.wheels:
+        return None
     wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
     if len(wheels) != 1:
         return None
@@ -355,13 +358,13 @@ def _content(path: Path, folder: bytes) -> dict[str, Any]:
     members, shipped, libraries, placed = [], [], {}, []
     with wheel.archive:
         for info in wheel.infos:
-            data = wheel.read(info)
-            if mark := MARK.fullmatch(data):
+            if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
                 libraries[info.filename] = int(mark[1])
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
-                members.append((info.filename, record_hash(data)))
+                digest, holds = _told(wheel.chunks(info), folder)
+                members.append((info.filename, digest))
                 shipped += [info.filename] if wheel.binary_format(info) else []
-                placed += [info.filename] if folder in data else []
+                placed += [info.filename] if holds else []
         metadata = [f"{name}: {value}" for name, value in wheel.metadata.items()]
     return {
         "file": path.name,
@@ -371,6 +374,17 @@ def _content(path: Path, folder: bytes) -> dict[str, Any]:
         "metadata": metadata,
         "placed": placed,
     }
+
+
+def _told(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
+    """Return the hash of a member, and whether it names a folder."""
+    hashing, holds, before = Hashing(), False, b""
+    for chunk in chunks:
+        hashing.update(chunk)
+        seen = before + chunk
+        holds = holds or folder in seen
+        before = seen[-len(folder) :]
+    return hashing.spelled, holds
 
 
 def _observed(answer: Mapping[str, Any]) -> Observed:
@@ -425,7 +439,7 @@ def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tup
 
 def _failure(error: Mapping[str, Any]) -> Failure:
     text = " ".join(f"{error['kind']}: {error['text']}".split())
-    return Failure(text[:400], str(error["place"]), bool(error["meant"]))
+    return Failure(text[:400], str(error["place"]))
 
 
 def _command(one: Mapping[str, Any]) -> Compile:

@@ -18,7 +18,7 @@ Not guaranteed: it can ask whether a path outside exists, how large and how old 
 read; it can use the processors as long as it may run. Memory, processes and bytes written are looked at many times a
 second, not at every moment, so they can pass their limits for that long; a file that was unlinked counts only while a
 process has it open. It can leave anything in its folder: links that lead outside, and as root set-user-id files, so
-keep the folder private, follow no link in it, and remove it with `clear`.
+keep the folder private, follow no link in it, read it with `left` and remove it with `clear`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ci_tools.process import LIFELINE, output, redacted, tail
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Confined", "Limits", "Verdict", "clear", "run_confined", "why_not"]
+__all__ = ["Confined", "Limits", "Verdict", "clear", "left", "run_confined", "why_not"]
 
 SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("confined.py")))
 # What every program here is started with; none of it belongs to a user. Missing ones are left out.
@@ -155,15 +155,36 @@ def run_confined(  # noqa: PLR0913 - each is a different part of the cage, and a
     return Confined(status, verdict, log, time.monotonic() - started, start)
 
 
-def clear(folder: Path) -> None:
-    """Remove a folder that a confined command could write to; raise MachineError where it stays.
+def left(path: Path, most: int) -> bytes | None:
+    """Return what a confined command left in a file, None where that is no regular file of at most `most` bytes.
 
-    shutil.rmtree gives up at a folder with a mode that keeps it out, and in a tree too deep for Python's stack.
+    `path` must be given without links: one on the way to it was put there by the command, and is not followed. What
+    would keep a reader waiting, a FIFO, is not waited for.
     """
+    if path.parent.resolve() != path.parent:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else None
+    except OSError:
+        return None
+
+
+def clear(path: Path) -> None:
+    """Remove a folder that a confined command could write to, or whatever it put there instead; links alone, if links.
+
+    Raises MachineError where it stays. shutil.rmtree gives up at a folder with a mode that keeps it out, and in a tree
+    too deep for Python's stack.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
     for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-        output([*command, "--", folder], timeout=600)
-    if folder.exists():
-        msg = f"{folder} cannot be removed"
+        output([*command, "--", path], timeout=600)
+    if path.exists():
+        msg = f"{path} cannot be removed"
         raise MachineError(msg)
 
 

@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from ci_tools.model import Accelerator
     from ci_tools.source import Tree
 
-__all__ = ["ANSWER", "NOTED", "OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
+__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
 
 OBSERVER = Path(__file__).parent / "observer"
 LENT = ("setuptools", "packaging", "_distutils_hack")  # what the observed code gets of our own environment
-ANSWER = "answer.json"
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
-NOTED = "commands.txt"  # the compilers that the project starts by itself write what they were asked for here
 TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig ninja nvcc".split())  # noqa: SIM905 - as words
 NVCC = """\
 nvcc: NVIDIA (R) Cuda compiler driver
@@ -91,8 +89,18 @@ class Stage:
 
     @property
     def request(self) -> Path:
-        """What the observer is asked."""
-        return self.folder / "request.json"
+        """What the observer is asked; beside the folder, where no observed code can write."""
+        return self.folder.parent / "request.json"
+
+    @property
+    def answer(self) -> Path:
+        """What the observer answers."""
+        return self.folder / "answer.json"
+
+    @property
+    def noted(self) -> Path:
+        """Where the compilers that the project starts by itself write what they were asked for."""
+        return self.folder / "commands.txt"
 
     @property
     def children(self) -> Path:
@@ -136,8 +144,8 @@ class Stage:
             folder.mkdir(parents=True)
         for name in HEADERS:  # what lies in them is fetched for builds alone
             (self.headers / name).mkdir(parents=True)
-        for file in (ANSWER, NOTED):
-            (self.folder / file).unlink(missing_ok=True)
+        clear(self.answer)
+        clear(self.noted)
         self._restore(tree)
         version = str(accelerator.version or "") if accelerator else ""
         for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig"}:
@@ -185,7 +193,7 @@ class Stage:
 
     def _tool(self, path: Path, version: str) -> None:
         answer = ANSWERS[path.name].format(version=version)
-        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.folder / NOTED))
+        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.noted))
 
     def _accelerator(self, accelerator: Accelerator, version: str) -> None:
         for name in ("bin", "include", "lib64", "lib"):

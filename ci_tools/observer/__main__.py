@@ -157,7 +157,7 @@ def _merge_children(answer: dict[str, Any], folder: Path) -> None:
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    """Return an error's text, where in the project it came from, and whether the project raised it on purpose."""
+    """Return an error's text, and where in the project it came from."""
     from ci_tools.observer.facts import FACTS
 
     while isinstance(error, SystemExit) and error.__context__ and not _is_project(error):
@@ -167,7 +167,7 @@ def _raised(error: BaseException) -> dict[str, Any]:
     place = f"{FACTS.shown(own[-1].filename)}:{own[-1].lineno}" if own else ""
     name = type(error).__name__
     text = error.code if isinstance(error, SystemExit) else error
-    return {"kind": name, "text": str(text), "place": place, "meant": _is_meant(error)}
+    return {"kind": name, "text": str(text), "place": place}
 
 
 def _is_project(error: BaseException) -> bool:
@@ -175,26 +175,6 @@ def _is_project(error: BaseException) -> bool:
 
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return any(FACTS.is_own(frame.filename) for frame in last)
-
-
-def _is_meant(error: BaseException) -> bool:
-    """Whether the project, or the torch it asks, says that it cannot be built: by raise, assert or exit."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    is_torch = any("/fakes/torch/" in frame.filename for frame in last)
-    is_missing = isinstance(error, (ImportError, AttributeError, NameError, KeyError))
-    return (is_torch and isinstance(error, OSError)) or (_is_project(error) and not is_missing and _says(error))
-
-
-def _says(error: BaseException) -> bool:
-    if isinstance(error, SystemExit):
-        return error.code not in {None, 0}
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    from ci_tools.observer.facts import FACTS
-
-    file = FACTS.root + FACTS.shown(frame.filename)
-    lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
-    line = lines[(frame.lineno or 1) - 1 : frame.lineno]
-    return any(word in text for text in line for word in ("raise", "assert"))
 
 
 # ---------------------------------------------------------------- what it wrote

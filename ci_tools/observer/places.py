@@ -43,6 +43,7 @@ def watch() -> None:
     for kind in (getattr(pathlib, "_NormalAccessor", None),):  # Python 3.10 keeps the functions it began with
         for name in LOOKS if kind else ():
             setattr(kind, name, staticmethod(getattr(os, name)))
+    os.symlink = _linked(os.symlink)
     shutil.which = which(shutil.which)
     shutil.disk_usage = _doubtful("shutil.disk_usage()", shutil.disk_usage)
 
@@ -61,6 +62,18 @@ def _looked(name: str, real: Any) -> Any:
     for group in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if real in group:
             group.add(called)  # shutil.rmtree asks whether it may use them with descriptors
+    return called
+
+
+def _linked(real: Any) -> Any:
+    """Look at what a link names as it is made: what is found through the link later looks like the source's own."""
+
+    @functools.wraps(real)
+    def called(source: Any, link: Any, *args: Any, **kwargs: Any) -> Any:
+        if FACTS.lets_ask():
+            is_there(os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(source)))
+        return real(source, link, *args, **kwargs)
+
     return called
 
 

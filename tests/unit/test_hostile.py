@@ -139,3 +139,49 @@ def test_a_script_reaches_no_network(listener: int, tmp_path: Path) -> None:
     plan = planned(tmp_path, f"import socket\nsocket.create_connection(('127.0.0.1', {listener}), 2)")
     assert ["opens the network" in line for line in plan.warnings] == [True]
     assert not any(job.name == "pure" for job in plan.jobs)
+
+
+# What it leaves is read, replaced and removed by a process that is not confined.
+LEFT = """\
+import json, os, shutil, sys
+asked = json.load(open(sys.orig_argv[-1]))
+stage, secret = os.path.dirname(asked['answer']), {secret!r}
+noted, answer, wheels = stage + '/commands.txt', asked['answer'], asked['wheels']
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("os.symlink(secret, noted)", id="its-commands-are-a-link"),
+        pytest.param("os.mkfifo(noted)", id="its-commands-are-a-fifo"),
+        pytest.param("os.mkdir(noted)", id="its-commands-are-a-folder"),
+        pytest.param("os.symlink(secret, answer); os._exit(0)", id="its-answer-is-a-link"),
+        pytest.param("os.mkfifo(answer); os._exit(0)", id="its-answer-is-a-fifo"),
+        pytest.param("os.mkdir(answer); os._exit(0)", id="its-answer-is-a-folder"),
+        pytest.param("os.rmdir(wheels); os.symlink(os.path.dirname(secret), wheels)", id="its-wheels-are-elsewhere"),
+        pytest.param(
+            "shutil.rmtree(os.path.dirname(wheels)); os.symlink(os.path.dirname(secret), os.path.dirname(wheels))",
+            id="its-machine-is-elsewhere",
+        ),
+        pytest.param(
+            "shutil.rmtree(asked['root']); os.symlink(os.path.dirname(secret), asked['root'])",
+            id="its-source-is-elsewhere",
+        ),
+        pytest.param(
+            "shutil.rmtree('demo'); os.symlink(os.path.dirname(secret), 'demo')", id="a-folder-of-it-is-elsewhere"
+        ),
+        pytest.param("open(sys.orig_argv[-1], 'w').write('{}')", id="rewrites-what-it-is-asked"),
+    ],
+)
+def test_what_a_script_leaves_leads_nowhere(script: str, tmp_path: Path) -> None:
+    outside = tmp_path / "private"
+    secret = write(outside, {"secret-1.0-py3-none-any.whl": "the secret of the house"}) / "secret-1.0-py3-none-any.whl"
+    outside.chmod(0o750)
+    started = time.monotonic()
+    plan = planned(tmp_path, LEFT.format(secret=str(secret)) + script)
+    assert time.monotonic() - started < 60
+    assert outside.stat().st_mode & 0o777 == 0o750
+    assert "secret of the house" not in str(plan)
+    assert not any(job.name == "pure" for job in plan.jobs)
+    assert plan.warnings
