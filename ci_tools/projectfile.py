@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import functools
 import re
 import sys
 from pathlib import PurePosixPath
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 
+TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
+KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # what builds a project that names no backend (PEP 517)
 
 
@@ -80,16 +83,20 @@ class ProjectFile:
 
     def place(self, *keys: str) -> Place:
         """Return where a key stands, or the first line; a key of the `keys` may be dotted into the last."""
+        return Place(self.name, self._lines_of_keys.get(".".join(keys), 1))
+
+    @functools.cached_property
+    def _lines_of_keys(self) -> dict[str, int]:
+        """The line on which each table and each key of one first stands."""
+        found: dict[str, int] = {}
         header = ""
         for number, line in enumerate(self.lines, 1):
-            if table := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
+            if table := TABLE.match(line):
                 header = table[1]
-            key = re.match(r"\s*([\w.\"'-]+?)\s*=", line)
-            if key and ".".join(filter(None, (header, key[1]))).replace('"', "") == ".".join(keys):
-                return Place(self.name, number)
-            if table and header == ".".join(keys):
-                return Place(self.name, number)
-        return Place(self.name, 1)
+                found.setdefault(header, number)
+            if key := KEY.match(line):
+                found.setdefault(".".join(filter(None, (header, key[1]))).replace('"', ""), number)
+        return found
 
     def place_of_table(self, header: str, index: int) -> Place:
         """Return where the table of that number stands in an array of tables, from 0."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pathspec
 
 from ci_tools import git
+from ci_tools.binaryformat import binary_format
 from ci_tools.errors import InputError, MachineError
 from ci_tools.model import GitSource, Globs, PathSource
 from ci_tools.process import redacted
@@ -62,6 +63,11 @@ class Tree:
         """The files, to look one up."""
         return frozenset(self.files)
 
+    @functools.cached_property
+    def binaries(self) -> tuple[str, ...]:
+        """The files that are compiled ones, by their first bytes."""
+        return tuple(name for name in self.files if _is_binary(self.root / name))
+
     def copy_to(self, folder: Path) -> None:
         """Copy the tree's files, and nothing else, into `folder`, with permissions that no umask has touched."""
         for name in self.files:
@@ -70,6 +76,13 @@ class Tree:
             shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+
+def _is_binary(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return bool(binary_format(file))
 
 
 def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from ci_tools.binaryformat import binary_format
 from ci_tools.errors import Rejected
 from ci_tools.storage import write_atomically
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "binary_format", "differing", "opened", "record_hash", "relabel"]
+__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "differing", "opened", "record_hash", "relabel"]
 
 CHUNK = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
@@ -52,21 +53,6 @@ DAMAGE = (
     OSError,
     ValueError,
 )
-BINARY_MAGIC = {
-    b"\x7fELF": "ELF",
-    b"MZ": "PE",
-    b"\xca\xfe\xba\xbe": "Mach-O universal",
-    b"\xca\xfe\xba\xbf": "Mach-O universal",
-    b"\xcf\xfa\xed\xfe": "Mach-O",
-    b"\xce\xfa\xed\xfe": "Mach-O",
-    b"\xfe\xed\xfa\xcf": "Mach-O",
-    b"\xfe\xed\xfa\xce": "Mach-O",
-    b"!<arch>\n": "static library",
-    b"\x50\xed\x55\xba": "CUDA fatbinary",
-    b"BC\xc0\xde": "LLVM bitcode",
-    b"\x00asm": "WebAssembly",
-}
-PE_OFFSET = 0x3C  # where an MZ file says, in four bytes, where its PE header is
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures are of the RECORD that was
 EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")
 VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILINE)
@@ -75,7 +61,6 @@ REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
 )
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-JAVA_CLASS = 45  # the lowest version of a Java class, where a Mach-O universal file counts its few architectures
 
 
 class Member(NamedTuple):
@@ -209,18 +194,6 @@ def opened(path: Path) -> Wheel:
         msg = f"{path.name} claims to unpack from {packed:,} to {unpacked:,} bytes, over {MOST_TIMES} times its size"
         raise Rejected(msg)
     return Wheel(path, archive)
-
-
-def binary_format(file: IO[bytes]) -> str:
-    """Return the format of a compiled file by its first bytes, or nothing for any other."""
-    head = file.read(8)
-    found = next((name for magic, name in BINARY_MAGIC.items() if head.startswith(magic)), "")
-    if found == "PE":
-        file.seek(PE_OFFSET)
-        file.seek(int.from_bytes(file.read(4), "little"))
-        return found if file.read(4) == b"PE\0\0" else ""
-    is_java = found == "Mach-O universal" and int.from_bytes(head[4:], "big") >= JAVA_CLASS
-    return "" if is_java else found
 
 
 def record_hash(data: bytes, algorithm: str = "sha256") -> str:

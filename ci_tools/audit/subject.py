@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ci_tools.audit.linking import Linking, linking
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model import Level
-from ci_tools.wheelfile import Hashing, binary_format
+from ci_tools.wheelfile import Hashing
 
 if TYPE_CHECKING:
     import zipfile

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from ci_tools.wheelfile import binary_format
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ci_tools.source import Tree
 
@@ -23,21 +21,13 @@ def shipped_binaries(tree: Tree, folder: str, told: str = "") -> tuple[str, ...]
 
     `told` is what the project tells its backend to pack: a folder that it names is packed.
     """
-    return tuple(name for name in _packed(tree, folder, told) if _is_binary(tree, name))
+    return tuple(_packed(tree.binaries, folder, told))
 
 
-def _packed(tree: Tree, folder: str, told: str) -> Iterator[str]:
-    for name in tree.files:
+def _packed(names: Iterable[str], folder: str, told: str) -> Iterator[str]:
+    for name in names:
         path = PurePosixPath(name)
         if path.is_relative_to(folder or "."):
             top = path.relative_to(folder or ".").parts[0]
             if not top.startswith(".") and (top not in NOT_PACKED or top in told):
                 yield name
-
-
-def _is_binary(tree: Tree, name: str) -> bool:
-    path = tree.root / name
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return bool(binary_format(file))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 LAYERS = (
     "errors observer",
     "model",
-    "outside process lifeline yamlfile elf confined surroundings",
+    "outside process lifeline yamlfile elf confined surroundings binaryformat",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox",
     "registry wheelfile receipts git",
     "config source remotewheel edits cells",
