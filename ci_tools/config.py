@@ -336,6 +336,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         where=where,
         enabled=Enabled(str(table.get("enabled", "auto")).lower()),
         owner=table.get("owner", ""),
+        required=table.get("required", False),
         native=_globs(table.get("native")),
         accelerators=_accelerators(facts.accelerator, table),
         archs=tuple(table.get("archs", ())),

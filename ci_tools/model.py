@@ -265,6 +265,7 @@ class PlatformRequest:
     where: str  # file:line, for the reasons a plan gives
     enabled: Enabled = Enabled.AUTO
     owner: str = ""
+    required: bool = False  # whether nothing of a release appears without it
     native: Globs = field(default_factory=Globs)
     accelerators: tuple[Accelerator, ...] = ()  # empty where the platform has none
     archs: tuple[str, ...] = ()  # CUDA: CudaArch; ROCm: gfx names
@@ -310,6 +311,22 @@ class Route(Name):
     WHEELS = "wheels"
     SMART = "smart"
     NONE = "none"
+
+
+class Channel(Name):
+    """Who a release is for: everybody, those who try a candidate, or those who take what last night gave."""
+
+    STABLE = "stable"
+    TEST = "test"
+    NIGHTLY = "nightly"
+
+
+class Edition(NamedTuple):
+    """Which release of a version it is; a plan fixes it once for all of its jobs."""
+
+    channel: Channel = Channel.STABLE
+    candidate: int = 0  # the N of a tag that ends in -rcN; 0: none
+    date: str = ""  # of a nightly: 20261121
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -585,6 +602,7 @@ class Plan:
     covered: tuple[Covered, ...]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
+    edition: Edition = Edition()
 
     @property
     def cells(self) -> int:
