@@ -142,9 +142,13 @@ def _add_work(verbs: Verbs) -> None:
     validate.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
     validate.add_argument("--python", metavar="VERSION", help="the Python to install into; default: this one")
 
-    publish = _verb(verbs, "publish", _publish, "publish finished files")
+    publish = _verb(verbs, "publish", _publish, "publish finished files, each release unit at every target or at none")
     publish.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
     _target_arguments(publish)
+    publish.add_argument("--only", default="", metavar="UNIT", help="publish this alone: core, or an optional platform")
+    publish.add_argument(
+        "--dry-run", action="store_true", help="show what would change at each target, and change nothing"
+    )
 
     release = _verb(verbs, "release", _release, "plan, build, audit, validate, publish and install, on this machine")
     _config_argument(release)
@@ -178,7 +182,11 @@ def _trust_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _target_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, metavar="TARGET", help="dir:PATH, a folder that becomes a package index")
+    text = (
+        "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; may be given several times; "
+        "default: the config's publish: targets"
+    )
+    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -316,23 +324,28 @@ def _python(text: str) -> Python:
 
 
 def _publish(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools import pipeline
+    from ci_tools import publishing
 
-    for file in pipeline.publish(options.folder, options.to, outside, replace_files=options.replace):
-        print(file.path)
+    to = publishing.Destination(tuple(options.to), only=options.only, replace=options.replace)
+    if options.dry_run:
+        terminal.show(terminal.preview_table(publishing.preview(options.folder, to, outside)))
+        return DONE
+    outcome = publishing.publish(options.folder, to, outside)
+    terminal.show(terminal.published_tables(outcome.shown, outcome.withheld))
     return DONE
 
 
 def _release(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import pipeline
+    from ci_tools.publishing import Destination
 
     planned = planning.make_plan(options.config, outside)
     terminal.show(terminal.plan_tables(planned.plan, explain=False))
-    released = pipeline.release(
-        planned, options.to, options.out, outside, here=options.here, replace_files=options.replace
-    )
+    to = Destination(tuple(options.to), replace=options.replace)
+    released = pipeline.release(planned, to, options.out, outside, here=options.here)
     terminal.show(terminal.released_tables(released))
-    print(released.install)
+    if released.install:
+        print(released.install)
     return DONE
 
 

@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
 
+from ci_tools import edition as editions
 from ci_tools import repair
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
-from ci_tools.model import AcceleratorKind, JobKind
+from ci_tools.model import AcceleratorKind, Channel, JobKind
 from ci_tools.process import run, tail
+from ci_tools.projectfile import ProjectFile
+from ci_tools.sdist import write_dated
 from ci_tools.source import Tree
 from ci_tools.storage import locked, write_atomically
 from ci_tools.surroundings import search_path
+from ci_tools.versionfiles import restated
 from ci_tools.wheelfile import relabel
 
 if TYPE_CHECKING:
@@ -62,6 +66,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
         request.subdirectory,
         repr(request.build),
         toolchain.identity,
+        *(f"{name}={value}" for name, value in editions.variables(plan.project, plan.edition).items()),
     ]
     own = [plan.sdist]
     if job:
@@ -111,7 +116,7 @@ class Workshop:
                 built = self._repaired(built, job, bench)
             project, version, rest = built.name.split("-", 2)
             name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
-            _refuse_other(name, job.wheel, bench.log)
+            _refuse_other(name, job.wheel, bench)
             cleaned = repair.without_own_paths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
                 self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
@@ -123,9 +128,9 @@ class Workshop:
         with self._bench(plan, tree, "sdist") as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
             built = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
-            _refuse_other(built.name, plan.sdist, bench.log)
-            with built.open("rb") as source, write_atomically(out / built.name) as sink:
-                shutil.copyfileobj(source, sink)
+            _refuse_other(built.name, plan.sdist, bench)
+            with write_atomically(out / built.name) as sink:
+                write_dated(built, sink, int(repair.EPOCH))
             return out / built.name
 
     # -- the place
@@ -186,6 +191,7 @@ class Workshop:
         """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
         request = bench.plan.request
         _copy_source(bench)
+        _restate(bench)
         isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
         runner = _runner(isolated, bench, request.build.timeout_minutes)
         try:
@@ -224,9 +230,10 @@ def _needs_of_sdist(plan: Plan) -> _Needs:
 def _runner(isolated: Environment, bench: _Bench, minutes: int) -> pyproject_hooks.SubprocessRunner:
     """Return what runs the backend's hooks: output to the log, and all of them together within `minutes`."""
     deadline = time.monotonic() + minutes * 60
+    told = editions.variables(bench.plan.project, bench.plan.edition)  # for no requirement that is built on the way
 
     def run_hook(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
-        variables = {**isolated.variables, **(extra_environ or {})}
+        variables = {**isolated.variables, **told, **(extra_environ or {})}
         left = max(deadline - time.monotonic(), 1)
         ended = run(cmd, log=bench.log, cwd=Path(cwd or bench.source), env=variables, timeout=left)
         if ended.status:
@@ -277,11 +284,26 @@ def _copy_source(bench: _Bench) -> None:
         raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
-def _refuse_other(built: str, planned: str, log: Path) -> None:
+def _restate(bench: _Bench) -> None:
+    """Let the copy of the source say the edition's version; a candidate has the one that it says."""
+    if bench.plan.edition.channel is not Channel.NIGHTLY:
+        return
+    project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
+    for name, text in restated(project, bench.plan.project.version).items():
+        (bench.source / name).write_bytes(text.encode())
+
+
+def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
     """Refuse a file that is not the planned one: its tags or version are not what the plan says, and stay so."""
-    if built != planned:
-        msg = f"the build made {built}, expected {planned}"
-        raise Rejected(msg, hint=f"the plan reads the source, the build ran it: one of them is wrong; log: {log}")
+    if built == planned:
+        return
+    project, edition = bench.plan.project, bench.plan.edition
+    if edition.channel is Channel.NIGHTLY and f"-{project.version}" not in built:
+        msg = f"the build made {built}, and takes no other version, expected {project.version} of a nightly"
+        hint = "state the version in pyproject.toml, or let the build read BUILD_VERSION"
+        raise Rejected(msg, hint=f"{hint}; log: {bench.log}")
+    msg = f"the build made {built}, expected {planned}"
+    raise Rejected(msg, hint=f"the plan reads the source, the build ran it: one of them is wrong; log: {bench.log}")
 
 
 def _failed(log: Path, what: str) -> Rejected:

@@ -6,14 +6,22 @@ What is Python is located by its syntax tree, what is YAML by its nodes; the tex
 from __future__ import annotations
 
 import ast
+import configparser
 import re
+import sys
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
+from packaging.version import InvalidVersion, Version
 
 from ci_tools.errors import InputError
 from ci_tools.yamlfile import compose
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +32,7 @@ __all__ = [
     "extension_lines",
     "with_cmake_limited_api",
     "with_cmake_target",
+    "with_ini_version",
     "with_limited_api",
     "with_meson_limited_api",
     "with_meson_setting",
@@ -31,6 +40,8 @@ __all__ = [
     "with_requires_python",
     "with_setting",
     "with_target",
+    "with_toml_version",
+    "with_version",
 ]
 
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
@@ -364,3 +375,69 @@ def _platform(text: str, platform: str) -> yaml.MappingNode | None:
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
         node = next((value for name, value in pairs if name.value == key), None)
     return node if isinstance(node, yaml.MappingNode) else None
+
+
+# ---------------------------------------------------------------- a project's version
+
+TOML_VERSION = re.compile(
+    r"""^[ \t]*\[[ \t]*(?:project|tool\.poetry)[ \t]*\][^\n]*\n  # the table
+        (?:(?![ \t]*\[)[^\n]*\n)*?  # other keys of it
+        [ \t]*version[ \t]*=[ \t]*(?P<quote>["'])(?P<version>[^"'\n]*)(?P=quote)""",
+    re.MULTILINE | re.VERBOSE,
+)
+INI_VERSION = re.compile(
+    r"^\[metadata\][^\n]*\n(?:(?!\[)[^\n]*\n)*?version[ \t]*[=:][ \t]*(?P<version>[^\s#;]+)", re.MULTILINE
+)
+QUOTED_VERSION = re.compile(r"""(?<![\w"'])(?P<quote>["'])(?P<version>v?\d[^"'\s]{0,63})(?P=quote)""")
+NAMED_VERSION = re.compile(r"\s*(?:#\s*define\s+)?\w*version\w*\b", re.IGNORECASE)  # how the line starts that says it
+
+
+def with_toml_version(text: str, version: str) -> str | None:
+    """Return a pyproject.toml that gives its project, or its Poetry, another version than it does."""
+    edited, tables = text, [("project",), ("tool", "poetry")]
+    for found in reversed(list(TOML_VERSION.finditer(text))):
+        edited = _with_span(edited, found.span("version"), version)
+    before, after = tomllib.loads(text), tomllib.loads(edited)
+    for table in (_table(before, keys) for keys in tables):
+        table.update({"version": version} if "version" in table else {})
+    return edited if before == after else None
+
+
+def _table(content: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    for key in keys:
+        found = content.get(key)
+        content = found if isinstance(found, dict) else {}
+    return content
+
+
+def with_ini_version(text: str, version: str) -> str | None:
+    """Return a setup.cfg that gives its project another version."""
+    found = INI_VERSION.search(text)
+    edited = _with_span(text, found.span("version"), version) if found else text
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(edited)
+    return edited if parser.get("metadata", "version", fallback="") == version else None
+
+
+def with_version(text: str, version: str) -> str | None:
+    """Return a file that says its project's version in quotes, or says nothing else, with another one of that release.
+
+    None where no text is it for certain: there is none, or there are several and no name tells which.
+    """
+    whole = re.fullmatch(r"\s*(?P<version>\S{1,64})\s*", text)
+    found = [one for one in ([whole] if whole else QUOTED_VERSION.finditer(text)) if _is_of(one["version"], version)]
+    named = [one for one in found if NAMED_VERSION.match(text, text.rfind("\n", 0, one.start()) + 1, one.start() + 1)]
+    sure = named if len(found) > 1 else found
+    return _with_span(text, sure[0].span("version"), version) if len(sure) == 1 else None
+
+
+def _is_of(text: str, version: str) -> bool:
+    """Whether a text is a version of the same release, on its way to it or it."""
+    try:
+        return Version(text).base_version == Version(version).base_version
+    except InvalidVersion:
+        return False
+
+
+def _with_span(text: str, span: tuple[int, int], new: str) -> str:
+    return f"{text[: span[0]]}{new}{text[span[1] :]}"

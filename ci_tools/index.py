@@ -35,6 +35,17 @@ class IndexedFile(NamedTuple):
     metadata_sha256: str = ""  # of the `.metadata` file beside it; empty for an sdist
     yanked: str | None = None  # the reason; None where it is not yanked
     also: tuple[str, ...] = ()  # other folders that list it: CUDA versions it serves and was not built with
+    apart: str = ""  # a folder of its own below `folder`, where a file of its name with other bytes lay before it
+    candidate: int = 0  # of which release candidate it is; 0: of none
+    job: str = ""  # of the plan that it was built by
+    platform: str = ""  # linux-cuda; empty for a pure wheel
+    archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
+    toolchain: str = ""
+
+    @property
+    def key(self) -> str:
+        """Where it lies in the index."""
+        return "/".join(filter(None, (self.folder, self.apart, self.name)))
 
     def is_listed_in(self, folder: str) -> bool:
         """Whether the index of an accelerator folder lists it."""
@@ -52,9 +63,8 @@ def project_and_version(name: str) -> tuple[NormalizedName, Version]:
 
 def _address(file: IndexedFile, folder: str) -> str:
     """Return the file's address relative to the project page in `folder`; `+` is `%2B`, which S3 insists on."""
-    up = "../" if file.folder == folder else "../../" if folder else "../"
-    down = "" if file.folder == folder or not file.folder else f"{file.folder}/"
-    return up + quote(down + file.name)
+    up = "../../" if folder and file.folder != folder else "../"
+    return up + quote(file.key.removeprefix(f"{folder}/") if file.folder == folder else file.key)
 
 
 def _ordered(files: Iterable[IndexedFile]) -> list[IndexedFile]:

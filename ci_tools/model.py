@@ -329,6 +329,9 @@ class Edition(NamedTuple):
     date: str = ""  # of a nightly: 20261121
 
 
+STABLE = Edition()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
     """Where a release goes."""
@@ -602,7 +605,7 @@ class Plan:
     covered: tuple[Covered, ...]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
-    edition: Edition = Edition()
+    edition: Edition = STABLE
 
     @property
     def cells(self) -> int:
@@ -661,6 +664,7 @@ class Receipt:
     job: str
     folder: str  # the index folder it belongs to; empty: every one lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
+    source: str  # the sha256 of the source tree it was built from
     key: str  # a hash of all that its bytes depend on
     seconds: float  # what the build took
     findings: tuple[Finding, ...] = ()

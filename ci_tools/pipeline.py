@@ -19,12 +19,14 @@ from ci_tools.audit import audit
 from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
+from ci_tools.manifest import GENERIC
 from ci_tools.model import Finding, JobKind, Level, Outcome, Receipt, Trial, Validation
 from ci_tools.planner import PURE
 from ci_tools.planning import SDIST
+from ci_tools.publishing import PLAN, publish
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, locked, sha256_of, write_atomically
-from ci_tools.targets.folder import FolderTarget, Placement
+from ci_tools.targets.addresses import index_of, targets_of
 from ci_tools.validator import Validator, has_gpu, own_imports, own_python
 from ci_tools.wheelfile import differing
 
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
     from ci_tools.model import Job, Plan, Python, Request
     from ci_tools.outside import Outside
     from ci_tools.planning import Planned
-    from ci_tools.targets.folder import Published
+    from ci_tools.publishing import Destination
+    from ci_tools.release import Withheld
+    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.transaction import Shown
 
 __all__ = [
     "Left",
@@ -42,7 +47,6 @@ __all__ = [
     "Released",
     "audit_files",
     "build",
-    "publish",
     "refuse_failures",
     "release",
     "validate_files",
@@ -74,7 +78,8 @@ class Released:
     """What a release did on this machine."""
 
     made: tuple[Made, ...]
-    published: tuple[Published, ...]
+    published: tuple[Shown, ...]
+    withheld: tuple[Withheld, ...]  # optional platforms that are not whole
     left: tuple[Left, ...]
     trials: tuple[Trial, ...]
     install: str
@@ -92,6 +97,8 @@ def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -
     _refuse_place(out, planned)
     jobs = [None if name == SDIST else planned.job(name) for name in names]
     with _working_in(out, outside):
+        with write_atomically(out / PLAN) as file:
+            file.write(planfile.dumps(planned.plan).encode())
         return tuple(_finished(planned, job, out, outside) for job in jobs)
 
 
@@ -168,6 +175,7 @@ def _noted(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) ->
         job=job.name if job else SDIST,
         folder=job.folder if job else "",
         also=job.also if job else (),
+        source=plan.pins.source_sha256,
         key=key,
         seconds=round(seconds, 1),
     )
@@ -324,74 +332,17 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     return Trial("", Outcome.PASSED)
 
 
-# ---------------------------------------------------------------- publish
-
-
-def publish(folder: Path, target: str, outside: Outside, *, replace_files: bool = False) -> tuple[Published, ...]:
-    """Publish every finished file in `folder` that has a receipt.
-
-    Raises InputError where there is none, or a file was not audited and validated.
-    """
-    destination = target_folder(target)
-    if not folder.is_dir():
-        msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
-        raise InputError(msg)
-    files = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
-    found = [(path, _publishable(path)) for path in files]
-    if not found:
-        msg = f"{folder} holds no wheel and no sdist"
-        raise InputError(msg)
-    return _publish(found, destination, outside, replace_files=replace_files)
-
-
-def _publish(
-    files: Sequence[tuple[Path, Receipt]], destination: Path, outside: Outside, *, replace_files: bool
-) -> tuple[Published, ...]:
-    index = FolderTarget(root=destination, replace=replace_files, reporter=outside.reporter)
-    project = files[0][1].project
-    with outside.reporter.step(f"publish {len(files)} files to {destination}") as step:
-        placements = [Placement(path, receipt.folder, receipt.also) for path, receipt in files]
-        published = index.publish(project, placements)
-        new = sum(file.new for file in published)
-        step.result(f"{new} new" if new else "all there already")
-    return published
-
-
-def target_folder(target: str) -> Path:
-    """Return the folder of a `dir:PATH` target; raise InputError for another kind."""
-    kind, _, path = target.partition(":")
-    if kind != "dir" or not path:
-        msg = f'"{target}" is no target this version publishes to, expected dir:PATH'
-        raise InputError(msg)
-    folder = Path(path).expanduser().absolute()
-    if folder.exists() and not folder.is_dir():
-        msg = f"--to: {path} is a file, expected a folder"
-        raise InputError(msg)
-    return folder
-
-
-def _publishable(path: Path) -> Receipt:
-    receipt = receipts.load(path)
-    if receipt is None:
-        msg = f"{path} has no receipt of its present bytes"
-        raise InputError(msg, hint="`fatwheel build` writes one; a file changed since then is not published")
-    if not (receipt.is_good if path.suffix == ".whl" else receipt.is_sound):
-        msg = f"{path} is not known to be good: it was not audited or not validated with --config, or something failed"
-        raise InputError(msg, hint="run `fatwheel audit` and `fatwheel validate` on it, both with --config")
-    return receipt
-
-
 # ---------------------------------------------------------------- release
 
 
-def release(planned: Planned, target: str, out: Path, outside: Outside, *, here: bool, replace_files: bool) -> Released:
-    """Build, audit, validate, publish to `target` and install from there.
+def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, here: bool) -> Released:
+    """Build, audit, validate, publish, and install from a folder that it is published to, if there is one.
 
     Raises MachineError at the start where a job cannot be built on this machine, unless `here` says to go on
     with the rest; Rejected where a wheel is bad.
     """
     started = time.monotonic()
-    destination = target_folder(target)
+    targets_of(to.addresses, outside)  # what is no target is known before anything is built
     left = _left_over(planned, outside, here=here)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
     made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside)
@@ -401,18 +352,33 @@ def release(planned: Planned, target: str, out: Path, outside: Outside, *, here:
         from_sdist = _sdist_trial(planned, made, out, outside)
         refuse_failures({made[0].path.name: [from_sdist]})
         refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
-        files = [(file.path, _publishable(file.path)) for file in made]
-        published = _publish(files, destination, outside, replace_files=replace_files)
-        requirement, index = _most_specific(jobs, planned.plan, destination)
-        trials = _installed(made, requirement, index, planned.plan.request, out, outside)
+    published = publish(out, to._replace(without=frozenset(job.name for job, _ in left)), outside)
+    with _working_in(out, outside):
+        trials, install = _tried(planned, made, jobs, to, out, outside)
     return Released(
         made=made,
-        published=published,
+        published=published.shown,
+        withheld=published.withheld,
         left=left,
         trials=(from_sdist, *trials),
-        install=shlex.join(["pip", "install", "--extra-index-url", index, requirement]),
+        install=install,
         seconds=time.monotonic() - started,
     )
+
+
+def _tried(
+    planned: Planned, made: Sequence[Made], jobs: Sequence[Job], to: Destination, out: Path, outside: Outside
+) -> tuple[tuple[Trial, ...], str]:
+    """Install from the first folder that the release went to; return what came of it, and the command."""
+    plan = planned.plan
+    folder = next(
+        (address for address in to.addresses or plan.request.publish.targets if address.startswith("dir:")), ""
+    )
+    if not folder:
+        return (), ""
+    requirement, index = _most_specific(jobs, plan, index_of(folder, outside))
+    trials = _installed(made, requirement, index, plan.request, out, outside)
+    return trials, shlex.join(["pip", "install", "--extra-index-url", index, requirement])
 
 
 def _left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
@@ -442,11 +408,11 @@ def _shown(finding: Finding) -> str:
     return f"{what} (found {finding.found}, expected {finding.expected})"
 
 
-def _most_specific(jobs: Sequence[Job], plan: Plan, destination: Path) -> tuple[str, str]:
+def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[str, str]:
     """Return the requirement and the index address of a wheel that was made here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
-    return f"{plan.project.name}=={version}", (destination / (job.folder or "cpu")).as_uri()
+    return f"{plan.project.name}=={version}", index.url(plan.edition, job.folder or GENERIC)
 
 
 def _installed(

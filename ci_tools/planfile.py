@@ -8,19 +8,21 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.edition import is_date
 from ci_tools.errors import InputError
-from ci_tools.model import Accelerator, Minor, Name, Python, Route
+from ci_tools.model import Accelerator, Channel, Edition, Minor, Name, Python, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.model import CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request
+    from ci_tools.model import Cell, CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request
 
 __all__ = [
     "SCHEMA_VERSION",
     "config_of",
     "differences",
     "dumps",
+    "edition_of",
     "evidence_json",
     "github_matrix",
     "goes_to_pypi",
@@ -39,11 +41,12 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "request": _plain(plan.request),
         "pins": plan.pins._asdict(),
         "project": plan.project._asdict(),
+        "edition": _plain(plan.edition),
         "cells": plan.cells,
         "jobs": [_job(job) for job in plan.jobs],
         "sdist": plan.sdist,
-        "covered": [{"cell": str(cell), "job": job, "reason": reason} for cell, job, reason in plan.covered],
-        "skipped": [{"cell": str(cell), "reason": reason} for cell, reason in plan.skipped],
+        "covered": [{**_cell(cell), "job": job, "reason": reason} for cell, job, reason in plan.covered],
+        "skipped": [{**_cell(cell), "reason": reason} for cell, reason in plan.skipped],
         "warnings": list(plan.warnings),
         "validate": [_validation(plan.request, job) for job in plan.jobs],
         "publish": _publish(plan),
@@ -131,7 +134,22 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(commit, str) or not re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})?", commit):
         msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
         raise InputError(msg)
+    if edition_of(plan) is None:
+        msg = f"{path} is of no known edition, expected its channel, candidate and date at edition"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
     return plan
+
+
+def edition_of(plan: dict[str, Any]) -> Edition | None:
+    """Return the edition a plan's JSON is of, stable where it names none; None where what it names is no edition."""
+    match plan.get("edition"):
+        case None | {"channel": "stable", "candidate": 0, "date": ""}:
+            return Edition()
+        case {"channel": "test", "candidate": int(number), "date": ""} if number > 0 and number is not True:
+            return Edition(Channel.TEST, number)
+        case {"channel": "nightly", "candidate": 0, "date": str(date)} if is_date(date):
+            return Edition(Channel.NIGHTLY, date=date)
+    return None
 
 
 def config_of(path: Path) -> Path:
@@ -180,8 +198,19 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
+def _cell(cell: Cell) -> dict[str, str]:
+    """Return a cell as a whole and by its parts, which are empty where it has none."""
+    return {
+        "cell": str(cell),
+        "platform": str(cell.platform),
+        "accelerator": cell.accelerator.label if cell.accelerator else "",
+        "torch": str(cell.torch or ""),
+        "python": str(cell.python),
+    }
+
+
 def _job(job: Job) -> dict[str, Any]:
-    accelerator = _plain(job.accelerator)
+    accelerator = job.accelerator and {**_plain(job.accelerator), "label": job.accelerator.label}
     return {
         "name": job.name,
         "kind": str(job.kind),
@@ -206,9 +235,10 @@ def _validation(request: Request, job: Job) -> dict[str, Any]:
 
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:
-    """Return what goes to PyPI by its route, and what goes to every other target."""
+    """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target."""
     files = [*(job.wheel for job in plan.jobs), plan.sdist]
-    pypi = [file for file in files if goes_to_pypi(plan, file)]
+    everybody = plan.edition.channel is Channel.STABLE
+    pypi = [file for file in files if everybody and goes_to_pypi(plan, file)]
     targets = [{"target": target, "files": files} for target in plan.request.publish.targets]
     return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]
 

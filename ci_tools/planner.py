@@ -5,12 +5,14 @@ Every cell ends in exactly one place: covered by a job, or skipped, each with th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci_tools import __version__
+from ci_tools import edition as editions
 from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model import (
@@ -21,6 +23,7 @@ from ci_tools.model import (
     Cell,
     Covered,
     CudaArch,
+    Edition,
     Enabled,
     Extensions,
     Job,
@@ -56,12 +59,17 @@ PURE = "pure"
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 
-def make_plan(request: Request, evidence: Evidence, catalog: Catalog) -> Plan:
-    """Return the fewest jobs that serve the request.
+STABLE = Edition()
+
+
+def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: Edition = STABLE) -> Plan:
+    """Return the fewest jobs that serve the request, of an edition of the project's version.
 
     Raises InputError where a platform with native code has no owner, the source contradicts the request, or two
     jobs would make the same file.
     """
+    version = editions.version(evidence.project.version, edition)
+    evidence = replace(evidence, project=evidence.project._replace(version=version))
     planner = _Planner(request, evidence, catalog)
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
@@ -75,6 +83,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog) -> Plan:
         covered=tuple(Covered(cell, jobs[key].name, reason) for cell, key, reason in covered),
         skipped=tuple(skipped),
         warnings=tuple(dict.fromkeys(planner.warnings())),
+        edition=edition,
     )
 
 

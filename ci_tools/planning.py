@@ -8,12 +8,13 @@ from ci_tools import catalog as catalogs
 from ci_tools import config, planfile, planner, source
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
+from ci_tools.planner import STABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Evidence, Job, Plan
+    from ci_tools.model import Edition, Evidence, Job, Plan
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
@@ -39,10 +40,11 @@ class Planned(NamedTuple):
         return jobs[name]
 
 
-def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None) -> Planned:
-    """Read the config at `path`, its source, and plan.
+def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None, edition: Edition = STABLE) -> Planned:
+    """Read the config at `path`, its source, and plan an edition of it.
 
-    With `pinned`, a plan.json, the plan made here must be the one in that file: raises InputError with what differs.
+    With `pinned`, a plan.json, the edition is that file's, and the plan made here must be the one in it: raises
+    InputError with what differs.
     """
     catalog = catalogs.load()
     request = config.load(path, catalog)
@@ -50,7 +52,8 @@ def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None) -> Pl
     commit = expected["pins"]["commit"] if expected else ""
     tree = source.open_tree(request, path.parent, outside, commit)
     evidence = gather(request, tree, catalog, outside)
-    plan = planner.make_plan(request, evidence, catalog)
+    edition = (planfile.edition_of(expected) if expected else None) or edition
+    plan = planner.make_plan(request, evidence, catalog, edition)
     if expected:
         _refuse_difference(expected, plan, pinned)
     return Planned(plan, tree, catalog, evidence)

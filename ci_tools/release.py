@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.model import Edition, Route
+from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.model import STABLE, Channel, Edition, Level, Outcome, Route
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["CORE", "Change", "Item", "Made", "Offer", "Published", "Unit"]
+    from ci_tools.model import Receipt
+
+__all__ = ["CORE", "Change", "Item", "Made", "Offer", "Published", "Unit", "Withheld", "units_of"]
 
 CORE = "core"  # the pure wheel, the sdist and every required platform
+UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
 
 
 class Made(NamedTuple):
@@ -65,7 +70,7 @@ class Unit:
     project: str
     version: str  # without a local version
     items: tuple[Item, ...]
-    edition: Edition = Edition()
+    edition: Edition = STABLE
     commit: str = ""  # of the source; empty where that is no git checkout
     tag: str = ""  # of its GitHub Release
     title: str = ""
@@ -87,3 +92,133 @@ class Published(NamedTuple):
     file: str
     where: str  # an address, or a path
     new: bool
+
+
+class Withheld(NamedTuple):
+    """An optional platform that is not published now, and why."""
+
+    name: str
+    reason: str
+
+
+def units_of(
+    plan: Mapping[str, Any], found: Mapping[str, tuple[Path, Receipt | None]], only: str = ""
+) -> tuple[tuple[Unit, ...], tuple[Withheld, ...]]:
+    """Return the units of a plan that are whole, the core first, and the optional platforms that are not.
+
+    `only` names one of them, which has to be whole then.
+
+    `plan` is what a plan.json holds; `found` the finished files by name, each with the receipt of its present bytes, if
+    it has one. Raises RejectedInput with all that keeps the core from being published, InputError where it is no plan.
+    """
+    try:
+        return _units(plan, found, only)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        msg = f"this is not a plan that can be published: {error!r}"
+        raise InputError(msg, hint="`fatwheel plan --out` and `fatwheel release` write one") from None
+
+
+def _units(
+    plan: Mapping[str, Any], found: Mapping[str, tuple[Path, Receipt | None]], only: str
+) -> tuple[tuple[Unit, ...], tuple[Withheld, ...]]:
+    members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan["sdist"], None)]}
+    members |= {name: [] for name in _optional(plan)}
+    for job in plan["jobs"]:
+        members[job["platform"] if job["platform"] in members else CORE].append((job["wheel"], _made(job)))
+    units, left = [], []
+    for name, files in members.items() if not only else [(only, members.get(only, []))]:
+        problems = [problem for file, made in files for problem in _problems(file, made, plan, found)]
+        if name in {CORE, only} and problems:
+            raise RejectedInput(problems, hint=UNFINISHED)
+        if problems:
+            left.append(Withheld(name, "; ".join(str(problem) for problem in problems)))
+        elif name == only and not files:
+            msg = f"{name} has no wheel of its own: the core's serve it"
+            raise InputError(msg)
+        elif files:
+            units.append(_unit(name, files, plan, found))
+    return tuple(units), tuple(left)
+
+
+def _optional(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the platforms that the release does not wait for."""
+    yield from (asked["platform"] for asked in plan["request"]["platforms"] if not asked["required"])
+
+
+def _made(job: Mapping[str, Any]) -> Made:
+    accelerator = job["accelerator"] or {}
+    return Made(
+        job=job["name"],
+        kind=job["kind"],
+        platform=job["platform"] or "",
+        python=job["python"],
+        torch=job["torch"] or "",
+        accelerator=accelerator.get("label", ""),
+        archs=tuple(accelerator.get("archs", ())),
+        toolchain=job["toolchain"],
+        owner=job["owner"] or "",
+        covers=tuple(job["covers"]),
+    )
+
+
+def _problems(
+    file: str, made: Made | None, plan: Mapping[str, Any], found: Mapping[str, tuple[Path, Receipt | None]]
+) -> Iterator[Problem]:
+    """Yield what keeps a file from being published."""
+    what = f"{file}{f', of the job {made.job},' if made else ''}"
+    if file not in found:
+        yield Problem("", f"{what} is missing")
+        return
+    path, receipt = found[file]
+    if receipt is None:
+        yield Problem(str(path), "it has no receipt of its present bytes")
+    elif receipt.source != plan["pins"]["source_sha256"] or receipt.version != plan["project"]["version"]:
+        yield Problem(str(path), "it was built from another source or for another version than this plan's")
+    elif not receipt.audited:
+        yield Problem(str(path), "it was not audited with its plan")
+    elif not receipt.is_sound:
+        yield Problem(str(path), f"it is bad: {'; '.join(_complaints(receipt))}")
+    elif made and not receipt.is_good:
+        yield Problem(str(path), "it was not validated: nothing that was tried with it has passed")
+
+
+def _complaints(receipt: Receipt) -> Iterator[str]:
+    yield from (finding.message for finding in receipt.findings if finding.level is Level.ERROR)
+    yield from (f"{trial.what}: {trial.detail}" for trial in receipt.trials if trial.outcome is Outcome.FAILED)
+
+
+def _unit(
+    name: str,
+    files: Sequence[tuple[str, Made | None]],
+    plan: Mapping[str, Any],
+    found: Mapping[str, tuple[Path, Receipt | None]],
+) -> Unit:
+    project, request = plan["project"], plan["request"]
+    named = {"name": project["name"], "version": project["version"]}
+    edition = plan["edition"]
+    return Unit(
+        name=name,
+        project=project["name"],
+        version=project["version"],
+        items=tuple(_item(made, *found[file]) for file, made in files),
+        edition=Edition(Channel(edition["channel"]), edition["candidate"], edition["date"]),
+        commit=plan["pins"]["commit"],
+        tag=request["release"]["tag"].format(**named),
+        title=request["release"]["title"].format(**named),
+        route=Route(request["publish"]["pypi"]),
+        offers=tuple(_offers(plan)),
+    )
+
+
+def _item(made: Made | None, path: Path, receipt: Receipt | None) -> Item:
+    if receipt is None:  # _problems has shown that there is one
+        raise ValueError(path)
+    return Item(path, receipt.sha256, receipt.size, made, receipt.folder, receipt.also)
+
+
+def _offers(plan: Mapping[str, Any]) -> Iterator[Offer]:
+    """Yield every combination that was asked for, with its wheel or the reason why it has none."""
+    wheels = {job["name"]: job["wheel"] for job in plan["jobs"]}
+    for cell in (*plan["covered"], *plan["skipped"]):
+        where = (cell["platform"], cell["accelerator"], cell["torch"], cell["python"])
+        yield Offer(*where, file=wheels.get(cell.get("job"), ""), reason=cell["reason"])

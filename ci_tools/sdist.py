@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
@@ -16,10 +17,11 @@ from ci_tools.source import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
     from ci_tools.model import Project
 
-__all__ = ["audit_sdist", "unpacked"]
+__all__ = ["audit_sdist", "unpacked", "write_dated"]
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
@@ -82,3 +84,29 @@ def unpacked(path: Path, folder: Path) -> Tree:
     root = folder / path.name.removesuffix(".tar.gz")
     files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
     return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
+
+
+def write_dated(path: Path, sink: BinaryIO, epoch: int) -> None:
+    """Write an sdist's bytes to `sink`: as they are, or where its backend dates members by the clock, dated `epoch`.
+
+    Raises Rejected where it cannot be read.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            members = archive.getmembers()
+            if all(member.mtime == epoch for member in members):
+                sink.write(path.read_bytes())
+                return
+            with gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed:
+                with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated:
+                    for member in members:
+                        content = archive.extractfile(member) if member.isreg() else None
+                        dated.addfile(_dated(member, epoch), content)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        msg = f"{path.name} cannot be read: {error}"
+        raise Rejected(msg) from None
+
+
+def _dated(member: tarfile.TarInfo, epoch: int) -> tarfile.TarInfo:
+    """Return a member without what is different on each machine: when it was written, and by whom."""
+    return member.replace(mtime=epoch, uid=0, gid=0, uname="", gname="", deep=False)

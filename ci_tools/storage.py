@@ -96,10 +96,15 @@ def digest_of(folder: Path) -> str:
 
 
 @contextmanager
-def write_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=UNFINISHED)
+def write_atomically(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
+    """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one.
+
+    It is written in the folder `within` of the same file system, or beside `path`.
+    """
+    folder = within or path.parent
+    for needed in (path.parent, folder):
+        needed.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name[:100]}.", suffix=UNFINISHED)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from rich import box
 from rich.console import Console
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ci_tools.model import Cell, CellEvidence, Evidence, Finding, Minor, Plan, Python, Trial
     from ci_tools.pipeline import Released
     from ci_tools.prover import Proof
+    from ci_tools.release import Change, Withheld
+    from ci_tools.transaction import Shown
 
 __all__ = [
     "Talk",
@@ -35,7 +39,9 @@ __all__ = [
     "findings_table",
     "patch_proof_table",
     "plan_tables",
+    "preview_table",
     "proof_table",
+    "published_tables",
     "released_tables",
     "show",
     "trials_table",
@@ -359,12 +365,12 @@ def released_tables(released: Released) -> Iterator[Table]:
     work = (
         f"{built} of {_count(len(released.made), 'file')} built" if built else "nothing had changed, nothing was built"
     )
-    folders = {file.file: _near(file.path.parent) for file in released.published}
-    files = _table(f"released in {released.seconds:.1f} s: {work}", "file", "size", "time", "where")
+    files = _table(f"released in {released.seconds:.1f} s: {work}", "file", "size", "time")
     for made in released.made:
         took = f"{made.receipt.seconds:.1f} s" if made.built else "kept"
-        _row(files, made.path.name, _size(made.receipt.size), took, folders[made.path.name])
+        _row(files, made.path.name, _size(made.receipt.size), took)
     yield files
+    yield from published_tables(released.published, released.withheld)
     if released.left:
         left = _table("left for another machine", "job", "wheel", "why")
         for job, reason in released.left:
@@ -378,9 +384,33 @@ def released_tables(released: Released) -> Iterator[Table]:
         yield table
 
 
-def _near(path: Path) -> str:
-    """Return a path as the user would type it from here."""
-    here = Path.cwd()
+def published_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> Iterator[Table]:
+    """Yield where each file is, and which platforms are not published because something of theirs is missing."""
+    table = _table("published", "file", "where", "")
+    for target, files in shown:
+        for file in files:
+            _row(table, file.file, _near(file.where), "new" if file.new else f"at {target} already")
+    yield table
+    if withheld:
+        table = _table("not published", "platform", "why")
+        for name, reason in withheld:
+            _row(table, name, reason)
+        yield table
+
+
+def preview_table(changes: Sequence[tuple[str, str, Change]]) -> Iterator[Table]:
+    """Yield what publishing would change."""
+    table = _table("what publishing would change", "unit", "target", "what", "where", "")
+    for unit, target, change in changes:
+        _row(table, unit, target, change.what, _near(change.where), change.detail)
+    yield table
+
+
+def _near(address: str) -> str:
+    """Return an address, one of this machine's files as the user would type its path from here."""
+    if not address.startswith("file:"):
+        return address
+    path, here = Path(url2pathname(urlsplit(address).path)), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools.audit.linking import Linking, linking
+from ci_tools.binaryformat import binary_format
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model import Level
 from ci_tools.wheelfile import Hashing

@@ -1,0 +1,110 @@
+"""What an index keeps for itself: the files of each project, and which projects and folders there are.
+
+The pages are made from these. Each has a generation, so that a page is never replaced by an older one.
+"""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools import index
+from ci_tools.index import IndexedFile
+from ci_tools.model import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["GENERIC", "Directory", "Manifest", "parse_directory", "parse_manifest"]
+
+GENERIC = "cpu"  # the folder of those who have no accelerator; always there
+# The other fields of an entry are text.
+KINDS: Mapping[str, type] = MappingProxyType({"size": int, "candidate": int, "also": tuple, "archs": tuple})
+TUPLES = tuple(name for name, kind in KINDS.items() if kind is tuple)
+
+
+class Manifest(NamedTuple):
+    """The files of one project in an index, by name."""
+
+    project: str
+    generation: int = 0
+    files: Mapping[str, IndexedFile] = MappingProxyType({})
+
+    def dumps(self) -> bytes:
+        """Return the manifest as JSON, a file on each line."""
+        lines = (json.dumps(self.files[name]._asdict()) for name in sorted(self.files))
+        return (f'{{"generation": {self.generation}, "files": [\n' + ",\n".join(lines) + "\n]}\n").encode()
+
+
+class Directory(NamedTuple):
+    """The projects of an index and its folders; a folder is filling until every project has its page there."""
+
+    generation: int = 0
+    projects: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset({GENERIC})
+    filling: frozenset[str] = frozenset()
+
+    def dumps(self) -> bytes:
+        """Return the directory as JSON."""
+        table = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
+        return (json.dumps({"generation": self.generation, **table}, indent=0) + "\n").encode()
+
+
+def parse_manifest(data: bytes, project: str) -> Manifest:
+    """Read the manifest of a project; raise ValueError where it is none, or of another."""
+    table = _table(data)
+    files = [_entry(entry) for entry in table["files"]]
+    strangers = [file.name for file in files if index.project_and_version(file.name)[0] != project]
+    if strangers:
+        msg = f"it lists {strangers[0]}"
+        raise ValueError(msg)
+    return Manifest(project, table["generation"], {file.name: file for file in files})
+
+
+def parse_directory(data: bytes) -> Directory:
+    """Read the directory of an index; raise ValueError where it is none."""
+    table = _table(data)
+    sets = [table[name] for name in ("projects", "folders", "filling")]
+    if not all(isinstance(name, str) for names in sets for name in names):
+        msg = "it names something that is no text"
+        raise ValueError(msg)
+    return Directory(table["generation"], *map(frozenset, sets))
+
+
+def _table(data: bytes) -> dict[str, Any]:
+    """Read a JSON object with a generation, of which every other value is a list."""
+    try:
+        table = json.loads(data)
+    except RecursionError:
+        table = None
+    if not isinstance(table, dict) or not isinstance(table.get("generation"), int):
+        msg = "it has no generation"
+        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one error
+    if not all(isinstance(value, list) for name, value in table.items() if name != "generation"):
+        msg = "it holds something that is no list"
+        raise ValueError(msg)
+    for name in ("files",) if "files" in table else ("projects", "folders", "filling"):
+        table.setdefault(name, [])
+    return table
+
+
+def _entry(entry: object) -> IndexedFile:
+    """Read one file of a manifest; raise ValueError where it is none."""
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(name, []), list) for name in TUPLES):
+        msg = f"{entry} names no file"
+        raise ValueError(msg)
+    try:
+        file = IndexedFile(**{**entry, **{name: tuple(entry.get(name, ())) for name in TUPLES}})
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    kinds = {name: KINDS.get(name, str) for name in IndexedFile._fields}
+    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(file, name), kind)]
+    if wrong and not (wrong == ["yanked"] and file.yanked is None):
+        msg = f"{entry} says something else in {wrong}"
+        raise ValueError(msg)
+    folders = (file.folder, file.apart, *file.also)
+    if not all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in folders):
+        msg = f"{file.name} lies in no folder of an index"
+        raise ValueError(msg)
+    return file

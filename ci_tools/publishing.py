@@ -1,0 +1,113 @@
+"""From a folder of finished files to the targets they go to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools import planfile, receipts, transaction
+from ci_tools.errors import InputError, nearest
+from ci_tools.release import CORE, units_of
+from ci_tools.storage import locked
+from ci_tools.targets.addresses import targets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ci_tools.outside import Outside
+    from ci_tools.release import Change, Unit, Withheld
+    from ci_tools.targets import Target
+    from ci_tools.transaction import Shown
+
+__all__ = ["PLAN", "Destination", "Outcome", "preview", "publish"]
+
+PLAN = "plan.json"  # beside the files that were built by it
+LOCAL = "dir:"
+
+
+class Destination(NamedTuple):
+    """Where a folder's release goes, and what of it."""
+
+    addresses: tuple[str, ...] = ()  # none: where the plan says
+    only: str = ""  # one unit: core, or a platform
+    without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
+    replace: bool = False  # let a file take the place of one of its name, in an index of one's own
+
+
+class Outcome(NamedTuple):
+    """What is published, and what is not, because it is not whole."""
+
+    shown: tuple[Shown, ...]
+    withheld: tuple[Withheld, ...]
+
+
+def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
+    """Publish the release units of a folder that are whole, each at every target or at none.
+
+    Raises InputError where the folder holds no plan, where something of what has to be published is missing, not known
+    to be good or not what its receipt says, or where a target cannot take it.
+    """
+    units, left, targets = _opened(folder, to, outside)
+    with locked(folder / ".publishing", outside.reporter.say):
+        shown = [
+            one
+            for unit in units
+            for one in transaction.publish(unit, targets, _journals(folder, unit), outside.reporter)
+        ]
+    return Outcome(tuple(shown), left)
+
+
+def preview(folder: Path, to: Destination, outside: Outside) -> tuple[tuple[str, str, Change], ...]:
+    """Return what publishing would change: for each unit, at each target, one thing after another."""
+    units, _, targets = _opened(folder, to, outside)
+    return tuple(
+        (unit.name, address, change)
+        for unit in units
+        for address, changes in transaction.preview(unit, targets)
+        for change in changes
+    )
+
+
+def _journals(folder: Path, unit: Unit) -> Path:
+    return folder / "journals" / f"{unit.project}-{unit.version}"
+
+
+def _opened(
+    folder: Path, to: Destination, outside: Outside
+) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
+    """Return the units to publish, those that are not whole, and the targets."""
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
+        raise InputError(msg)
+    plan = planfile.read(folder / PLAN)
+    files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
+    found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
+    units, left = units_of(_without(plan, to), found, _only(plan, to.only))
+    return units, left, targets_of(_addresses(plan, to), outside, replace=to.replace)
+
+
+def _addresses(plan: dict[str, Any], to: Destination) -> Sequence[str]:
+    asked = plan["request"]["publish"]["targets"]
+    addresses = to.addresses or tuple(asked)
+    if not addresses:
+        msg = "no target is named, neither with --to nor in the config under `publish: targets`"
+        raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
+    distant = [address for address in addresses if not address.startswith(LOCAL)]
+    if to.without and distant:
+        msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
+        raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
+    return addresses
+
+
+def _only(plan: dict[str, Any], name: str) -> str:
+    known = [CORE, *(platform["platform"] for platform in plan["request"]["platforms"])]
+    if name and name not in known:
+        msg = f'--only: the release has no part "{name}", {nearest(name, known)}'
+        raise InputError(msg)
+    return name
+
+
+def _without(plan: dict[str, Any], to: Destination) -> dict[str, Any]:
+    """Return the plan less the jobs that are left out."""
+    jobs = [job for job in plan["jobs"] if job["name"] not in to.without]
+    return {**plan, "jobs": jobs}

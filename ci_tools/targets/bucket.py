@@ -1,0 +1,293 @@
+"""An S3 bucket, or a part of one, as a store: Amazon's own, or any server that keeps to conditional writes.
+
+Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from contextlib import contextmanager, nullcontext
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+)
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.storage import CHUNK
+from ci_tools.targets.store import INDEX, Content, Found, of_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+__all__ = ["BucketStore", "Place", "place_of"]
+
+OPTIONS = ("acl", "endpoint", "public", "region")
+ATTEMPTS = 5  # of one request, with a growing pause between them
+SECONDS = 60  # without an answer, or without a byte of one
+LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
+SHA256, GENERATION = (
+    "checksum-sha256",
+    "fatwheel-generation",
+)  # metadata; the first is the one that PyTorch's bucket has
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".metadata": "text/plain; charset=utf-8",
+    "/": "text/html; charset=utf-8",
+}
+PAGE_TYPE = "application/vnd.pypi.simple.v1+json"  # PEP 691, of every index.json
+FOR_EVER, NOT_AT_ALL = "public, max-age=31536000, immutable", "no-cache"
+GONE = frozenset({"404", "NoSuchKey", "NotFound"})
+CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
+CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
+DENIED = frozenset({"401", "403", "AccessDenied", "AllAccessDisabled"})
+HINT = "the same command goes on where this one stopped"
+
+
+class Place(NamedTuple):
+    """A bucket, or a part of one, and how it is reached: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`."""
+
+    bucket: str
+    prefix: str = ""  # without slashes at its ends
+    endpoint: str = ""  # of a server that is not Amazon's
+    region: str = ""
+    acl: str = ""  # public-read, for a bucket that still has access control lists
+    public: str = ""  # the address that clients know the prefix by, where that is another one
+
+    @property
+    def address(self) -> str:
+        """The place as a user writes it, less how it is reached."""
+        return f"s3://{self.bucket}{f'/{self.prefix}' if self.prefix else ''}"
+
+
+def place_of(target: str) -> Place:
+    """Return the place that an `s3://` address names; raise InputError where it names none."""
+    parts = urlsplit(target)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in options.keys() - set(OPTIONS):
+        msg = f'{target}: "{name}" is no setting of a bucket, {nearest(name, OPTIONS)}'
+        raise InputError(msg)
+    prefix = parts.path.strip("/")
+    if not parts.netloc or parts.fragment or ".." in prefix.split("/") or "//" in prefix:
+        msg = f"{target} names no bucket, expected s3://BUCKET/PREFIX"
+        raise InputError(msg)
+    return Place(parts.netloc, prefix, **options)
+
+
+class BucketStore:
+    """The keys of a bucket below a prefix."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.address = place.address
+        self._kept_conditions = False
+        config = Config(
+            retries={"mode": "standard", "max_attempts": ATTEMPTS},
+            connect_timeout=SECONDS,
+            read_timeout=SECONDS,
+            s3={"addressing_style": "path"} if place.endpoint else {},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_supported",
+        )
+        with _explained(self.address):
+            self.client = boto3.Session(region_name=place.region or None).client(
+                "s3", endpoint_url=place.endpoint or None, config=config
+            )
+
+    # -- reading
+
+    def find(self, key: str) -> Found | None:
+        """Return what is at a key."""
+        with _explained(self._shown(key)):
+            try:
+                return _found(self.client.head_object(Bucket=self.place.bucket, Key=self._key(key)))
+            except ClientError as error:
+                if _code(error) in GONE:
+                    return None
+                raise
+
+    def read(self, key: str) -> tuple[bytes, Found] | None:
+        """Return the bytes at a key."""
+        with _explained(self._shown(key)):
+            answer = self._got(key)
+            return (answer["Body"].read(), _found(answer)) if answer else None
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes at a key piece by piece."""
+        with _explained(self._shown(key)):
+            answer = self._got(key)
+            if answer:
+                yield from answer["Body"].iter_chunks(CHUNK)
+
+    def keys(self, folder: str = "") -> Iterator[str]:
+        """Yield every key below a folder."""
+        pages = self.client.get_paginator("list_objects_v2")
+        start = len(self._key(""))
+        with _explained(self._shown(folder)):
+            for page in pages.paginate(Bucket=self.place.bucket, Prefix=self._key(folder)):
+                yield from (entry["Key"][start:] for entry in page.get("Contents", ()))
+
+    def _got(self, key: str) -> dict[str, Any] | None:
+        try:
+            answer: dict[str, Any] = self.client.get_object(Bucket=self.place.bucket, Key=self._key(key))
+        except ClientError as error:
+            if _code(error) in GONE:
+                return None
+            raise
+        return answer
+
+    # -- writing
+
+    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
+        """Put content at a key in one request, of which the server checks the hash and the condition."""
+        self._refuse_careless()
+        return self._put(key, content, instead_of, generation)
+
+    def _put(self, key: str, content: Content, instead_of: Found | None, generation: int) -> bool:
+        if content.size > LARGEST_PUT:
+            msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
+            raise InputError(msg)
+        condition = {"IfMatch": instead_of.tag} if instead_of else {"IfNoneMatch": "*"}
+        with _explained(self._shown(key)), _opened(content) as body:
+            try:
+                self.client.put_object(
+                    Bucket=self.place.bucket,
+                    Key=self._key(key),
+                    Body=body,
+                    ContentLength=content.size,
+                    ContentType=_type(key),
+                    CacheControl=FOR_EVER if key.endswith((".whl", ".tar.gz", ".metadata")) else NOT_AT_ALL,
+                    ChecksumSHA256=base64.b64encode(bytes.fromhex(content.sha256)).decode(),
+                    Metadata={SHA256: content.sha256, GENERATION: str(generation)},
+                    **condition,
+                    **({"ACL": self.place.acl} if self.place.acl else {}),
+                )
+            except ClientError as error:
+                if _code(error) in CHANGED or (_code(error) in GONE and instead_of):
+                    return self._is_ours(key, content)
+                raise
+        return True
+
+    def _is_ours(self, key: str, content: Content) -> bool:
+        """Whether what is there was put by this very request: a retry of one whose answer was lost finds it done."""
+        there = self.client.head_object(Bucket=self.place.bucket, Key=self._key(key))
+        return bool(there.get("Metadata", {}).get(SHA256) == content.sha256)
+
+    def _refuse_careless(self) -> None:
+        """Raise MachineError where the server writes whatever the condition says: two publishers would lose files."""
+        if self._kept_conditions:
+            return
+        probe, content = ".fatwheel/conditional-writes", of_bytes(b"this server is asked whether it overwrites this\n")
+        if self.find(probe) is None:
+            self._put(probe, content, None, 0)
+        other = of_bytes(b"it does\n")
+        if self._put(probe, other, None, 0):
+            self.remove(probe)
+            msg = (
+                f"{self.address}: this server ignores If-None-Match, so that two publishers would overwrite each other"
+            )
+            raise MachineError(msg, hint="publish to a server that knows conditional writes, as S3 itself does")
+        self._kept_conditions = True
+
+    def remove(self, key: str) -> None:
+        """Remove what is at a key, if anything."""
+        with _explained(self._shown(key)):
+            self.client.delete_object(Bucket=self.place.bucket, Key=self._key(key))
+
+    # -- where
+
+    def page_keys(self, folder: str) -> tuple[str, ...]:
+        """Return both keys of a page: with a slash for the REST endpoint, `index.html` for the website's."""
+        return (folder, f"{folder}{INDEX}") if folder else (INDEX,)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep nobody out: every write has its condition."""
+        return nullcontext()
+
+    def url(self, key: str) -> str:
+        """Return the address that a client fetches a key at; `+` is `%2B`, which S3 insists on."""
+        place = self.place
+        if place.public:
+            return f"{place.public.rstrip('/')}/{quote(key)}"
+        own = self.client.meta.endpoint_url if place.endpoint else f"https://{place.bucket}.s3.amazonaws.com"
+        return f"{own}/{place.bucket + '/' if place.endpoint else ''}{quote(self._key(key))}"
+
+    def _key(self, key: str) -> str:
+        return f"{self.place.prefix}/{key}" if self.place.prefix else key
+
+    def _shown(self, key: str) -> str:
+        return f"{self.address}/{key}"
+
+
+def _found(answer: dict[str, Any]) -> Found:
+    generation = answer.get("Metadata", {}).get(GENERATION, "")
+    return Found(answer["ETag"], answer["ContentLength"], int(generation) if generation.isdigit() else 0)
+
+
+@contextmanager
+def _opened(content: Content) -> Iterator[IO[bytes]]:
+    with content.path.open("rb") if content.path else io.BytesIO(content.data) as body:
+        yield body
+
+
+def _type(key: str) -> str:
+    if key.endswith("/index.json"):
+        return PAGE_TYPE
+    return next((kind for ending, kind in TYPES.items() if key.endswith(ending)), "application/octet-stream")
+
+
+# ---------------------------------------------------------------- what went wrong
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Say what an error means to whoever ran the command."""
+    try:
+        yield
+    except ClientError as error:
+        raise _refused(where, error) from None
+    except (NoCredentialsError, PartialCredentialsError, ProfileNotFound, NoRegionError) as error:
+        msg = f"{where}: {_sentence(error)}"
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
+        raise InputError(msg, hint=hint) from None
+    except BotoCoreError as error:
+        msg = f"{where}: {_sentence(error)}"
+        raise MachineError(msg, hint=HINT) from None
+
+
+def _refused(where: str, error: ClientError) -> InputError | MachineError:
+    """Return the error for an answer of the server's."""
+    code, said = _code(error), error.response.get("Error", {}).get("Message", "")
+    if code in CREDENTIALS:
+        return InputError(f"{where}: the credentials are not taken: {said}", hint="renew them, or name other ones")
+    if code in DENIED:
+        operation = error.operation_name
+        return InputError(f"{where}: these credentials may not {operation}", hint=f"allow them s3:{operation} there")
+    if code == "NoSuchBucket":
+        return InputError(f"{where}: there is no such bucket")
+    if code == "RequestTimeTooSkewed":
+        return MachineError(
+            f"{where}: this machine's clock is wrong: {said}", hint="set it and run the same command again"
+        )
+    return MachineError(f"{where}: {code}: {said}", hint=HINT)
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,179 @@
+"""Where an index keeps its files: a folder, or a bucket. A key is a path with forward slashes.
+
+Nothing is ever written over blindly: who writes says what was there when it looked, and is told when that has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ci_tools.errors import InputError, MachineError
+from ci_tools.storage import CHUNK, locked, sha256_of, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from ci_tools.outside import Reporter
+
+__all__ = ["Content", "FolderStore", "Found", "Store", "of_bytes", "of_file"]
+
+INDEX = "index.html"
+
+
+class Found(NamedTuple):
+    """What is at a key."""
+
+    tag: str  # another one for other bytes
+    size: int
+    generation: int = 0  # of what the page was made from, where the store keeps that
+
+
+class Content(NamedTuple):
+    """What is to be put somewhere: bytes, or a file that is too large for them."""
+
+    sha256: str
+    size: int
+    data: bytes = b""
+    path: Path | None = None
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield it piece by piece."""
+        if self.path is None:
+            yield self.data
+            return
+        with self.path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+
+
+def of_bytes(data: bytes) -> Content:
+    """Return bytes as content."""
+    return Content(hashlib.sha256(data).hexdigest(), len(data), data)
+
+
+def of_file(path: Path, sha256: str) -> Content:
+    """Return a file as content; it must still have that hash when it is put."""
+    return Content(sha256, path.stat().st_size, path=path)
+
+
+class Store(Protocol):
+    """Bytes under keys. Every method raises MachineError where the store fails, InputError where it denies."""
+
+    address: str  # of the whole: s3://bucket/whl
+
+    def find(self, key: str) -> Found | None:
+        """Return what is at a key."""
+
+    def read(self, key: str) -> tuple[bytes, Found] | None:
+        """Return the bytes at a key."""
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes at a key piece by piece; nothing where there is no such key."""
+
+    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
+        """Put content at a key, in one step; return False, and write nothing, where something else is there by now."""
+
+    def remove(self, key: str) -> None:
+        """Remove what is at a key, if anything."""
+
+    def keys(self, folder: str = "") -> Iterator[str]:
+        """Yield every key below a folder."""
+
+    def page_keys(self, folder: str) -> tuple[str, ...]:
+        """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other writers out, where the store can."""
+
+    def url(self, key: str) -> str:
+        """Return the address that a client fetches a key at."""
+
+
+class FolderStore:
+    """A folder on this machine, served by any web server or by `file:`; its tags are sha256s.
+
+    It keeps no generations: its writers come one after another.
+    """
+
+    def __init__(self, root: Path, reporter: Reporter) -> None:
+        self.root = root
+        self.reporter = reporter
+        self.address = f"dir:{root}"
+        self._unfinished = root / ".fatwheel" / "unfinished"
+
+    def find(self, key: str) -> Found | None:
+        """Return what is at a key."""
+        path = self._path(key)
+        return Found(sha256_of(path), path.stat().st_size) if path.is_file() else None
+
+    def read(self, key: str) -> tuple[bytes, Found] | None:
+        """Return the bytes at a key."""
+        path = self._path(key)
+        if not path.is_file():
+            return None
+        data = path.read_bytes()
+        return data, Found(hashlib.sha256(data).hexdigest(), len(data))
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes at a key."""
+        path = self._path(key)
+        if path.is_file():
+            yield from Content("", 0, path=path).chunks()
+
+    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:  # noqa: ARG002 - see Store
+        """Put content at a key; raise MachineError where the file it comes from is not what it was."""
+        found = self.find(key)
+        if (found and found.tag) != (instead_of and instead_of.tag):
+            return False
+        digest = hashlib.sha256()
+        with write_atomically(self._path(key), self._unfinished) as sink:
+            for chunk in content.chunks():
+                digest.update(chunk)
+                sink.write(chunk)
+            if digest.hexdigest() != content.sha256:
+                msg = f"{content.path} changed while it was published"
+                raise MachineError(msg, hint="run the same command again once nothing writes to it")
+        return True
+
+    def remove(self, key: str) -> None:
+        """Remove what is at a key, and the folders that nothing is left in."""
+        path = self._path(key)
+        path.unlink(missing_ok=True)
+        for folder in path.parents:
+            if folder == self.root or not folder.is_relative_to(self.root):
+                return
+            with suppress(OSError):
+                folder.rmdir()
+
+    def keys(self, folder: str = "") -> Iterator[str]:
+        """Yield every key below a folder."""
+        for path in sorted((self.root / folder).rglob("*")):
+            if path.is_file() and not path.name.endswith(".lock") and self._unfinished not in path.parents:
+                yield path.relative_to(self.root).as_posix()
+
+    def page_keys(self, folder: str) -> tuple[str, ...]:
+        """Return the one key of a folder's page: every server gives it for the folder."""
+        return (f"{folder}{INDEX}",)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other writers out, and remove what a killed one had begun to write."""
+        with locked(self.root / ".fatwheel" / "index", self.reporter.say):
+            shutil.rmtree(self._unfinished, ignore_errors=True)
+            yield
+
+    def url(self, key: str) -> str:
+        """Return the `file:` address of a key."""
+        return self._path(key).as_uri()
+
+    def _path(self, key: str) -> Path:
+        path = self.root / key
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            msg = f"{key} leads out of {self.root}"
+            raise InputError(msg)
+        return path

@@ -1,0 +1,418 @@
+"""A package index as PyTorch lays it out, in a folder or in a bucket.
+
+`cu130/` holds the wheels of CUDA 13.0 and the pages of the index that lists them; what every accelerator lists (the
+pure wheel, the sdist) lies once at the root. `.fatwheel/` holds what the pages are made from. Editions that are not
+stable have an index of their own below the root: `nightly/`, `test/`.
+
+Writers do not wait for each other. Files are put first, where no page names them; then the project's manifest, on the
+condition that nobody else has changed it; then the pages, each on the condition that no newer one is there. Whoever
+is stopped between two of these leaves an index that installs, and the next writer of the project brings it up to date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import time
+from collections import Counter
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from ci_tools import index
+from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
+from ci_tools.index import IndexedFile
+from ci_tools.manifest import Directory, Manifest, parse_directory, parse_manifest
+from ci_tools.model import FOLDER, Channel
+from ci_tools.release import Change, Published
+from ci_tools.targets.store import of_bytes, of_file
+from ci_tools.wheelfile import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.model import Edition
+    from ci_tools.release import Item, Unit
+    from ci_tools.targets.store import Content, Found, Store
+
+__all__ = ["METADATA_SUFFIX", "WheelIndex", "folder_of"]
+
+METADATA_SUFFIX = ".metadata"  # PEP 658
+OWN = ".fatwheel"
+DIRECTORY = f"{OWN}/index.json"
+# A project of such a name would have its page where an accelerator or a channel has its index.
+TAKEN = re.compile(r"(cpu|xpu|nightly|test|finder)|(cu|rocm)\d[a-z0-9.]*")
+NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
+ATTEMPTS = 200  # to change what others change as well
+PAUSE = 0.2  # seconds that the longest pause between two of them begins with
+LONGEST_PAUSE = 3.0
+
+
+_T = TypeVar("_T")
+
+
+class Arrival(NamedTuple):
+    """One file to publish: what the index will say of it, the file itself, and its METADATA."""
+
+    entry: IndexedFile
+    content: Content
+    metadata: bytes
+
+
+def folder_of(edition: Edition) -> str:
+    """Return the folder of an edition's index below the root, with a slash; nothing for a stable one."""
+    return "" if edition.channel is Channel.STABLE else f"{edition.channel}/"
+
+
+class WheelIndex:
+    """An index in a store; `replace` lets a file take the place of one of its name with other bytes."""
+
+    def __init__(self, store: Store, *, order: int, replace: bool = False) -> None:
+        self.store = store
+        self.address = store.address
+        self.order = order
+        self.replace = replace
+        self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
+
+    # -- the four steps
+
+    def check(self, unit: Unit) -> tuple[Change, ...]:
+        """Return what publishing would change; raise RejectedInput with all that this index cannot take."""
+        root = folder_of(unit.edition)
+        project = canonicalize_name(unit.project)
+        problems = list(_problems(project, unit.items))
+        manifest = self.manifest(project, root)
+        arrivals = [] if problems else self._arrivals(unit, manifest)
+        problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
+        if problems:
+            hint = "a published file never changes: raise the version, or say --replace for an index of your own"
+            raise RejectedInput(problems, hint=hint)
+        return tuple(self._changes(root, manifest, arrivals))
+
+    def stage(self, unit: Unit) -> None:
+        """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
+        root = folder_of(unit.edition)
+        manifest = self.manifest(canonicalize_name(unit.project), root)
+        with self.store.alone():
+            arrivals = self._arrivals(unit, manifest)
+            self.laid = {arrival.entry.name: self._lay(root, arrival) for arrival in arrivals}
+
+    def verify(self, unit: Unit) -> None:
+        """Read every staged file back, whole; raise Rejected where its bytes are others."""
+        for entry, content, _ in self.laid.values():
+            key = f"{folder_of(unit.edition)}{entry.key}"
+            found = self._sha256_at(key)
+            if found != content.sha256:
+                what = f"has the sha256 {found}" if found else "is not there"
+                msg = f"{self.store.url(key)} {what}, expected {content.sha256}"
+                raise Rejected(msg, hint="nothing was switched; run the same command again")
+
+    def switch(self, unit: Unit) -> tuple[Published, ...]:
+        """Name the files in the manifest and then in the pages; raise InputError where another publisher came first."""
+        root, project = folder_of(unit.edition), canonicalize_name(unit.project)
+        with self.store.alone():
+            before, after = self.change_manifest(project, root, lambda manifest: self._entered(manifest, unit))
+            self.show(root, after)
+            self._tidy(root, before, after)
+        entries = (after.files[name] for name in sorted(self.laid) if name in after.files)
+        return tuple(
+            Published(entry.name, self.store.url(f"{root}{entry.key}"), new=before.files.get(entry.name) != entry)
+            for entry in entries
+        )
+
+    def url(self, edition: Edition, folder: str) -> str:
+        """Return the address that an installer is given for a folder of an edition's index."""
+        return self.store.url(f"{folder_of(edition)}{folder}")
+
+    # -- what is to be published
+
+    def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
+        return [_arrival(item, unit, manifest.files.get(item.name)) for item in unit.items]
+
+    def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
+        """Yield the files that would take the place of others and may not."""
+        for arrival in arrivals:
+            old, new = manifest.files.get(arrival.entry.name), arrival.entry
+            if old and old.sha256 != new.sha256 and not self.replace and not 0 < old.candidate < new.candidate:
+                yield arrival, old
+
+    def _refused(self, new: IndexedFile, old: IndexedFile) -> Problem:
+        hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
+        return Problem("", f"{new.name} is in {self.address} already with other bytes ({hashes})")
+
+    def _changes(self, root: str, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[Change]:
+        changed = False
+        for entry, _, _ in arrivals:
+            old = manifest.files.get(entry.name)
+            what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
+            changed = changed or old != entry
+            yield Change(what, self.store.url(f"{root}{entry.key}"), f"{entry.size:,} bytes, sha256 {entry.sha256}")
+        directory = self.directory(root)
+        for folder in sorted(directory.folders | {entry.folder for entry, _, _ in arrivals}) if changed else ():
+            yield Change("update", self.store.url(f"{root}{_slash(folder)}{manifest.project}/"))
+
+    # -- files
+
+    def _lay(self, root: str, arrival: Arrival) -> Arrival:
+        """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
+        if not self._put(f"{root}{arrival.entry.key}", arrival.content):
+            arrival = arrival._replace(entry=arrival.entry._replace(apart=arrival.entry.sha256[:16]))
+            self._put_again(f"{root}{arrival.entry.key}", arrival.content)
+        if arrival.entry.metadata_sha256:
+            self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
+        return arrival
+
+    def _put(self, key: str, content: Content) -> bool:
+        """Put a file; return whether it is there, and not another one."""
+        return self.store.put(key, content, instead_of=None) or self._sha256_at(key) == content.sha256
+
+    def _put_again(self, key: str, content: Content) -> None:
+        """Put what this place is for alone; what is there and damaged is put once more."""
+        if self._put(key, content):
+            return
+        if not self.store.put(key, content, instead_of=self.store.find(key)):
+            msg = f"{self.store.url(key)} changes while it is published"
+            raise MachineError(msg, hint="another publisher is at work; run the same command again")
+
+    def _sha256_at(self, key: str) -> str:
+        """Return the sha256 of what is at a key, read whole; nothing where there is nothing."""
+        if self.store.find(key) is None:
+            return ""
+        digest = hashlib.sha256()
+        for chunk in self.store.chunks(key):
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    # -- the manifest
+
+    def manifest(self, project: str, root: str) -> Manifest:
+        """Return what an index says of a project's files; raise MachineError where it is damaged."""
+        return self._manifest(project, root)[0]
+
+    def _manifest(self, project: str, root: str) -> tuple[Manifest, Found | None]:
+        key = _manifest_key(root, project)
+        read = self.store.read(key)
+        if read is None:
+            return Manifest(project), None
+        return self._parsed(key, lambda: parse_manifest(read[0], project)), read[1]
+
+    def directory(self, root: str) -> Directory:
+        """Return which projects and folders an index has; raise MachineError where that is damaged."""
+        return self._directory(root)[0]
+
+    def _directory(self, root: str) -> tuple[Directory, Found | None]:
+        key = f"{root}{DIRECTORY}"
+        read = self.store.read(key)
+        if read is None:
+            return Directory(), None
+        return self._parsed(key, lambda: parse_directory(read[0])), read[1]
+
+    def _parsed(self, key: str, parse: Callable[[], _T]) -> _T:
+        try:
+            return parse()
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"{self.store.url(key)}, which the pages are made from, is damaged: {error}"
+            raise MachineError(msg, hint="restore it, or remove the index and publish every file again") from None
+
+    def _entered(self, manifest: Manifest, unit: Unit) -> Manifest:
+        """Return the manifest with the unit's files in it."""
+        arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
+        for arrival, old in self._changed(manifest, arrivals):
+            raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
+        files = {**manifest.files, **{entry.name: entry for entry, _, _ in arrivals}}
+        if unit.edition.channel is Channel.NIGHTLY:
+            files = _kept(files)
+        return manifest._replace(files=files)
+
+    def _as_laid(self, arrival: Arrival) -> Arrival:
+        """Return the arrival at the place where this run has put it."""
+        return arrival._replace(entry=arrival.entry._replace(apart=self.laid[arrival.entry.name].entry.apart))
+
+    def change_manifest(
+        self, project: str, root: str, change: Callable[[Manifest], Manifest]
+    ) -> tuple[Manifest, Manifest]:
+        """Change a manifest, whoever else does at the same time; return what it was and what it is."""
+        key = _manifest_key(root, project)
+        for pause in _pauses():
+            before, found = self._manifest(project, root)
+            after = change(before)
+            if after == before:
+                return before, before
+            after = after._replace(generation=before.generation + 1)
+            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
+                return before, after
+            time.sleep(pause)
+        raise self._contended(key)
+
+    def _change_directory(self, root: str, change: Callable[[Directory], Directory]) -> Directory:
+        key = f"{root}{DIRECTORY}"
+        for pause in _pauses():
+            before, found = self._directory(root)
+            after = change(before)
+            if found and after == before:
+                return before
+            after = after._replace(generation=before.generation + 1)
+            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
+                return after
+            time.sleep(pause)
+        raise self._contended(key)
+
+    def _contended(self, key: str) -> MachineError:
+        msg = f"{self.store.url(key)} was changed by others {ATTEMPTS} times in turn"
+        return MachineError(msg, hint="run the same command again")
+
+    # -- pages
+
+    def show(self, root: str, manifest: Manifest) -> None:
+        """Write a project's pages, and what lists them.
+
+        A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
+        shown when every project has one.
+        """
+        folders = {name for file in manifest.files.values() for name in (file.folder, *file.also) if name}
+        directory = self._change_directory(root, lambda known: _announced(known, folders))
+        self.write_pages(root, manifest, directory.folders | directory.filling)
+        for project in sorted(directory.projects - {manifest.project}) if directory.filling else ():
+            self.write_pages(root, self.manifest(project, root), directory.filling)
+        filled = directory.filling
+        directory = self._change_directory(root, lambda known: _shown(known, filled, manifest.project))
+        self.write_fronts(root, directory)
+
+    def write_pages(self, root: str, manifest: Manifest, folders: Iterable[str]) -> None:
+        """Write a project's page in each of some folders, and at the root."""
+        files = tuple(manifest.files.values())
+        for folder in sorted({"", *folders}):
+            listed = [file for file in files if file.is_listed_in(folder)]
+            place = f"{root}{_slash(folder)}{manifest.project}/"
+            page = index.project_html(manifest.project, listed, folder)
+            self._write(self.store.page_keys(place), page, manifest.generation)
+            document = index.project_json(manifest.project, listed, folder)
+            self._write((f"{place}index.json",), document, manifest.generation)
+
+    def write_fronts(self, root: str, directory: Directory) -> None:
+        """Write the front page of every folder, and that of the whole index."""
+        for folder in sorted(directory.folders):
+            place = f"{root}{_slash(folder)}"
+            page = index.projects_html(directory.projects)
+            self._write(self.store.page_keys(place), page, directory.generation)
+            document = index.projects_json(directory.projects)
+            self._write((f"{place}index.json",), document, directory.generation)
+
+    def _write(self, keys: Sequence[str], data: bytes, generation: int) -> None:
+        """Write a page under each of its keys, unless a newer one is there."""
+        content = of_bytes(data)
+        for key in keys:
+            for pause in _pauses():
+                found = self.store.find(key)
+                is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
+                if is_done or self.store.put(key, content, instead_of=found, generation=generation):
+                    break
+                time.sleep(pause)
+            else:
+                raise self._contended(key)
+
+    # -- what is left over
+
+    def _tidy(self, root: str, before: Manifest, after: Manifest) -> None:
+        """Remove the files that no page names any more."""
+        keys = {file.key for file in after.files.values()}
+        for file in before.files.values():
+            if file.key not in keys:
+                self.store.remove(f"{root}{file.key}")
+                self.store.remove(f"{root}{file.key}{METADATA_SUFFIX}")
+
+
+def _manifest_key(root: str, project: str) -> str:
+    return f"{root}{OWN}/{project}.json"
+
+
+def _slash(folder: str) -> str:
+    return f"{folder}/" if folder else ""
+
+
+def _pauses() -> Iterator[float]:
+    """Yield how long to wait before each next attempt: longer and longer, and never as long as somebody else."""
+    for attempt in range(ATTEMPTS):
+        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - it decides no secret
+
+
+def _announced(known: Directory, folders: set[str]) -> Directory:
+    """Return the directory with folders that are new to it as filling."""
+    return known._replace(filling=known.filling | (folders - known.folders))
+
+
+def _shown(known: Directory, filled: frozenset[str], project: str) -> Directory:
+    """Return the directory with a project, and with folders that every project has its page in by now."""
+    return known._replace(
+        projects=known.projects | {project}, folders=known.folders | filled, filling=known.filling - filled
+    )
+
+
+def _kept(files: Mapping[str, IndexedFile]) -> dict[str, IndexedFile]:
+    """Return the files of the newest versions."""
+    version_of = {name: index.project_and_version(name)[1].public for name in files}
+    newest = set(sorted(set(version_of.values()), key=Version, reverse=True)[:NIGHTLIES])
+    return {name: file for name, file in files.items() if version_of[name] in newest}
+
+
+# ---------------------------------------------------------------- what arrives
+
+
+def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
+    """Yield what keeps files out of any index: names that are none of the project's, and folders that are none."""
+    if TAKEN.fullmatch(project):
+        yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
+    for item in items:
+        for folder in (item.folder, *item.also):
+            if not FOLDER.fullmatch(folder):
+                yield Problem("", f"{item.name} cannot go to {folder!r}, expected a folder such as cu130")
+        try:
+            whose = index.project_and_version(item.name)[0]
+        except ValueError as error:
+            yield Problem("", f"{item.name!r} is not the name of a wheel or an sdist: {error}")
+        else:
+            if whose != project:
+                yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
+    for name, count in Counter(item.name for item in items).items():
+        if count > 1:
+            yield Problem("", f"{name} is to be published {count} times at once, expected once")
+
+
+def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
+    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    metadata, requires_python = _metadata(item.path) if item.made else (b"", "")
+    entry = IndexedFile(
+        name=item.name,
+        folder=item.folder,
+        sha256=item.sha256,
+        size=item.size,
+        uploaded=now,
+        requires_python=requires_python,
+        metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
+        also=item.also,
+        candidate=unit.edition.candidate,
+        job=item.made.job if item.made else "",
+        platform=item.made.platform if item.made else "",
+        archs=item.made.archs if item.made else (),
+        toolchain=item.made.toolchain if item.made else "",
+    )
+    if old and old.sha256 == entry.sha256:
+        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked)
+        entry = entry._replace(apart=old.apart) if old.folder == entry.folder else entry
+    return Arrival(entry, of_file(item.path, item.sha256), metadata)
+
+
+def _metadata(path: Path) -> tuple[bytes, str]:
+    """Return a wheel's METADATA and the Pythons it asks for."""
+    wheel = opened(path)
+    with wheel.archive:
+        metadata, requires = wheel.dist_info_data("METADATA"), wheel.metadata.get("Requires-Python", "")
+    if not metadata:
+        msg = f"{path.name} has no METADATA"
+        raise Rejected(msg)
+    return metadata, requires
