@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
     _add_planning(verbs)
     _add_work(verbs)
+    _add_upkeep(verbs)
     return parser
 
 
@@ -163,9 +164,32 @@ def _add_work(verbs: Verbs) -> None:
     release.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
 
 
-def _verb(verbs: Verbs, name: str, call: Verb, text: str) -> _Parser:
+def _add_upkeep(verbs: Verbs) -> None:
+    index = _verb(verbs, "index", None, "read a published index whole, and mend it")
+    parts = index.add_subparsers(title="verbs", required=True, metavar="VERB")
+    verify = _verb(parts, "verify", _index_verify, "say where an index is not what its manifests say")
+    repair = _verb(parts, "repair", _index_repair, "mend what `verify` finds")
+    text = "remove files that no page lists too; only while no publisher is at work"
+    repair.add_argument("--remove-unlisted", action="store_true", help=text)
+
+    yank = _verb(verbs, "yank", _yank, "mark a release of an index, so that only who pins it still gets it")
+    unyank = _verb(verbs, "unyank", _unyank, "take that mark away")
+    for parser in (verify, repair, yank, unyank):
+        parser.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
+    for parser in (yank, unyank):
+        parser.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
+    yank.add_argument("--reason", default="", help="what those who pin it are told")
+
+    promote = _verb(verbs, "promote", _promote, "publish the very bytes of a release that one index holds to another")
+    promote.add_argument("source", metavar="FROM", help="the index that has it: s3://BUCKET/whl/test")
+    promote.add_argument("target", metavar="TO", help="the index that gets it, as a stable release: s3://BUCKET/whl")
+    promote.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
+
+
+def _verb(verbs: Verbs, name: str, call: Verb | None, text: str) -> _Parser:
     parser = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.set_defaults(verb=call)
+    if call:
+        parser.set_defaults(verb=call)
     return parser
 
 
@@ -346,6 +370,51 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
     terminal.show(terminal.released_tables(released))
     if released.install:
         print(released.install)
+    return DONE
+
+
+def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import upkeep
+    from ci_tools.targets.addresses import index_of
+
+    flaws = upkeep.verify(index_of(options.target, outside), outside)
+    terminal.show(terminal.flaws_table(flaws))
+    return BAD if flaws else DONE
+
+
+def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import upkeep
+    from ci_tools.targets.addresses import index_of
+
+    index = index_of(options.target, outside)
+    terminal.show(terminal.flaws_table(upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)))
+    return DONE
+
+
+def _yank(options: argparse.Namespace, outside: Outside) -> int:
+    return _mark(options, outside, options.reason)
+
+
+def _unyank(options: argparse.Namespace, outside: Outside) -> int:
+    return _mark(options, outside, None)
+
+
+def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> int:
+    from ci_tools import upkeep
+    from ci_tools.targets.addresses import index_of
+
+    for name in upkeep.yank(index_of(options.target, outside), options.release, reason):
+        print(name)
+    return DONE
+
+
+def _promote(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import upkeep
+    from ci_tools.targets.addresses import index_of
+
+    source, target = index_of(options.source, outside), index_of(options.target, outside)
+    shown = upkeep.promote(source, (target,), options.release, outside)
+    terminal.show(terminal.published_tables(shown, ()))
     return DONE
 
 

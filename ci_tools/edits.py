@@ -8,20 +8,14 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-import sys
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 from packaging.version import InvalidVersion, Version
 
 from ci_tools.errors import InputError
 from ci_tools.yamlfile import compose
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -393,21 +387,11 @@ NAMED_VERSION = re.compile(r"\s*(?:#\s*define\s+)?\w*version\w*\b", re.IGNORECAS
 
 
 def with_toml_version(text: str, version: str) -> str | None:
-    """Return a pyproject.toml that gives its project, or its Poetry, another version than it does."""
-    edited, tables = text, [("project",), ("tool", "poetry")]
-    for found in reversed(list(TOML_VERSION.finditer(text))):
-        edited = _with_span(edited, found.span("version"), version)
-    before, after = tomllib.loads(text), tomllib.loads(edited)
-    for table in (_table(before, keys) for keys in tables):
-        table.update({"version": version} if "version" in table else {})
-    return edited if before == after else None
-
-
-def _table(content: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    for key in keys:
-        found = content.get(key)
-        content = found if isinstance(found, dict) else {}
-    return content
+    """Return a pyproject.toml that gives its project, and its Poetry, another version than it does."""
+    spans = [found.span("version") for found in TOML_VERSION.finditer(text)]
+    for span in reversed(spans):
+        text = _with_span(text, span, version)
+    return text if spans else None
 
 
 def with_ini_version(text: str, version: str) -> str | None:

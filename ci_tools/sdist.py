@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import tarfile
+import zlib
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -87,26 +89,42 @@ def unpacked(path: Path, folder: Path) -> Tree:
 
 
 def write_dated(path: Path, sink: BinaryIO, epoch: int) -> None:
-    """Write an sdist's bytes to `sink`: as they are, or where its backend dates members by the clock, dated `epoch`.
+    """Write an sdist to `sink`: as it is where its backend dated it `epoch`, else anew with that date.
 
     Raises Rejected where it cannot be read.
     """
     try:
         with tarfile.open(path) as archive:
-            members = archive.getmembers()
-            if all(member.mtime == epoch for member in members):
-                sink.write(path.read_bytes())
+            if _packed_at(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
+                _write_anew(archive, sink, epoch)
                 return
-            with gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed:
-                with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated:
-                    for member in members:
-                        content = archive.extractfile(member) if member.isreg() else None
-                        dated.addfile(_dated(member, epoch), content)
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         msg = f"{path.name} cannot be read: {error}"
         raise Rejected(msg) from None
+    with path.open("rb") as source:
+        shutil.copyfileobj(source, sink)
 
 
-def _dated(member: tarfile.TarInfo, epoch: int) -> tarfile.TarInfo:
-    """Return a member without what is different on each machine: when it was written, and by whom."""
-    return member.replace(mtime=epoch, uid=0, gid=0, uname="", gname="", deep=False)
+def _packed_at(path: Path) -> int:
+    """Return the time that a gzip file says it was made at, in seconds since 1970 (RFC 1952)."""
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(8)[4:], "little")
+
+
+def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int) -> None:
+    """Write the members of an archive without what differs between machines: their dates, owners, modes and order."""
+    with (
+        gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated,
+    ):
+        for member in sorted(archive.getmembers(), key=_after_what_it_names):
+            content = archive.extractfile(member) if member.isreg() else None
+            mode = 0o755 if member.mode & 0o100 else 0o644
+            same = member.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
+            same.pax_headers = {}  # the date once more, with fractions of a second
+            dated.addfile(same, content)
+
+
+def _after_what_it_names(member: tarfile.TarInfo) -> tuple[bool, str]:
+    """Return what members sort by: a hard link is unpacked after its target."""
+    return member.islnk(), member.name

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from ci_tools.prover import Proof
     from ci_tools.release import Change, Withheld
     from ci_tools.transaction import Shown
+    from ci_tools.upkeep import Flaw
 
 __all__ = [
     "Talk",
     "advice_tables",
     "evidence_table",
     "findings_table",
+    "flaws_table",
     "patch_proof_table",
     "plan_tables",
     "preview_table",
@@ -403,6 +405,14 @@ def preview_table(changes: Sequence[tuple[str, str, Change]]) -> Iterator[Table]
     table = _table("what publishing would change", "unit", "target", "what", "where", "")
     for unit, target, change in changes:
         _row(table, unit, target, change.what, _near(change.where), change.detail)
+    yield table
+
+
+def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
+    """Yield what is wrong with an index, and what was done about it."""
+    table = _table(_count(len(flaws), "flaw"), "where", "what", "")
+    for where, what, done in flaws:
+        _row(table, where, what, done)
     yield table
 
 

@@ -117,10 +117,8 @@ def _asked(unit: Unit, target: Target) -> tuple[Change, ...] | FatwheelError:
 
 
 def _problems(target: Target, error: FatwheelError) -> Iterator[Problem]:
-    if isinstance(error, RejectedInput):
-        yield from (Problem(target.address, str(problem)) for problem in error.problems)
-    else:
-        yield Problem(target.address, error.message)
+    said = map(str, error.problems) if isinstance(error, RejectedInput) else [error.message]
+    yield from (Problem("" if target.address in text else target.address, text) for text in said)
 
 
 # ---------------------------------------------------------------- the journal

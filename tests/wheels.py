@@ -147,10 +147,10 @@ def listed(root: Path, folder: str, project: str = "demo") -> list[str]:
 
 def broken(root: Path) -> list[str]:
     """Return every link of a folder index that does not name a whole file, or a page that is there."""
-    links = [link for page in root.glob("*/*/index.html") for link in Links(page).found]
-    bad = {str(file) for file, sha256 in links if not file.is_file() or hexdigest(file) != sha256}
-    front = [link for page in root.glob("*/index.html") for link in Links(page).found]
-    return sorted(bad | {str(page) for page, _ in front if not (page / "index.html").is_file()})
+    links = [link for page in root.rglob("index.html") for link in Links(page).found]
+    bad = {str(file) for file, sha256 in links if sha256 and (not file.is_file() or hexdigest(file) != sha256)}
+    pages = [page for page, sha256 in links if not sha256]
+    return sorted(bad | {str(page) for page in pages if not (page / "index.html").is_file()})
 
 
 def hexdigest(file: Path) -> str:

@@ -19,8 +19,13 @@ __all__ = ["Target"]
 class Target(Protocol):
     """One place that a release goes to."""
 
-    address: str  # as the user wrote it: s3://bucket/whl
-    order: int  # which switches first: the lowest; PyPI, which takes nothing back, comes last
+    @property
+    def address(self) -> str:
+        """How the user names it: s3://bucket/whl."""
+
+    @property
+    def order(self) -> int:
+        """When it switches: the lowest comes first, and PyPI, which takes nothing back, comes last."""
 
     def check(self, unit: Unit) -> Sequence[Change]:
         """Return what publishing would change here; write nothing.

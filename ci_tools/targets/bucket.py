@@ -132,7 +132,7 @@ class BucketStore:
             if answer:
                 yield from answer["Body"].iter_chunks(CHUNK)
 
-    def keys(self, folder: str = "") -> Iterator[str]:
+    def listed(self, folder: str = "") -> Iterator[str]:
         """Yield every key below a folder."""
         pages = self.client.get_paginator("list_objects_v2")
         start = len(self._key(""))

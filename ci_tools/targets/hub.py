@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Outside
 
-__all__ = ["Busy", "Hub", "printable"]
+__all__ = ["Busy", "Failed", "Hub", "printable"]
 
 Answer = TypeVar("Answer")
 
@@ -38,13 +38,18 @@ TIMEOUT = 60  # seconds without a byte
 PAUSE = 1.0  # seconds that GitHub asks for between two writes
 PATIENCE = 300.0  # seconds of waiting in one request, all in all
 SECONDARY = 60.0  # seconds that GitHub asks for where it names none
+BUSY = 5  # how many pauses to wait for another publisher before the next look
 TOO_MANY, ERROR = 429, 500
 AGAIN = "nothing is lost: the same command goes on where this one stopped"
 # What PyGithub raises where an answer is no document of GitHub's; it asserts that addresses in it are on the same host.
 NO_GITHUB = (AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 
 
-class Busy(Exception):
+class Failed(Exception):
+    """A try that did not do what it was to do, although no answer says so."""
+
+
+class Busy(Failed):
     """Something is in the way that goes away by itself."""
 
 
@@ -94,7 +99,7 @@ class Hub:
         for number in count():
             try:
                 return call(number > 0)
-            except (GithubException, requests.RequestException, Busy) as error:
+            except (GithubException, requests.RequestException, Failed) as error:
                 wait = _wait(error, self.pause * 2**tried)
                 tried += wait.counts if wait else 0
                 if wait is None or tried >= TRIES or waited + wait.seconds > self.patience:
@@ -229,8 +234,9 @@ def _mended_rule(said: str) -> str:
 
 def _wait(error: Exception, backoff: float) -> Wait | None:
     """Return how long to wait after an error, or None where waiting is of no use."""
-    if isinstance(error, Busy):
-        return Wait(max(backoff, 1.0), str(error), counts=False)
+    if isinstance(error, Failed):
+        is_busy = isinstance(error, Busy)
+        return Wait(max(BUSY * backoff, 0.2) if is_busy else backoff, str(error), counts=not is_busy)
     if not isinstance(error, GithubException):
         return Wait(backoff, f"the connection failed ({printable(redacted(type(error).__name__))})", counts=True)
     said, headers = _said(error).lower(), _headers(error)

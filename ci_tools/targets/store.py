@@ -81,7 +81,7 @@ class Store(Protocol):
     def remove(self, key: str) -> None:
         """Remove what is at a key, if anything."""
 
-    def keys(self, folder: str = "") -> Iterator[str]:
+    def listed(self, folder: str = "") -> Iterator[str]:
         """Yield every key below a folder."""
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class FolderStore:
             with suppress(OSError):
                 folder.rmdir()
 
-    def keys(self, folder: str = "") -> Iterator[str]:
+    def listed(self, folder: str = "") -> Iterator[str]:
         """Yield every key below a folder."""
         for path in sorted((self.root / folder).rglob("*")):
             if path.is_file() and not path.name.endswith(".lock") and self._unfinished not in path.parents:

@@ -32,18 +32,19 @@ from ci_tools.targets.store import of_bytes, of_file
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.model import Edition
     from ci_tools.release import Item, Unit
     from ci_tools.targets.store import Content, Found, Store
 
-__all__ = ["METADATA_SUFFIX", "WheelIndex", "folder_of"]
+__all__ = ["MANIFESTS", "METADATA_SUFFIX", "OWN", "Page", "WheelIndex", "folder_of", "metadata_of"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-OWN = ".fatwheel"
-DIRECTORY = f"{OWN}/index.json"
+OWN = ".fatwheel/"  # what no client asks for
+DIRECTORY = f"{OWN}index.json"
+MANIFESTS = f"{OWN}projects/"
 # A project of such a name would have its page where an accelerator or a channel has its index.
 TAKEN = re.compile(r"(cpu|xpu|nightly|test|finder)|(cu|rocm)\d[a-z0-9.]*")
 NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
@@ -61,6 +62,14 @@ class Arrival(NamedTuple):
     entry: IndexedFile
     content: Content
     metadata: bytes
+
+
+class Page(NamedTuple):
+    """A page, the keys that clients ask for it by, and the generation of what it is made from."""
+
+    keys: tuple[str, ...]
+    data: bytes
+    generation: int
 
 
 def folder_of(edition: Edition) -> str:
@@ -99,13 +108,13 @@ class WheelIndex:
         manifest = self.manifest(canonicalize_name(unit.project), root)
         with self.store.alone():
             arrivals = self._arrivals(unit, manifest)
-            self.laid = {arrival.entry.name: self._lay(root, arrival) for arrival in arrivals}
+            self.laid = {arrival.entry.name: self._lay(root, arrival, manifest) for arrival in arrivals}
 
     def verify(self, unit: Unit) -> None:
         """Read every staged file back, whole; raise Rejected where its bytes are others."""
         for entry, content, _ in self.laid.values():
             key = f"{folder_of(unit.edition)}{entry.key}"
-            found = self._sha256_at(key)
+            found = self.sha256_at(key)
             if found != content.sha256:
                 what = f"has the sha256 {found}" if found else "is not there"
                 msg = f"{self.store.url(key)} {what}, expected {content.sha256}"
@@ -118,7 +127,7 @@ class WheelIndex:
             before, after = self.change_manifest(project, root, lambda manifest: self._entered(manifest, unit))
             self.show(root, after)
             self._tidy(root, before, after)
-        entries = (after.files[name] for name in sorted(self.laid) if name in after.files)
+        entries = (after.files[name] for name in self.laid if name in after.files)
         return tuple(
             Published(entry.name, self.store.url(f"{root}{entry.key}"), new=before.files.get(entry.name) != entry)
             for entry in entries
@@ -157,10 +166,13 @@ class WheelIndex:
 
     # -- files
 
-    def _lay(self, root: str, arrival: Arrival) -> Arrival:
+    def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
         if not self._put(f"{root}{arrival.entry.key}", arrival.content):
-            arrival = arrival._replace(entry=arrival.entry._replace(apart=arrival.entry.sha256[:16]))
+            old = manifest.files.get(arrival.entry.name)
+            is_its_own = old and (old.key, old.sha256) == (arrival.entry.key, arrival.entry.sha256)
+            apart = arrival.entry.apart if is_its_own else arrival.entry.sha256[:16]
+            arrival = arrival._replace(entry=arrival.entry._replace(apart=apart))
             self._put_again(f"{root}{arrival.entry.key}", arrival.content)
         if arrival.entry.metadata_sha256:
             self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
@@ -168,7 +180,7 @@ class WheelIndex:
 
     def _put(self, key: str, content: Content) -> bool:
         """Put a file; return whether it is there, and not another one."""
-        return self.store.put(key, content, instead_of=None) or self._sha256_at(key) == content.sha256
+        return self.store.put(key, content, instead_of=None) or self.sha256_at(key) == content.sha256
 
     def _put_again(self, key: str, content: Content) -> None:
         """Put what this place is for alone; what is there and damaged is put once more."""
@@ -178,7 +190,7 @@ class WheelIndex:
             msg = f"{self.store.url(key)} changes while it is published"
             raise MachineError(msg, hint="another publisher is at work; run the same command again")
 
-    def _sha256_at(self, key: str) -> str:
+    def sha256_at(self, key: str) -> str:
         """Return the sha256 of what is at a key, read whole; nothing where there is nothing."""
         if self.store.find(key) is None:
             return ""
@@ -197,6 +209,8 @@ class WheelIndex:
         key = _manifest_key(root, project)
         read = self.store.read(key)
         if read is None:
+            if project in self.directory(root).projects:
+                raise self._damaged(key, "it is gone")
             return Manifest(project), None
         return self._parsed(key, lambda: parse_manifest(read[0], project)), read[1]
 
@@ -215,8 +229,11 @@ class WheelIndex:
         try:
             return parse()
         except (ValueError, KeyError, TypeError) as error:
-            msg = f"{self.store.url(key)}, which the pages are made from, is damaged: {error}"
-            raise MachineError(msg, hint="restore it, or remove the index and publish every file again") from None
+            raise self._damaged(key, error) from None
+
+    def _damaged(self, key: str, why: object) -> MachineError:
+        msg = f"{self.store.url(key)}, which the pages are made from, is damaged: {why}"
+        return MachineError(msg, hint="restore it, or remove the index and publish every file again")
 
     def _entered(self, manifest: Manifest, unit: Unit) -> Manifest:
         """Return the manifest with the unit's files in it."""
@@ -233,14 +250,17 @@ class WheelIndex:
         return arrival._replace(entry=arrival.entry._replace(apart=self.laid[arrival.entry.name].entry.apart))
 
     def change_manifest(
-        self, project: str, root: str, change: Callable[[Manifest], Manifest]
+        self, project: str, root: str, change: Callable[[Manifest], Manifest], *, anew: bool = False
     ) -> tuple[Manifest, Manifest]:
-        """Change a manifest, whoever else does at the same time; return what it was and what it is."""
+        """Change a manifest, whoever else does at the same time; return what it was and what it is.
+
+        With `anew` it gets its next generation even where nothing changes, so that its pages are written again.
+        """
         key = _manifest_key(root, project)
         for pause in _pauses():
             before, found = self._manifest(project, root)
             after = change(before)
-            if after == before:
+            if after.files == before.files and not anew:
                 return before, before
             after = after._replace(generation=before.generation + 1)
             if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
@@ -248,12 +268,13 @@ class WheelIndex:
             time.sleep(pause)
         raise self._contended(key)
 
-    def _change_directory(self, root: str, change: Callable[[Directory], Directory]) -> Directory:
+    def change_directory(self, root: str, change: Callable[[Directory], Directory], *, anew: bool = False) -> Directory:
+        """Change the directory as `change_manifest` does a manifest; return what it is then."""
         key = f"{root}{DIRECTORY}"
         for pause in _pauses():
             before, found = self._directory(root)
             after = change(before)
-            if found and after == before:
+            if found and after == before and not anew:
                 return before
             after = after._replace(generation=before.generation + 1)
             if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
@@ -274,46 +295,48 @@ class WheelIndex:
         shown when every project has one.
         """
         folders = {name for file in manifest.files.values() for name in (file.folder, *file.also) if name}
-        directory = self._change_directory(root, lambda known: _announced(known, folders))
-        self.write_pages(root, manifest, directory.folders | directory.filling)
+        directory = self.change_directory(root, lambda known: _announced(known, folders))
+        self._write(self.pages(root, manifest, directory.folders | directory.filling))
         for project in sorted(directory.projects - {manifest.project}) if directory.filling else ():
-            self.write_pages(root, self.manifest(project, root), directory.filling)
+            self._write(self.pages(root, self.manifest(project, root), directory.filling))
         filled = directory.filling
-        directory = self._change_directory(root, lambda known: _shown(known, filled, manifest.project))
-        self.write_fronts(root, directory)
+        directory = self.change_directory(root, lambda known: _shown(known, filled, manifest.project))
+        self._write(self.fronts(root, directory))
 
-    def write_pages(self, root: str, manifest: Manifest, folders: Iterable[str]) -> None:
-        """Write a project's page in each of some folders, and at the root."""
+    def pages(self, root: str, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
+        """Yield a project's page in each of some folders, and at the root."""
         files = tuple(manifest.files.values())
         for folder in sorted({"", *folders}):
             listed = [file for file in files if file.is_listed_in(folder)]
             place = f"{root}{_slash(folder)}{manifest.project}/"
             page = index.project_html(manifest.project, listed, folder)
-            self._write(self.store.page_keys(place), page, manifest.generation)
+            yield Page(self.store.page_keys(place), page, manifest.generation)
             document = index.project_json(manifest.project, listed, folder)
-            self._write((f"{place}index.json",), document, manifest.generation)
+            yield Page((f"{place}index.json",), document, manifest.generation)
 
-    def write_fronts(self, root: str, directory: Directory) -> None:
-        """Write the front page of every folder, and that of the whole index."""
+    def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
+        """Yield the front page of every folder, and that of the whole index."""
         for folder in sorted(directory.folders):
             place = f"{root}{_slash(folder)}"
             page = index.projects_html(directory.projects)
-            self._write(self.store.page_keys(place), page, directory.generation)
+            yield Page(self.store.page_keys(place), page, directory.generation)
             document = index.projects_json(directory.projects)
-            self._write((f"{place}index.json",), document, directory.generation)
+            yield Page((f"{place}index.json",), document, directory.generation)
 
-    def _write(self, keys: Sequence[str], data: bytes, generation: int) -> None:
-        """Write a page under each of its keys, unless a newer one is there."""
-        content = of_bytes(data)
-        for key in keys:
-            for pause in _pauses():
-                found = self.store.find(key)
-                is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
-                if is_done or self.store.put(key, content, instead_of=found, generation=generation):
-                    break
-                time.sleep(pause)
-            else:
-                raise self._contended(key)
+    def _write(self, pages: Iterable[Page]) -> None:
+        """Write pages under each of their keys, unless newer ones are there."""
+        for keys, data, generation in pages:
+            for key in keys:
+                self._write_key(key, of_bytes(data), generation)
+
+    def _write_key(self, key: str, content: Content, generation: int) -> None:
+        for pause in _pauses():
+            found = self.store.find(key)
+            is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
+            if is_done or self.store.put(key, content, instead_of=found, generation=generation):
+                return
+            time.sleep(pause)
+        raise self._contended(key)
 
     # -- what is left over
 
@@ -327,7 +350,7 @@ class WheelIndex:
 
 
 def _manifest_key(root: str, project: str) -> str:
-    return f"{root}{OWN}/{project}.json"
+    return f"{root}{MANIFESTS}{project}.json"
 
 
 def _slash(folder: str) -> str:
@@ -385,7 +408,7 @@ def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
 def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
     """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-    metadata, requires_python = _metadata(item.path) if item.made else (b"", "")
+    metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
     entry = IndexedFile(
         name=item.name,
         folder=item.folder,
@@ -407,7 +430,7 @@ def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 
 
-def _metadata(path: Path) -> tuple[bytes, str]:
+def metadata_of(path: Path) -> tuple[bytes, str]:
     """Return a wheel's METADATA and the Pythons it asks for."""
     wheel = opened(path)
     with wheel.archive:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import index
 from ci_tools.index import IndexedFile
-from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget, Placement
+from tests import releases
 from tests.wheels import make
 
 if TYPE_CHECKING:
@@ -56,15 +55,15 @@ def _name(number: int) -> str:
 
 
 def _publishing(folder: Path) -> Iterator[tuple[str, float, str, float]]:
-    made = [Placement(make(folder / "made", _name(number)), _folder(number)) for number in range(WHEELS)]
+    made = [releases.item(make(folder / "made", _name(number)), _folder(number)) for number in range(WHEELS)]
     (folder / "copies").mkdir()
-    copied = _seconds(lambda: [_kept(Path(shutil.copy(path, folder / "copies"))) for path, _, _ in made])
-    target = FolderTarget(root=folder / "index", replace=False, reporter=Silent())
-    published = _seconds(lambda: target.publish("demo", made))
+    copied = _seconds(lambda: [_kept(Path(shutil.copy(path, folder / "copies"))) for path, *_ in made])
+    target = releases.folder_index(folder / "index")
+    published = _seconds(lambda: releases.publish(target, releases.unit("demo", *made)))
     yield f"publish {WHEELS:,} small wheels, over copying them to disk", published / copied, "x", 10
-    one = [Placement(make(folder / "one", _name(WHEELS)), _folder(WHEELS))]
-    yield "publish one wheel more", _seconds(lambda: target.publish("demo", one)), "s", 3
-    yield "publish it again", _seconds(lambda: target.publish("demo", one)), "s", 3
+    one = releases.unit("demo", releases.item(make(folder / "one", _name(WHEELS)), _folder(WHEELS)))
+    yield "publish one wheel more", _seconds(lambda: releases.publish(target, one)), "s", 3
+    yield "publish it again", _seconds(lambda: releases.publish(target, one)), "s", 3
 
 
 def _kept(copy: Path) -> None:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget, Placement
+from tests import releases
 from tests.wheels import broken, hexdigest, listed, make
 
 if TYPE_CHECKING:
@@ -30,23 +29,22 @@ PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 PUBLISH = """
 import resource, sys
 from pathlib import Path
-from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget, Placement
+from tests import releases
 
 root, limit, *sources = sys.argv[1:]
-target = FolderTarget(root=Path(root), replace=False, reporter=Silent())
+target = releases.folder_index(Path(root))
 wheels = [path for source in sources for path in sorted(Path(source).glob("*.whl"))]
-files = [Placement(path, path.parent.name.strip("_")) for path in wheels]
+unit = releases.unit("demo", *(releases.item(path, path.parent.name.strip("_")) for path in wheels))
 if int(limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
 print("go", flush=True)
-target.publish("demo", files)
+releases.publish(target, unit)
 """
 
 
 def publish(root: Path, *files: tuple[Path, str]) -> None:
-    placements = [Placement(path, folder) for path, folder in files]
-    FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", placements)
+    release = releases.unit("demo", *(releases.item(path, folder) for path, folder in files))
+    releases.publish(releases.folder_index(root), release)
 
 
 def publishing(root: Path, *sources: Path, limit: int = 0) -> subprocess.Popen[bytes]:

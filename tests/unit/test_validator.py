@@ -9,8 +9,8 @@ from filelock import FileLock
 from ci_tools.errors import MachineError
 from ci_tools.model import Command, Minor, Outcome, Python, Validation
 from ci_tools.outside import Outside, Silent
-from ci_tools.targets.folder import FolderTarget, Placement
 from ci_tools.validator import Validator, own_folder, own_python, workplace
+from tests import releases
 from tests.wheels import make
 
 
@@ -74,7 +74,7 @@ def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
     for version in ("9.0", "9.0+other"):
         wheel = make(tmp_path, f"torch-{version}-py3-none-any.whl", {"torch.py": f"own = {version == '9.0'}".encode()})
         root = tmp_path / f"index-{version}"
-        FolderTarget(root=root, replace=False, reporter=Silent()).publish("torch", [Placement(wheel)])
+        releases.publish(releases.folder_index(root), releases.unit("torch", releases.item(wheel)))
     environ = {"PIP_EXTRA_INDEX_URL": (root / "cpu").as_uri(), "PIP_NO_INDEX": "1"}
     torch_index = (tmp_path / "index-9.0/cpu").as_uri()
     command = Command(run="python -c 'import torch; assert torch.own'")

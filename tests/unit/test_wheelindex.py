@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, MachineError, Rejected
-from ci_tools.outside import Silent
-from ci_tools.targets.folder import FolderTarget, Placement, Published
-from tests import wheels
+from tests import releases, wheels
+from tests.releases import folder_index, item, unit
 from tests.wheels import broken, edited, listed, make
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from ci_tools.release import Published
 
 PURE = "demo-1.0-py3-none-any.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
@@ -34,9 +36,9 @@ def files(tmp_path: Path) -> list[tuple[Path, str]]:
 
 def publish(
     root: Path, files: list[tuple[Path, str]], project: str = "demo", *, replace: bool = False
-) -> tuple[Published, ...]:
-    target = FolderTarget(root=root, replace=replace, reporter=Silent())
-    return target.publish(project, [Placement(path, folder) for path, folder in files])
+) -> Sequence[Published]:
+    release = unit(project, *(item(path, folder) for path, folder in files))
+    return releases.publish(folder_index(root, replace=replace), release)
 
 
 def state(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -91,6 +93,8 @@ def test_a_killed_run_s_new_index_is_made_whole(root: Path, tmp_path: Path, file
     publish(root, other, "other")
     for lost in ("xpu/index.html", "xpu/demo/index.html"):
         (root / lost).unlink()
+    directory = {"generation": 3, "projects": ["demo"], "folders": ["cpu", "cu130"], "filling": ["xpu"]}
+    (root / ".fatwheel" / "index.json").write_text(json.dumps(directory))
     publish(root, other, "other")
     assert listed(root, "xpu") == [PURE, "demo-1.0.tar.gz"]
 
@@ -137,7 +141,7 @@ def test_other_bytes_may_replace_a_file(root: Path, files: list[tuple[Path, str]
     publish(root, files)
     edited(files[1][0], {"demo/new.py": b""})
     assert [file.new for file in publish(root, files, replace=True)] == [False, True, False]
-    assert (root / "cu130" / CUDA).read_bytes() == files[1][0].read_bytes()
+    assert [path.read_bytes() for path in root.rglob(CUDA)] == [files[1][0].read_bytes()]
     assert broken(root) == []
 
 
@@ -152,9 +156,10 @@ def test_a_file_can_move_to_another_index(before: str, after: str, root: Path, f
 
 def test_what_was_yanked_stays_yanked(root: Path, files: list[tuple[Path, str]]) -> None:
     publish(root, files)
-    manifest = root / ".fatwheel" / "demo.json"
-    entries = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps([{**entry, "yanked": "broken", "uploaded": "then"} for entry in entries], indent=1))
+    manifest = root / ".fatwheel" / "projects" / "demo.json"
+    table = json.loads(manifest.read_text())
+    entries = [{**entry, "yanked": "broken", "uploaded": "then"} for entry in table["files"]]
+    manifest.write_text(json.dumps({**table, "files": entries}))
     publish(root, files)
     document = json.loads((root / "cpu" / "demo" / "index.json").read_text())
     assert {(file["yanked"], file["upload-time"]) for file in document["files"]} == {("broken", "then")}
@@ -165,14 +170,7 @@ def test_what_was_yanked_stays_yanked(root: Path, files: list[tuple[Path, str]])
 
 def listing(**changes: object) -> bytes:
     entry = {"name": PURE, "folder": "", "sha256": "0" * 64, "size": 1, "uploaded": "2026-01-01T00:00:00Z"}
-    return json.dumps([{**entry, **changes}]).encode()
-
-
-def test_a_file_that_is_gone_leaves_the_pages(root: Path, files: list[tuple[Path, str]]) -> None:
-    publish(root, files)
-    (root / "cu130" / CUDA).unlink()
-    publish(root, [files[0]])
-    assert listed(root, "cu130") == [PURE, "demo-1.0.tar.gz"]
+    return json.dumps({"generation": 1, "files": [{**entry, **changes}]}).encode()
 
 
 @pytest.mark.parametrize("lost", [f"cu130/{CUDA}", f"{PURE}.metadata", "cpu/demo/index.html", "cu130/index.json"])
@@ -212,10 +210,10 @@ def test_a_damaged_manifest_is_told_and_nothing_changes(
     damage: bytes | None, root: Path, files: list[tuple[Path, str]]
 ) -> None:
     publish(root, files)
-    manifest = root / ".fatwheel" / "demo.json"
+    manifest = root / ".fatwheel" / "projects" / "demo.json"
     manifest.unlink() if damage is None else manifest.write_bytes(damage)
     before = state(root)
-    with pytest.raises(MachineError, match=r"demo\.json, which lists the files of demo, is damaged: "):
+    with pytest.raises(MachineError, match=r"demo\.json, which the pages are made from, is damaged: "):
         publish(root, files[:1])
     assert state(root) == before
 
@@ -223,13 +221,8 @@ def test_a_damaged_manifest_is_told_and_nothing_changes(
 def test_what_a_killed_run_had_begun_is_swept(root: Path, files: list[tuple[Path, str]]) -> None:
     publish(root, files)
     before = content(root)
-    for begun in (
-        ".a.whl.x.partial",
-        "cu130/.b.partial",
-        "cpu/demo/.index.html.y.partial",
-        ".fatwheel/.demo.json.partial",
-    ):
-        (root / begun).write_bytes(b"half")
+    (root / ".fatwheel" / "unfinished").mkdir(exist_ok=True)
+    (root / ".fatwheel" / "unfinished" / ".a.whl.x.partial").write_bytes(b"half")
     publish(root, files)
     assert content(root) == before
 
@@ -278,9 +271,9 @@ def test_a_bad_wheel_is_rejected_and_nothing_written(
 
 def test_a_wheel_is_listed_for_every_cuda_version_it_serves(tmp_path: Path) -> None:
     wheel = make(tmp_path, "demo-1.0+cu130-py3-none-any.whl")
-    target = FolderTarget(root=tmp_path / "index", replace=False, reporter=Silent())
-    target.publish("demo", [Placement(wheel, "cu130", ("cu132",))])
-    target.publish("demo", [Placement(make(tmp_path, "demo-1.0-py3-none-any.whl"))])
+    target = folder_index(tmp_path / "index")
+    releases.publish(target, unit("demo", item(wheel, "cu130", ("cu132",))))
+    releases.publish(target, unit("demo", item(make(tmp_path, "demo-1.0-py3-none-any.whl"))))
     page = (tmp_path / "index/cu132/demo/index.html").read_text()
     assert '"../../cu130/demo-1.0%2Bcu130-py3-none-any.whl#sha256=' in page
     assert "%2Bcu130" not in (tmp_path / "index/cpu/demo/index.html").read_text()
@@ -288,22 +281,14 @@ def test_a_wheel_is_listed_for_every_cuda_version_it_serves(tmp_path: Path) -> N
 
 def test_two_wheels_of_one_folder_are_listed_where_each_serves(root: Path, tmp_path: Path) -> None:
     names = [f"demo-1.0+cu130-{tag}-none-any.whl" for tag in ("cp311", "cp312")]
-    placements = [
-        Placement(make(tmp_path, names[0]), "cu130", ("cu132",)),
-        Placement(make(tmp_path, names[1]), "cu130"),
-    ]
-    FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", placements)
+    items = (item(make(tmp_path, names[0]), "cu130", ("cu132",)), item(make(tmp_path, names[1]), "cu130"))
+    releases.publish(folder_index(root), unit("demo", *items))
     assert (listed(root, "cu130"), listed(root, "cu132")) == (names, names[:1])
 
 
 @pytest.mark.parametrize(("folder", "also"), [("../evil", ()), ("/evil", ()), ("cu130", ("..",)), (".fatwheel", ())])
 def test_nothing_is_written_outside_the_index(folder: str, also: tuple[str, ...], root: Path, tmp_path: Path) -> None:
-    placement = Placement(make(tmp_path / "made", PURE), folder, also)
+    wheel = item(make(tmp_path / "made", PURE), folder, also)
     with pytest.raises(InputError, match="expected a folder such as cu130"):
-        FolderTarget(root=root, replace=False, reporter=Silent()).publish("demo", [placement])
+        releases.publish(folder_index(root), unit("demo", wheel))
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
-
-
-def test_nothing_to_publish_writes_nothing(root: Path) -> None:
-    assert publish(root, []) == ()
-    assert not root.exists()

@@ -1,0 +1,56 @@
+"""Release units for tests, and the four steps of publishing one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.outside import Silent
+from ci_tools.release import CORE, Item, Made, Unit
+from ci_tools.storage import sha256_of
+from ci_tools.targets.store import FolderStore
+from ci_tools.targets.wheelindex import WheelIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ci_tools.model import Edition
+    from ci_tools.release import Published
+    from ci_tools.targets import Target
+
+
+def item(path: Path, folder: str = "", also: tuple[str, ...] = ()) -> Item:
+    """Return a file as a unit has it."""
+    native = bool(folder)
+    made = Made(
+        job=f"linux-cuda-{folder}" if native else "pure",
+        kind="native" if native else "pure",
+        platform="linux-cuda" if native else "",
+        python="3.10",
+        torch="2.10" if native else "",
+        accelerator=folder,
+        archs=("9.0", "10.0+PTX") if native else (),
+        toolchain="pypi",
+        owner="",
+        covers=(),
+    )
+    return Item(path, sha256_of(path), path.stat().st_size, made if path.suffix == ".whl" else None, folder, also)
+
+
+def unit(project: str, *items: Item, edition: Edition | None = None, version: str = "1.0") -> Unit:
+    """Return a unit of some files."""
+    whole = Unit(name=CORE, project=project, version=version, items=items)
+    return Unit(name=CORE, project=project, version=version, items=items, edition=edition) if edition else whole
+
+
+def folder_index(root: Path, *, replace: bool = False) -> WheelIndex:
+    """Return the index in a folder."""
+    return WheelIndex(FolderStore(root, Silent()), order=0, replace=replace)
+
+
+def publish(target: Target, release: Unit) -> Sequence[Published]:
+    """Take a unit through all four steps."""
+    target.check(release)
+    target.stage(release)
+    target.verify(release)
+    return target.switch(release)
