@@ -17,13 +17,13 @@ from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model import (
     OWN_SUFFIX,
+    STABLE,
     Accelerator,
     AcceleratorKind,
     Binding,
     Cell,
     Covered,
     CudaArch,
-    Edition,
     Enabled,
     Extensions,
     Job,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model import (
         CellEvidence,
+        Edition,
         Evidence,
         PlatformEvidence,
         PlatformRequest,
@@ -57,9 +58,6 @@ __all__ = ["PURE", "make_plan"]
 
 PURE = "pure"
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
-
-
-STABLE = Edition()
 
 
 def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: Edition = STABLE) -> Plan:

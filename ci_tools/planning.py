@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
 from ci_tools import config, planfile, planner, source
+from ci_tools import edition as editions
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
-from ci_tools.planner import STABLE
+from ci_tools.model import STABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +41,10 @@ class Planned(NamedTuple):
         return jobs[name]
 
 
-def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None, edition: Edition = STABLE) -> Planned:
-    """Read the config at `path`, its source, and plan an edition of it.
+def make_plan(
+    path: Path, outside: Outside, *, pinned: Path | None = None, edition: Edition = STABLE, tag: str = ""
+) -> Planned:
+    """Read the config at `path`, its source, and plan an edition of it: the one of a git tag where there is one.
 
     With `pinned`, a plan.json, the edition is that file's, and the plan made here must be the one in it: raises
     InputError with what differs.
@@ -52,7 +55,10 @@ def make_plan(path: Path, outside: Outside, *, pinned: Path | None = None, editi
     commit = expected["pins"]["commit"] if expected else ""
     tree = source.open_tree(request, path.parent, outside, commit)
     evidence = gather(request, tree, catalog, outside)
-    edition = (planfile.edition_of(expected) if expected else None) or edition
+    if tag:
+        edition = editions.of_tag(tag, request.release.tag, evidence.project.name, evidence.project.version)
+    if expected:
+        edition = planfile.edition_of(expected) or edition
     plan = planner.make_plan(request, evidence, catalog, edition)
     if expected:
         _refuse_difference(expected, plan, pinned)

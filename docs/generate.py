@@ -268,12 +268,19 @@ PLAN = """\
 What `fatwheel plan --format json` prints and `fatwheel plan --out plan.json` writes: one JSON object. The same request,
 source and catalog give the same text on every machine. Every cell is in exactly one of `covered` and `skipped`."""
 
+CELL = {
+    "platform": "its platform",
+    "accelerator": "the label of its accelerator, `cu130`; empty where the platform has none",
+    "torch": "its torch, empty where the request names none",
+    "python": "its Python",
+}
 PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     "The plan": {
         "schema": "the version of this format",
         "request": "the config, checked and with its defaults filled in",
         "pins": "what the plan was made from",
         "project": "what the source says of the project",
+        "edition": "which release of the version it is",
         "cells": "how many cells were asked for",
         "jobs": "the wheels to build",
         "sdist": "the file name of the sdist",
@@ -296,13 +303,18 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "backend": "its build backend (PEP 517)",
         "where": "the file and line where `requires_python` was read",
     },
+    "edition": {
+        "channel": "`stable`, `test` or `nightly`",
+        "candidate": "the N of a tag that ends in `-rcN`; 0: none",
+        "date": "of a nightly, `20261121`",
+    },
     "jobs": {
         "name": "what `fatwheel build --job` takes: the axes that stay, or `pure`",
         "kind": "`pure` or `native`",
         "platform": "the platform, null for the pure wheel",
         "python": "the oldest Python it serves",
         "torch": "the torch whose headers it is built with, or null",
-        "accelerator": "`kind`, `version` and `archs`, or null",
+        "accelerator": "`kind`, `version`, `label` and `archs`, or null",
         "runner": "the label of the runner that builds it",
         "owner": "who looks after the native code, or null",
         "wheel": "the expected file name",
@@ -315,10 +327,11 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     },
     "covered": {
         "cell": "the cell, such as `linux-cuda / cu130 / torch2.10 / cp312`",
+        **CELL,
         "job": "the job whose wheel serves it",
         "reason": "why that wheel does, with the places in the source that show it",
     },
-    "skipped": {"cell": "the cell", "reason": "why it gets no wheel"},
+    "skipped": {"cell": "the cell", **CELL, "reason": "why it gets no wheel"},
     "validate": {
         "job": "the job",
         "python": "the oldest Python it serves",

@@ -16,24 +16,30 @@ LAYERS = (
     "model",
     "outside process lifeline yamlfile elf confined surroundings binaryformat",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox",
-    "registry wheelfile receipts git",
+    "registry wheelfile receipts git release edition",
     "config source remotewheel edits cells",
     "stage",
     "observation",
     "includes",
     "projectfile limitedapi",
-    "backends",
+    "backends versionfiles",
     "observing",
-    "evidence planner planfile audit index sdist starter options",
-    "toolchain targets planning advise repair",
-    "builder validator",
+    "evidence planner planfile audit index sdist starter options finder pypirules",
+    "toolchain planning advise repair manifest notes",
+    "builder validator targets",
+    "transaction",
+    "publishing upkeep",
     "pipeline prover",
     "advisor",
     "terminal",
     "__main__ torchtable",
 )
 # These decide and do not act: what they know of the world is in their arguments.
-PURE = tuple("errors model outside shape planner index includes edits limitedapi options advise".split())
+PURE = tuple(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    "advise edition edits errors includes index limitedapi manifest model notes options outside planner release "
+    "shape".split()
+)
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "getpass http multiprocessing os platform random requests secrets shutil signal socket subprocess sys tarfile "

@@ -64,7 +64,7 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "platform": "linux-cuda",
         "python": "3.12",
         "torch": "2.10",
-        "accelerator": {"kind": "cuda", "version": "13.0", "archs": ["9.0", "10.0+PTX"]},
+        "accelerator": {"kind": "cuda", "version": "13.0", "label": "cu130", "archs": ["9.0", "10.0+PTX"]},
         "runner": "big",
         "owner": "@demo",
         "wheel": "demo-1.0+cu130torch2.10-cp312-cp312-manylinux_2_28_x86_64.whl",

@@ -31,6 +31,7 @@ def receipt(wheel: Path) -> Receipt:
         version="1.0",
         job="pure",
         folder="",
+        source="0" * 64,
         key="k",
         seconds=1.5,
         findings=(Finding(wheel.name, "size", Level.WARNING, "large", "2", "1"),),
