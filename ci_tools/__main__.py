@@ -352,7 +352,7 @@ def _publish(options: argparse.Namespace, outside: Outside) -> int:
 
     to = publishing.Destination(tuple(options.to), only=options.only, replace=options.replace)
     if options.dry_run:
-        terminal.show(terminal.preview_table(publishing.preview(options.folder, to, outside)))
+        terminal.show(terminal.preview_tables(*publishing.preview(options.folder, to, outside)))
         return DONE
     outcome = publishing.publish(options.folder, to, outside)
     terminal.show(terminal.published_tables(outcome.shown, outcome.withheld))

@@ -57,15 +57,18 @@ def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
     return Outcome(tuple(shown), left)
 
 
-def preview(folder: Path, to: Destination, outside: Outside) -> tuple[tuple[str, str, Change], ...]:
-    """Return what publishing would change: for each unit, at each target, one thing after another."""
-    units, _, targets = _opened(folder, to, outside)
-    return tuple(
+def preview(
+    folder: Path, to: Destination, outside: Outside
+) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
+    """Return what publishing would change, for each unit at each target, and what would not be published."""
+    units, withheld, targets = _opened(folder, to, outside)
+    changes = tuple(
         (unit.name, address, change)
         for unit in units
         for address, changes in transaction.preview(unit, targets)
         for change in changes
     )
+    return changes, withheld
 
 
 def _journals(folder: Path, unit: Unit) -> Path:

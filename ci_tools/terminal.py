@@ -41,7 +41,7 @@ __all__ = [
     "flaws_table",
     "patch_proof_table",
     "plan_tables",
-    "preview_table",
+    "preview_tables",
     "proof_table",
     "published_tables",
     "released_tables",
@@ -393,19 +393,25 @@ def published_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> It
         for file in files:
             _row(table, file.file, _near(file.where), "new" if file.new else f"at {target} already")
     yield table
+    yield from _withheld_table(withheld)
+
+
+def preview_tables(changes: Sequence[tuple[str, str, Change]], withheld: Sequence[Withheld]) -> Iterator[Table]:
+    """Yield what publishing would change, a table for each unit at each target."""
+    for unit, target in dict.fromkeys((unit, target) for unit, target, _ in changes):
+        table = _table(f"{unit} at {target}: nothing is changed yet", "what", "where", "")
+        for change in (change for *of, change in changes if of == [unit, target]):
+            _row(table, change.what, _near(change.where), change.detail)
+        yield table
+    yield from _withheld_table(withheld)
+
+
+def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
     if withheld:
         table = _table("not published", "platform", "why")
         for name, reason in withheld:
             _row(table, name, reason)
         yield table
-
-
-def preview_table(changes: Sequence[tuple[str, str, Change]]) -> Iterator[Table]:
-    """Yield what publishing would change."""
-    table = _table("what publishing would change", "unit", "target", "what", "where", "")
-    for unit, target, change in changes:
-        _row(table, unit, target, change.what, _near(change.where), change.detail)
-    yield table
 
 
 def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:

@@ -32,7 +32,7 @@ from ci_tools.targets.store import of_bytes, of_file
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ci_tools.model import Edition
@@ -100,7 +100,7 @@ class WheelIndex:
         if problems:
             hint = "a published file never changes: raise the version, or say --replace for an index of your own"
             raise RejectedInput(problems, hint=hint)
-        return tuple(self._changes(root, manifest, arrivals))
+        return tuple(self._changes(unit, manifest, arrivals))
 
     def stage(self, unit: Unit) -> None:
         """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
@@ -153,16 +153,29 @@ class WheelIndex:
         hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
         return Problem("", f"{new.name} is in {self.address} already with other bytes ({hashes})")
 
-    def _changes(self, root: str, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[Change]:
-        changed = False
+    def _changes(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> Iterator[Change]:
+        root = folder_of(unit.edition)
         for entry, _, _ in arrivals:
             old = manifest.files.get(entry.name)
             what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
-            changed = changed or old != entry
             yield Change(what, self.store.url(f"{root}{entry.key}"), f"{entry.size:,} bytes, sha256 {entry.sha256}")
-        directory = self.directory(root)
-        for folder in sorted(directory.folders | {entry.folder for entry, _, _ in arrivals}) if changed else ():
-            yield Change("update", self.store.url(f"{root}{_slash(folder)}{manifest.project}/"))
+        after = _with(manifest, [entry for entry, _, _ in arrivals], unit.edition)
+        for name in sorted(manifest.files.keys() - after.files.keys()):
+            yield Change("remove", self.store.url(f"{root}{manifest.files[name].key}"), f"over {NIGHTLIES} nightlies")
+        if after.files != manifest.files:
+            yield from self._page_changes(root, after)
+
+    def _page_changes(self, root: str, manifest: Manifest) -> Iterator[Change]:
+        """Yield the pages that a changed manifest changes."""
+        known = self.directory(root)
+        announced = _announced(known, _folders(manifest))
+        projects = known.projects | {manifest.project}
+        places = {f"{_slash(folder)}{manifest.project}/" for folder in {"", *announced.folders, *announced.filling}}
+        places |= {f"{folder}/{project}/" for folder in announced.filling for project in projects}
+        if projects != known.projects or announced.filling:
+            places |= {f"{folder}/" for folder in announced.folders | announced.filling}
+        for place in sorted(places):
+            yield Change("update", self.store.url(f"{root}{place}"))
 
     # -- files
 
@@ -240,10 +253,7 @@ class WheelIndex:
         arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
         for arrival, old in self._changed(manifest, arrivals):
             raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
-        files = {**manifest.files, **{entry.name: entry for entry, _, _ in arrivals}}
-        if unit.edition.channel is Channel.NIGHTLY:
-            files = _kept(files)
-        return manifest._replace(files=files)
+        return _with(manifest, [entry for entry, _, _ in arrivals], unit.edition)
 
     def _as_laid(self, arrival: Arrival) -> Arrival:
         """Return the arrival at the place where this run has put it."""
@@ -294,8 +304,7 @@ class WheelIndex:
         A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
         shown when every project has one.
         """
-        folders = {name for file in manifest.files.values() for name in (file.folder, *file.also) if name}
-        directory = self.change_directory(root, lambda known: _announced(known, folders))
+        directory = self.change_directory(root, lambda known: _announced(known, _folders(manifest)))
         self._write(self.pages(root, manifest, directory.folders | directory.filling))
         for project in sorted(directory.projects - {manifest.project}) if directory.filling else ():
             self._write(self.pages(root, self.manifest(project, root), directory.filling))
@@ -373,6 +382,17 @@ def _shown(known: Directory, filled: frozenset[str], project: str) -> Directory:
     return known._replace(
         projects=known.projects | {project}, folders=known.folders | filled, filling=known.filling - filled
     )
+
+
+def _folders(manifest: Manifest) -> set[str]:
+    """Return every folder that lists a file of a project and not of all."""
+    return {name for file in manifest.files.values() for name in (file.folder, *file.also) if name}
+
+
+def _with(manifest: Manifest, entries: Iterable[IndexedFile], edition: Edition) -> Manifest:
+    """Return a manifest with some files more; of nightlies, the newest versions alone."""
+    files = {**manifest.files, **{entry.name: entry for entry in entries}}
+    return manifest._replace(files=_kept(files) if edition.channel is Channel.NIGHTLY else files)
 
 
 def _kept(files: Mapping[str, IndexedFile]) -> dict[str, IndexedFile]:
