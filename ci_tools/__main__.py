@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from ci_tools import __version__, catalog, config, planfile, planning, starter, terminal
+from ci_tools import __version__, catalog, config, edition, planfile, planning, starter, terminal
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
-from ci_tools.model import Level, Platform, Python
+from ci_tools.model import STABLE, Level, Platform, Python
 from ci_tools.outside import Outside
 from ci_tools.storage import cache_folder, write_atomically
 
@@ -106,6 +106,7 @@ def _add_planning(verbs: Verbs) -> None:
     plan.add_argument("--format", choices=("table", "json", "github"), default="table", help=forms)
     plan.add_argument("--only", metavar="PLATFORM", help="show this platform alone")
     plan.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
+    _edition_arguments(plan)
     prove = "build what the plan calls redundant too, as far as this machine can, and compare"
     plan.add_argument("--prove", action="store_true", help=prove)
 
@@ -128,6 +129,7 @@ def _add_work(verbs: Verbs) -> None:
     build.add_argument(
         "--plan", type=Path, metavar="FILE", help="a plan.json that the plan made here must equal; it names the config"
     )
+    _edition_arguments(build)
     build.add_argument("--job", required=True, metavar="NAME", help="a job of the plan, or sdist")
     build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
 
@@ -161,6 +163,7 @@ def _add_work(verbs: Verbs) -> None:
         metavar="DIR",
         help="where files, logs and receipts go; default: %(default)s",
     )
+    _edition_arguments(release)
     release.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
 
 
@@ -200,6 +203,14 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
     _trust_argument(parser)
 
 
+def _edition_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--tag", default="", help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate"
+    )
+    group.add_argument("--nightly", default="", metavar="DATE", help="make a nightly of that date, such as 20261121")
+
+
 def _trust_argument(parser: argparse.ArgumentParser) -> None:
     text = "run the project's own setup.py also where this machine cannot confine it"
     parser.add_argument("--trust-source", action="store_true", help=text)
@@ -232,7 +243,7 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.prove and options.format == "github":
         msg = "--prove: a workflow's matrix holds no proof, expected --format table or json"
         raise InputError(msg)
-    planned = planning.make_plan(options.config, outside)
+    planned = _planned(options, options.config, outside)
     text = planfile.dumps(planned.plan)
     if options.out:
         if options.out.is_dir():
@@ -245,6 +256,13 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
         return _prove(planned, options, outside)
     _print_plan(planned, options.format, explain=options.explain)
     return DONE
+
+
+def _planned(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
+    """Plan the edition that was asked for."""
+    wanted = edition.nightly(options.nightly) if options.nightly else STABLE
+    pinned = getattr(options, "plan", None)
+    return planning.make_plan(path, outside, pinned=pinned, edition=wanted, tag=options.tag)
 
 
 def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
@@ -310,7 +328,10 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
     path = options.config
     if options.plan and path == Path(config.DEFAULT_NAME):
         path = planfile.config_of(options.plan)
-    planned = planning.make_plan(path, outside, pinned=options.plan)
+    if options.plan and (options.tag or options.nightly):
+        msg = "--plan says which edition is built, expected neither --tag nor --nightly beside it"
+        raise InputError(msg)
+    planned = _planned(options, path, outside)
     for made in pipeline.build(planned, [options.job], options.out, outside):
         print(made.path)
     return DONE
@@ -363,7 +384,7 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import pipeline
     from ci_tools.publishing import Destination
 
-    planned = planning.make_plan(options.config, outside)
+    planned = _planned(options, options.config, outside)
     terminal.show(terminal.plan_tables(planned.plan, explain=False))
     to = Destination(tuple(options.to), replace=options.replace)
     released = pipeline.release(planned, to, options.out, outside, here=options.here)

@@ -57,7 +57,7 @@ LEVELS = (
     "musllinux_1_1",
     "musllinux_1_2",
 )
-TEMPLATE_FIELDS = frozenset({"name", "version", "python", "torch", "cuda"})
+TEMPLATE_FIELDS = frozenset({"name", "version"})  # a release is of every Python, torch and CUDA
 WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # a name alone is often a token
 Table = dict[str, Any]
 

@@ -6,18 +6,29 @@ The pages are made from these. Each has a generation, so that a page is never re
 from __future__ import annotations
 
 import json
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import index
 from ci_tools.index import IndexedFile
 from ci_tools.model import FOLDER
+from ci_tools.release import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["GENERIC", "Directory", "Manifest", "parse_directory", "parse_manifest"]
+__all__ = [
+    "GENERIC",
+    "Directory",
+    "Manifest",
+    "dumped_offers",
+    "parse_directory",
+    "parse_manifest",
+    "parse_offers",
+]
 
+SHA256 = re.compile(r"[0-9a-f]{64}")
 GENERIC = "cpu"  # the folder of those who have no accelerator; always there
 # The other fields of an entry are text.
 KINDS: Mapping[str, type] = MappingProxyType({"size": int, "candidate": int, "also": tuple, "archs": tuple})
@@ -30,11 +41,14 @@ class Manifest(NamedTuple):
     project: str
     generation: int = 0
     files: Mapping[str, IndexedFile] = MappingProxyType({})
+    offers: Mapping[str, str] = MappingProxyType({})  # version → hash of what it has for every combination
 
     def dumps(self) -> bytes:
         """Return the manifest as JSON, a file on each line."""
+        offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
         lines = (json.dumps(self.files[name]._asdict()) for name in sorted(self.files))
-        return (f'{{"generation": {self.generation}, "files": [\n' + ",\n".join(lines) + "\n]}\n").encode()
+        head = f'{{"generation": {self.generation}, "offers": {offers}, "files": [\n'
+        return (head + ",\n".join(lines) + "\n]}\n").encode()
 
 
 class Directory(NamedTuple):
@@ -59,7 +73,8 @@ def parse_manifest(data: bytes, project: str) -> Manifest:
     if strangers:
         msg = f"it lists {strangers[0]}"
         raise ValueError(msg)
-    return Manifest(project, table["generation"], {file.name: file for file in files})
+    offers = {version: sha256 for version, sha256 in table.get("offers", ()) if SHA256.fullmatch(sha256)}
+    return Manifest(project, table["generation"], {file.name: file for file in files}, offers)
 
 
 def parse_directory(data: bytes) -> Directory:
@@ -70,6 +85,21 @@ def parse_directory(data: bytes) -> Directory:
         msg = "it names something that is no text"
         raise ValueError(msg)
     return Directory(table["generation"], *map(frozenset, sets))
+
+
+def dumped_offers(offers: Iterable[Offer]) -> bytes:
+    """Return what a release has for every combination as JSON."""
+    return json.dumps(list(offers), separators=(",", ":")).encode()
+
+
+def parse_offers(data: bytes) -> tuple[Offer, ...]:
+    """Read what a release has for every combination; nothing where that is not what is there."""
+    try:
+        rows = json.loads(data)
+        offers = tuple(Offer(*row) for row in rows)
+    except (ValueError, TypeError, RecursionError):
+        return ()
+    return offers if all(isinstance(text, str) for offer in offers for text in offer) else ()
 
 
 def _table(data: bytes) -> dict[str, Any]:

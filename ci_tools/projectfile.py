@@ -31,6 +31,7 @@ __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
+UNTOLD = "0.0.0"  # what setuptools says where a plugin that is not there would tell
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # what builds a project that names no backend (PEP 517)
 
 
@@ -174,7 +175,7 @@ class ProjectFile:
         own = "" if own.startswith(("attr:", "file:")) else own
         asked = self.request.version
         where = self.place("project", "version")
-        own = own or observed or self.packed_version()
+        own = own or ("" if observed == UNTOLD else observed) or self.packed_version()
         if not own and not asked:
             why = f", and its build does not tell it: {unseen}" if unseen else ""
             msg = f"{self.name}: the project's version is dynamic{why}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.edition import tag_of, title_of
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model import STABLE, Channel, Edition, Level, Outcome, Route
 
@@ -194,17 +195,17 @@ def _unit(
     found: Mapping[str, tuple[Path, Receipt | None]],
 ) -> Unit:
     project, request = plan["project"], plan["request"]
-    named = {"name": project["name"], "version": project["version"]}
-    edition = plan["edition"]
+    known = {"name": project["name"], "version": project["version"]}
+    edition = Edition(Channel(plan["edition"]["channel"]), plan["edition"]["candidate"], plan["edition"]["date"])
     return Unit(
         name=name,
         project=project["name"],
         version=project["version"],
         items=tuple(_item(made, *found[file]) for file, made in files),
-        edition=Edition(Channel(edition["channel"]), edition["candidate"], edition["date"]),
+        edition=edition,
         commit=plan["pins"]["commit"],
-        tag=request["release"]["tag"].format(**named),
-        title=request["release"]["title"].format(**named),
+        tag=tag_of(edition, request["release"]["tag"], known),
+        title=title_of(edition, request["release"]["title"], known),
         route=Route(request["publish"]["pypi"]),
         offers=tuple(_offers(plan)),
     )

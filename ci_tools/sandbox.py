@@ -165,7 +165,7 @@ def left(path: Path, most: int) -> bytes | None:
         return None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
+        with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else None
     except OSError:

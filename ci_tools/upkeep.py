@@ -16,8 +16,9 @@ from ci_tools.errors import InputError, Rejected, nearest
 from ci_tools.index import project_and_version
 from ci_tools.release import CORE, Item, Made, Unit
 from ci_tools.storage import sha256_of, write_atomically
+from ci_tools.targets.ledger import OWN, Ledger
 from ci_tools.targets.store import of_bytes
-from ci_tools.targets.wheelindex import MANIFESTS, METADATA_SUFFIX, OWN, metadata_of
+from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -99,18 +100,13 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
         return ()
     lost = {flaw.key for flaw in flaws if flaw.what in {GONE, DAMAGED}}
     with index.store.alone(), outside.reporter.step(f"mend {index.address}"):
-        directory = index.change_directory(
-            "", lambda known: known._replace(projects=known.projects | _projects(index)), anew=True
-        )
+        ledger = Ledger(index.store, "")
+        every = ledger.projects()
+        directory = ledger.change_directory(lambda known: known._replace(projects=known.projects | every), anew=True)
         for project in sorted(directory.projects):
-            _, manifest = index.change_manifest(project, "", lambda one: _without(one, lost), anew=True)
-            index.show("", manifest)
+            _, manifest = ledger.change_manifest(project, lambda one: _without(one, lost), anew=True)
+            index.show(ledger, manifest)
         return tuple(_mended(index, flaw, remove_unlisted=remove_unlisted) for flaw in flaws)
-
-
-def _projects(index: WheelIndex) -> frozenset[str]:
-    """Return the projects that there are manifests of, be they left by a publisher that was stopped."""
-    return frozenset(key.removeprefix(MANIFESTS).removesuffix(".json") for key in index.store.listed(MANIFESTS))
 
 
 def _without(manifest: Manifest, lost: Collection[str]) -> Manifest:
@@ -118,12 +114,13 @@ def _without(manifest: Manifest, lost: Collection[str]) -> Manifest:
 
 
 def _flaws(index: WheelIndex) -> Iterator[Flaw]:
-    directory = index.directory("")
-    manifests = [index.manifest(project, "") for project in sorted(directory.projects | _projects(index))]
+    ledger = Ledger(index.store, "")
+    directory = ledger.directory()
+    manifests = [ledger.manifest(project) for project in sorted(directory.projects | ledger.projects())]
     for manifest in manifests:
         for file in manifest.files.values():
             yield from _file_flaws(index, file)
-    pages = [page for one in manifests for page in index.pages("", one, directory.folders)]
+    pages = [page for one in manifests for page in index.pages(ledger, one, directory.folders)]
     pages += index.fronts("", directory)
     for page in pages:
         for key in page.keys:
@@ -180,9 +177,10 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
         marked = {name: file._replace(yanked=reason) for name, file in named.files(manifest).items()}
         return manifest._replace(files={**manifest.files, **marked})
 
+    ledger = Ledger(index.store, "")
     with index.store.alone():
-        _, manifest = index.change_manifest(named.project, "", changed)
-        index.show("", manifest)
+        _, manifest = ledger.change_manifest(named.project, changed)
+        index.show(ledger, manifest)
     return tuple(sorted(named.files(manifest)))
 
 
@@ -195,11 +193,14 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
     Raises Rejected where a file is not what its manifest says.
     """
     named = release_of(release)
-    files = named.files(source.manifest(named.project, ""))
+    ledger = Ledger(source.store, "")
+    manifest = ledger.manifest(named.project)
+    files = named.files(manifest)
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         with outside.reporter.step(f"fetch {len(files)} files from {source.address}"):
             items = tuple(_item(source, file, Path(folder)) for file in files.values())
-        unit = Unit(name=CORE, project=named.project, version=str(named.version), items=items)
+        offers = ledger.offers(named.project, manifest.offers.get(str(named.version), ""))
+        unit = Unit(name=CORE, project=named.project, version=str(named.version), items=items, offers=offers)
         journals = outside.cache / "promotions" / hashlib.sha256(f"{source.address} {release}".encode()).hexdigest()
         return transaction.publish(unit, targets, journals, outside.reporter)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BucketStore", "Place", "place_of"]
 
-OPTIONS = ("acl", "endpoint", "public", "region")
+OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
 ATTEMPTS = 5  # of one request, with a growing pause between them
-SECONDS = 60  # without an answer, or without a byte of one
+SECONDS = "60"  # without an answer, or without a byte of one
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 SHA256, GENERATION = (
     "checksum-sha256",
@@ -66,6 +67,7 @@ class Place(NamedTuple):
     region: str = ""
     acl: str = ""  # public-read, for a bucket that still has access control lists
     public: str = ""  # the address that clients know the prefix by, where that is another one
+    timeout: str = SECONDS  # how long a server may take to answer
 
     @property
     def address(self) -> str:
@@ -84,6 +86,9 @@ def place_of(target: str) -> Place:
     if not parts.netloc or parts.fragment or ".." in prefix.split("/") or "//" in prefix:
         msg = f"{target} names no bucket, expected s3://BUCKET/PREFIX"
         raise InputError(msg)
+    if not re.fullmatch(r"[1-9]\d{0,3}", options.get("timeout", SECONDS)):
+        msg = f'{target}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}'
+        raise InputError(msg)
     return Place(parts.netloc, prefix, **options)
 
 
@@ -96,8 +101,8 @@ class BucketStore:
         self._kept_conditions = False
         config = Config(
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
-            connect_timeout=SECONDS,
-            read_timeout=SECONDS,
+            connect_timeout=int(place.timeout),
+            read_timeout=int(place.timeout),
             s3={"addressing_style": "path"} if place.endpoint else {},
             request_checksum_calculation="when_required",
             response_checksum_validation="when_supported",
@@ -211,7 +216,7 @@ class BucketStore:
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return both keys of a page: with a slash for the REST endpoint, `index.html` for the website's."""
-        return (folder, f"{folder}{INDEX}") if folder else (INDEX,)
+        return (folder, f"{folder}{INDEX}") if folder or self.place.prefix else (INDEX,)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep nobody out: every write has its condition."""

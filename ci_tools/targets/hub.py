@@ -7,7 +7,6 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -95,10 +94,10 @@ class Hub:
         Waits where GitHub asks for it, and tries again where it fails. Raises InputError or Rejected where it refuses,
         and MachineError where it goes on failing.
         """
-        tried, waited = 0, 0.0
-        for number in count():
+        again, tried, waited = False, 0, 0.0
+        while True:
             try:
-                return call(number > 0)
+                return call(again)
             except (GithubException, requests.RequestException, Failed) as error:
                 wait = _wait(error, self.pause * 2**tried)
                 tried += wait.counts if wait else 0
@@ -108,8 +107,7 @@ class Hub:
                 msg = f"{self._place()} does not answer as GitHub does: {printable(str(error))}"
                 raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from None
             self._count_down(wait)
-            waited += wait.seconds
-        raise AssertionError  # count() has no end
+            again, waited = True, waited + wait.seconds
 
     # -- what is asked with
 
@@ -143,7 +141,7 @@ class Hub:
 
     def _count_down(self, wait: Wait) -> None:
         """Wait, and show how long it still takes."""
-        if wait.seconds <= self.pause * 2**TRIES and wait.counts:
+        if wait.counts:
             self.outside.reporter.say(f"{wait.why}, trying again")
             time.sleep(wait.seconds)
             return
@@ -238,7 +236,7 @@ def _wait(error: Exception, backoff: float) -> Wait | None:
         is_busy = isinstance(error, Busy)
         return Wait(max(BUSY * backoff, 0.2) if is_busy else backoff, str(error), counts=not is_busy)
     if not isinstance(error, GithubException):
-        return Wait(backoff, f"the connection failed ({printable(redacted(type(error).__name__))})", counts=True)
+        return Wait(backoff, f"the connection failed ({type(error).__name__})", counts=True)
     said, headers = _said(error).lower(), _headers(error)
     limited = "rate limit" in said or "abuse" in said or headers.get("x-ratelimit-remaining") == "0"
     if error.status == TOO_MANY or (error.status == requests.codes.forbidden and (limited or "retry-after" in headers)):

@@ -12,48 +12,43 @@ is stopped between two of these leaves an index that installs, and the next writ
 from __future__ import annotations
 
 import hashlib
-import random
 import re
 import time
 from collections import Counter
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ci_tools import index
+from ci_tools import catalog, index
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
+from ci_tools.finder import data_path, front_page, project_data, shelf_of
 from ci_tools.index import IndexedFile
-from ci_tools.manifest import Directory, Manifest, parse_directory, parse_manifest
+from ci_tools.manifest import Manifest
 from ci_tools.model import FOLDER, Channel
 from ci_tools.release import Change, Published
+from ci_tools.targets.ledger import Ledger, contended, pauses
 from ci_tools.targets.store import of_bytes, of_file
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ci_tools.manifest import Directory
     from ci_tools.model import Edition
     from ci_tools.release import Item, Unit
-    from ci_tools.targets.store import Content, Found, Store
+    from ci_tools.targets.store import Content, Store
 
-__all__ = ["MANIFESTS", "METADATA_SUFFIX", "OWN", "Page", "WheelIndex", "folder_of", "metadata_of"]
+__all__ = ["METADATA_SUFFIX", "Page", "WheelIndex", "folder_of", "metadata_of"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-OWN = ".fatwheel/"  # what no client asks for
-DIRECTORY = f"{OWN}index.json"
-MANIFESTS = f"{OWN}projects/"
 # A project of such a name would have its page where an accelerator or a channel has its index.
 TAKEN = re.compile(r"(cpu|xpu|nightly|test|finder)|(cu|rocm)\d[a-z0-9.]*")
 NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
-ATTEMPTS = 200  # to change what others change as well
-PAUSE = 0.2  # seconds that the longest pause between two of them begins with
-LONGEST_PAUSE = 3.0
-
-
-_T = TypeVar("_T")
+OFFERED = 10  # versions of which the finder knows what they have for every combination, and why nothing
+TITLES = {"": "Wheels", "nightly/": "Nightly wheels", "test/": "Wheels to try before their release"}
 
 
 class Arrival(NamedTuple):
@@ -91,10 +86,9 @@ class WheelIndex:
 
     def check(self, unit: Unit) -> tuple[Change, ...]:
         """Return what publishing would change; raise RejectedInput with all that this index cannot take."""
-        root = folder_of(unit.edition)
         project = canonicalize_name(unit.project)
         problems = list(_problems(project, unit.items))
-        manifest = self.manifest(project, root)
+        manifest = self._ledger(unit).manifest(project)
         arrivals = [] if problems else self._arrivals(unit, manifest)
         problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
         if problems:
@@ -105,7 +99,7 @@ class WheelIndex:
     def stage(self, unit: Unit) -> None:
         """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
         root = folder_of(unit.edition)
-        manifest = self.manifest(canonicalize_name(unit.project), root)
+        manifest = self._ledger(unit).manifest(canonicalize_name(unit.project))
         with self.store.alone():
             arrivals = self._arrivals(unit, manifest)
             self.laid = {arrival.entry.name: self._lay(root, arrival, manifest) for arrival in arrivals}
@@ -122,11 +116,13 @@ class WheelIndex:
 
     def switch(self, unit: Unit) -> tuple[Published, ...]:
         """Name the files in the manifest and then in the pages; raise InputError where another publisher came first."""
-        root, project = folder_of(unit.edition), canonicalize_name(unit.project)
+        ledger, project = self._ledger(unit), canonicalize_name(unit.project)
+        root = ledger.root
         with self.store.alone():
-            before, after = self.change_manifest(project, root, lambda manifest: self._entered(manifest, unit))
-            self.show(root, after)
-            self._tidy(root, before, after)
+            offers = ledger.keep_offers(project, unit.offers) if unit.offers else ""
+            before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
+            self.show(ledger, after)
+            self._tidy(ledger, before, after)
         entries = (after.files[name] for name in self.laid if name in after.files)
         return tuple(
             Published(entry.name, self.store.url(f"{root}{entry.key}"), new=before.files.get(entry.name) != entry)
@@ -136,6 +132,9 @@ class WheelIndex:
     def url(self, edition: Edition, folder: str) -> str:
         """Return the address that an installer is given for a folder of an edition's index."""
         return self.store.url(f"{folder_of(edition)}{folder}")
+
+    def _ledger(self, unit: Unit) -> Ledger:
+        return Ledger(self.store, folder_of(unit.edition))
 
     # -- what is to be published
 
@@ -167,13 +166,14 @@ class WheelIndex:
 
     def _page_changes(self, root: str, manifest: Manifest) -> Iterator[Change]:
         """Yield the pages that a changed manifest changes."""
-        known = self.directory(root)
+        known = Ledger(self.store, root).directory()
         announced = _announced(known, _folders(manifest))
         projects = known.projects | {manifest.project}
         places = {f"{_slash(folder)}{manifest.project}/" for folder in {"", *announced.folders, *announced.filling}}
         places |= {f"{folder}/{project}/" for folder in announced.filling for project in projects}
+        places.add(data_path(manifest.project))
         if projects != known.projects or announced.filling:
-            places |= {f"{folder}/" for folder in announced.folders | announced.filling}
+            places |= {"", *(f"{folder}/" for folder in announced.folders | announced.filling)}
         for place in sorted(places):
             yield Change("update", self.store.url(f"{root}{place}"))
 
@@ -212,109 +212,38 @@ class WheelIndex:
             digest.update(chunk)
         return digest.hexdigest()
 
-    # -- the manifest
-
-    def manifest(self, project: str, root: str) -> Manifest:
-        """Return what an index says of a project's files; raise MachineError where it is damaged."""
-        return self._manifest(project, root)[0]
-
-    def _manifest(self, project: str, root: str) -> tuple[Manifest, Found | None]:
-        key = _manifest_key(root, project)
-        read = self.store.read(key)
-        if read is None:
-            if project in self.directory(root).projects:
-                raise self._damaged(key, "it is gone")
-            return Manifest(project), None
-        return self._parsed(key, lambda: parse_manifest(read[0], project)), read[1]
-
-    def directory(self, root: str) -> Directory:
-        """Return which projects and folders an index has; raise MachineError where that is damaged."""
-        return self._directory(root)[0]
-
-    def _directory(self, root: str) -> tuple[Directory, Found | None]:
-        key = f"{root}{DIRECTORY}"
-        read = self.store.read(key)
-        if read is None:
-            return Directory(), None
-        return self._parsed(key, lambda: parse_directory(read[0])), read[1]
-
-    def _parsed(self, key: str, parse: Callable[[], _T]) -> _T:
-        try:
-            return parse()
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(key, error) from None
-
-    def _damaged(self, key: str, why: object) -> MachineError:
-        msg = f"{self.store.url(key)}, which the pages are made from, is damaged: {why}"
-        return MachineError(msg, hint="restore it, or remove the index and publish every file again")
-
-    def _entered(self, manifest: Manifest, unit: Unit) -> Manifest:
+    def _entered(self, manifest: Manifest, unit: Unit, offers: str) -> Manifest:
         """Return the manifest with the unit's files in it."""
         arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
         for arrival, old in self._changed(manifest, arrivals):
             raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
-        return _with(manifest, [entry for entry, _, _ in arrivals], unit.edition)
+        after = _with(manifest, [entry for entry, _, _ in arrivals], unit.edition)
+        kept = {name: known for name, known in after.offers.items() if name in _newest(after, OFFERED)}
+        return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
     def _as_laid(self, arrival: Arrival) -> Arrival:
         """Return the arrival at the place where this run has put it."""
         return arrival._replace(entry=arrival.entry._replace(apart=self.laid[arrival.entry.name].entry.apart))
 
-    def change_manifest(
-        self, project: str, root: str, change: Callable[[Manifest], Manifest], *, anew: bool = False
-    ) -> tuple[Manifest, Manifest]:
-        """Change a manifest, whoever else does at the same time; return what it was and what it is.
-
-        With `anew` it gets its next generation even where nothing changes, so that its pages are written again.
-        """
-        key = _manifest_key(root, project)
-        for pause in _pauses():
-            before, found = self._manifest(project, root)
-            after = change(before)
-            if after.files == before.files and not anew:
-                return before, before
-            after = after._replace(generation=before.generation + 1)
-            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
-                return before, after
-            time.sleep(pause)
-        raise self._contended(key)
-
-    def change_directory(self, root: str, change: Callable[[Directory], Directory], *, anew: bool = False) -> Directory:
-        """Change the directory as `change_manifest` does a manifest; return what it is then."""
-        key = f"{root}{DIRECTORY}"
-        for pause in _pauses():
-            before, found = self._directory(root)
-            after = change(before)
-            if found and after == before and not anew:
-                return before
-            after = after._replace(generation=before.generation + 1)
-            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
-                return after
-            time.sleep(pause)
-        raise self._contended(key)
-
-    def _contended(self, key: str) -> MachineError:
-        msg = f"{self.store.url(key)} was changed by others {ATTEMPTS} times in turn"
-        return MachineError(msg, hint="run the same command again")
-
     # -- pages
 
-    def show(self, root: str, manifest: Manifest) -> None:
+    def show(self, ledger: Ledger, manifest: Manifest) -> None:
         """Write a project's pages, and what lists them.
 
         A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
         shown when every project has one.
         """
-        directory = self.change_directory(root, lambda known: _announced(known, _folders(manifest)))
-        self._write(self.pages(root, manifest, directory.folders | directory.filling))
+        directory = ledger.change_directory(lambda known: _announced(known, _folders(manifest)))
+        self._write(self.pages(ledger, manifest, directory.folders | directory.filling))
         for project in sorted(directory.projects - {manifest.project}) if directory.filling else ():
-            self._write(self.pages(root, self.manifest(project, root), directory.filling))
+            self._write(self.pages(ledger, ledger.manifest(project), directory.filling))
         filled = directory.filling
-        directory = self.change_directory(root, lambda known: _shown(known, filled, manifest.project))
-        self._write(self.fronts(root, directory))
+        directory = ledger.change_directory(lambda known: _shown(known, filled, manifest.project))
+        self._write(self.fronts(ledger.root, directory))
 
-    def pages(self, root: str, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
-        """Yield a project's page in each of some folders, and at the root."""
-        files = tuple(manifest.files.values())
+    def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
+        """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
+        root, files = ledger.root, tuple(manifest.files.values())
         for folder in sorted({"", *folders}):
             listed = [file for file in files if file.is_listed_in(folder)]
             place = f"{root}{_slash(folder)}{manifest.project}/"
@@ -322,6 +251,14 @@ class WheelIndex:
             yield Page(self.store.page_keys(place), page, manifest.generation)
             document = index.project_json(manifest.project, listed, folder)
             yield Page((f"{place}index.json",), document, manifest.generation)
+        yield self._finder_data(ledger, manifest)
+
+    def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
+        facts = catalog.load()
+        offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
+        shelf = shelf_of(manifest.project, manifest.files.values(), offers, facts)
+        key = f"{ledger.root}{data_path(manifest.project)}"
+        return Page((key,), project_data(shelf, facts), manifest.generation)
 
     def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
         """Yield the front page of every folder, and that of the whole index."""
@@ -331,6 +268,8 @@ class WheelIndex:
             yield Page(self.store.page_keys(place), page, directory.generation)
             document = index.projects_json(directory.projects)
             yield Page((f"{place}index.json",), document, directory.generation)
+        page = front_page(sorted(directory.projects), title=TITLES.get(root, root), folders=sorted(directory.folders))
+        yield Page(self.store.page_keys(root), page, directory.generation)
 
     def _write(self, pages: Iterable[Page]) -> None:
         """Write pages under each of their keys, unless newer ones are there."""
@@ -339,37 +278,29 @@ class WheelIndex:
                 self._write_key(key, of_bytes(data), generation)
 
     def _write_key(self, key: str, content: Content, generation: int) -> None:
-        for pause in _pauses():
+        for pause in pauses():
             found = self.store.find(key)
             is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
             if is_done or self.store.put(key, content, instead_of=found, generation=generation):
                 return
             time.sleep(pause)
-        raise self._contended(key)
+        raise contended(self.store, key)
 
     # -- what is left over
 
-    def _tidy(self, root: str, before: Manifest, after: Manifest) -> None:
-        """Remove the files that no page names any more."""
+    def _tidy(self, ledger: Ledger, before: Manifest, after: Manifest) -> None:
+        """Remove what no page names any more."""
         keys = {file.key for file in after.files.values()}
         for file in before.files.values():
             if file.key not in keys:
-                self.store.remove(f"{root}{file.key}")
-                self.store.remove(f"{root}{file.key}{METADATA_SUFFIX}")
-
-
-def _manifest_key(root: str, project: str) -> str:
-    return f"{root}{MANIFESTS}{project}.json"
+                self.store.remove(f"{ledger.root}{file.key}")
+                self.store.remove(f"{ledger.root}{file.key}{METADATA_SUFFIX}")
+        for sha256 in set(before.offers.values()) - set(after.offers.values()):
+            self.store.remove(ledger.offers_key(after.project, sha256))
 
 
 def _slash(folder: str) -> str:
     return f"{folder}/" if folder else ""
-
-
-def _pauses() -> Iterator[float]:
-    """Yield how long to wait before each next attempt: longer and longer, and never as long as somebody else."""
-    for attempt in range(ATTEMPTS):
-        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - it decides no secret
 
 
 def _announced(known: Directory, folders: set[str]) -> Directory:
@@ -397,9 +328,14 @@ def _with(manifest: Manifest, entries: Iterable[IndexedFile], edition: Edition) 
 
 def _kept(files: Mapping[str, IndexedFile]) -> dict[str, IndexedFile]:
     """Return the files of the newest versions."""
-    version_of = {name: index.project_and_version(name)[1].public for name in files}
-    newest = set(sorted(set(version_of.values()), key=Version, reverse=True)[:NIGHTLIES])
-    return {name: file for name, file in files.items() if version_of[name] in newest}
+    newest = _newest(Manifest("", files=files), NIGHTLIES)
+    return {name: file for name, file in files.items() if index.project_and_version(name)[1].public in newest}
+
+
+def _newest(manifest: Manifest, count: int) -> set[str]:
+    """Return the newest versions of a project, without local parts."""
+    versions = {index.project_and_version(name)[1].public for name in manifest.files}
+    return set(sorted(versions, key=Version, reverse=True)[:count])
 
 
 # ---------------------------------------------------------------- what arrives

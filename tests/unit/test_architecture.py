@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 LAYERS = (
     "errors observer",
     "model",
-    "outside process lifeline yamlfile elf confined surroundings binaryformat",
-    "storage catalog interpreter shape fatbinary torchsymbols sandbox index",
-    "registry wheelfile receipts git release edition manifest",
+    "outside process lifeline yamlfile elf confined surroundings binaryformat edition",
+    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release",
+    "registry wheelfile receipts git manifest",
     "config source remotewheel edits cells",
     "stage",
     "observation",
@@ -37,8 +37,8 @@ LAYERS = (
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "advise edition edits errors includes index limitedapi manifest model notes options outside planner release "
-    "shape".split()
+    "advise edition edits errors includes index limitedapi manifest model notes options outside planner pypirules "
+    "release shape".split()
 )
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page

@@ -184,7 +184,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("exclude: [", "excludes: [", ['9:33: unknown key "excludes", did you mean "exclude"?'],
                      id="glob-key"),
         pytest.param("  windows:", "  windows: {cuda: [13.0]}", [
-            '16:13: unknown key "cuda", known: enabled, env, native, owner, runner, toolchain, wheel-platform'],
+            '16:13: unknown key "cuda", known: enabled, env, native, owner, required, runner, toolchain, wheel-platform'],
             id="cuda-where-there-is-none"),
         pytest.param("max-jobs", "jobs", ['17:9: unknown key "jobs", did you mean "max-jobs"?'], id="build-key"),
         pytest.param("imports", "import", ['18:27: unknown key "import", did you mean "imports"?'], id="validate-key"),
@@ -270,7 +270,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-conversion"),
         pytest.param("v{version}", "{}", [
-            '20:16: the template names "{}", known: cuda, name, python, torch, version'], id="template-without-a-name"),
+            '20:16: the template names "{}", known: name, version'], id="template-without-a-name"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_sentence(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:

@@ -1,0 +1,152 @@
+"""What an index keeps for itself, in a store: read, and changed without ever undoing what somebody else has done.
+
+Below the root, where no client looks, `.fatwheel/index.json` is the directory, `.fatwheel/projects/NAME.json` the
+manifest of a project, and `.fatwheel/offers/NAME/` holds what its releases have for every combination asked for.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from ci_tools.errors import MachineError
+from ci_tools.manifest import Directory, Manifest, dumped_offers, parse_directory, parse_manifest, parse_offers
+from ci_tools.targets.store import of_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ci_tools.release import Offer
+    from ci_tools.targets.store import Found, Store
+
+__all__ = ["OWN", "Ledger", "contended", "pauses"]
+
+OWN = ".fatwheel/"
+ATTEMPTS = 200  # to change what others change as well
+PAUSE = 0.2  # seconds that the longest pause between two of them begins with
+LONGEST_PAUSE = 3.0
+
+_T = TypeVar("_T")
+
+
+class Ledger:
+    """The manifests and the directory of the index that begins at `root`, which is empty or ends in a slash."""
+
+    def __init__(self, store: Store, root: str) -> None:
+        self.store = store
+        self.root = root
+        self.directory_key = f"{root}{OWN}index.json"
+        self.manifests = f"{root}{OWN}projects/"
+
+    # -- manifests
+
+    def manifest(self, project: str) -> Manifest:
+        """Return what the index says of a project's files; raise MachineError where it is damaged."""
+        return self._manifest(project)[0]
+
+    def projects(self) -> frozenset[str]:
+        """Return the projects that there are manifests of, be they left by a publisher that was stopped."""
+        found = (key.removeprefix(self.manifests) for key in self.store.listed(self.manifests))
+        return frozenset(name.removesuffix(".json") for name in found)
+
+    def change_manifest(
+        self, project: str, change: Callable[[Manifest], Manifest], *, anew: bool = False
+    ) -> tuple[Manifest, Manifest]:
+        """Change a manifest, whoever else does at the same time; return what it was and what it is.
+
+        With `anew` it gets its next generation even where nothing changes, so that its pages are written again.
+        """
+        key = self._manifest_key(project)
+        for pause in pauses():
+            before, found = self._manifest(project)
+            after = change(before)
+            if found and after == before and not anew:
+                return before, before
+            after = after._replace(generation=before.generation + 1)
+            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
+                return before, after
+            time.sleep(pause)
+        raise contended(self.store, key)
+
+    def _manifest(self, project: str) -> tuple[Manifest, Found | None]:
+        key = self._manifest_key(project)
+        read = self.store.read(key)
+        if read is None:
+            if project in self.directory().projects:
+                raise self._damaged(key, "it is gone")
+            return Manifest(project), None
+        return self._parsed(key, lambda: parse_manifest(read[0], project)), read[1]
+
+    def _manifest_key(self, project: str) -> str:
+        return f"{self.manifests}{project}.json"
+
+    # -- the directory
+
+    def directory(self) -> Directory:
+        """Return which projects and folders the index has; raise MachineError where that is damaged."""
+        return self._directory()[0]
+
+    def change_directory(self, change: Callable[[Directory], Directory], *, anew: bool = False) -> Directory:
+        """Change the directory as `change_manifest` does a manifest; return what it is then."""
+        for pause in pauses():
+            before, found = self._directory()
+            after = change(before)
+            if found and after == before and not anew:
+                return before
+            after = after._replace(generation=before.generation + 1)
+            if self.store.put(self.directory_key, of_bytes(after.dumps()), instead_of=found):
+                return after
+            time.sleep(pause)
+        raise contended(self.store, self.directory_key)
+
+    def _directory(self) -> tuple[Directory, Found | None]:
+        read = self.store.read(self.directory_key)
+        if read is None:
+            return Directory(), None
+        return self._parsed(self.directory_key, lambda: parse_directory(read[0])), read[1]
+
+    # -- offers
+
+    def keep_offers(self, project: str, offers: Iterable[Offer]) -> str:
+        """Keep what a release has for every combination, and return its hash, by which it is found again."""
+        content = of_bytes(dumped_offers(offers))
+        key = self.offers_key(project, content.sha256)
+        if not self.store.put(key, content, instead_of=None):
+            found = self.store.read(key)
+            if found and found[0] != content.data:
+                self.store.put(key, content, instead_of=found[1])
+        return content.sha256
+
+    def offers(self, project: str, sha256: str) -> tuple[Offer, ...]:
+        """Return what was kept; nothing where it is gone or damaged, since no installer asks for it."""
+        read = self.store.read(self.offers_key(project, sha256))
+        return parse_offers(read[0]) if read else ()
+
+    def offers_key(self, project: str, sha256: str) -> str:
+        """Return where the offers of that hash lie."""
+        return f"{self.root}{OWN}offers/{project}/{sha256}.json"
+
+    # -- damage
+
+    def _parsed(self, key: str, parse: Callable[[], _T]) -> _T:
+        try:
+            return parse()
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(key, error) from None
+
+    def _damaged(self, key: str, why: object) -> MachineError:
+        msg = f"{self.store.url(key)}, which the pages are made from, is damaged: {why}"
+        return MachineError(msg, hint="restore it, or remove the index and publish every file again")
+
+
+def pauses() -> Iterator[float]:
+    """Yield how long to wait before each next attempt: longer and longer, and never as long as somebody else."""
+    for attempt in range(ATTEMPTS):
+        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - it decides no secret
+
+
+def contended(store: Store, key: str) -> MachineError:
+    """Return the error for a key that others would not let go."""
+    msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in turn"
+    return MachineError(msg, hint="run the same command again")

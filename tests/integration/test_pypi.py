@@ -1,0 +1,427 @@
+"""Uploads to real indexes by real uploaders, and under what can happen on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from pypi_simple import PYPI_SIMPLE_ENDPOINT, PyPISimple
+from twine.utils import TEST_REPOSITORY
+
+from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
+from ci_tools.model import Route
+from ci_tools.targets import pypi
+from ci_tools.targets.pypi import PyPITarget
+from tests.sources import world
+from tests.upload_servers import (
+    PASSWORD,
+    UV,
+    Server,
+    between,
+    devpi,
+    devpi_index,
+    pypiserver,
+    sdist,
+    unit_of,
+)
+from tests.wheels import hexdigest, make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.release import Unit
+
+pytestmark = pytest.mark.slow
+
+PURE, SDIST, NATIVE = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz", "demo-1.0-cp310-abi3-linux_x86_64.whl"
+CUDA = "demo-1.0+cu130-py3-none-any.whl"
+ORDER = [NATIVE, PURE, SDIST]
+PUBLISH = """
+import os, sys
+from pathlib import Path
+from ci_tools.targets.pypi import PyPITarget
+from tests.sources import world
+from tests.upload_servers import unit_of
+
+folder, address, uploader = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+target = PyPITarget(address, world(folder, **os.environ), uploader=uploader, patience=5.0)
+target.switch(unit_of(*sorted(folder.glob("demo-*"))))
+"""
+
+
+@pytest.fixture(scope="module")
+def devpi_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with devpi(tmp_path_factory.mktemp("devpi")) as address:
+        yield address
+
+
+@pytest.fixture
+def devpi_server(devpi_address: str, tmp_path: Path) -> Server:
+    return devpi_index(devpi_address, "".join(filter(str.isalnum, tmp_path.name.lower()))[-30:])
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Server]:
+    with pypiserver(tmp_path / "served") as server:
+        yield server
+
+
+@pytest.fixture(params=["pypiserver", "devpi"])
+def server(request: pytest.FixtureRequest) -> Server:
+    name = {"pypiserver": "plain", "devpi": "devpi_server"}[request.param]
+    found = request.getfixturevalue(name)
+    assert isinstance(found, Server)
+    return found
+
+
+@pytest.fixture(params=["twine", "uv"])
+def uploader(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Unit:
+    return unit_of(*files(tmp_path / "made"))
+
+
+def files(folder: Path, content: bytes = b"ANSWER = 42\n") -> list[Path]:
+    wheels = [make(folder, name, {"demo.py": content}) for name in (PURE, NATIVE, CUDA)]
+    return [*wheels, sdist(folder)]
+
+
+def target(folder: Path, server: Server, uploader: str = "twine", **environ: str) -> PyPITarget:
+    outside = world(folder, **{**server.environ, **environ})
+    return PyPITarget(server.upload, outside, uploader=uploader, patience=5.0)
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def test_a_release_is_uploaded_once_and_the_sdist_last(
+    server: Server, uploader: str, unit: Unit, tmp_path: Path
+) -> None:
+    with between(server) as (state, seen):
+        there = target(tmp_path, seen, uploader)
+        assert [(change.what, change.where.rpartition("/")[2]) for change in there.check(unit)] == [
+            ("add", name) for name in ORDER
+        ]
+        there.stage(unit)
+        there.verify(unit)
+        assert state.uploads == []
+        assert [(file.file, file.new) for file in there.switch(unit)] == [(name, True) for name in ORDER]
+        assert [change.what for change in there.check(unit)] == ["keep"] * 3
+        assert [file.new for file in there.switch(unit)] == [False] * 3
+        assert state.uploads == ORDER
+
+
+def test_a_published_file_never_changes(server: Server, uploader: str, unit: Unit, tmp_path: Path) -> None:
+    target(tmp_path, server, uploader).switch(unit)
+    other = unit_of(*files(tmp_path / "other", b"ANSWER = 43\n"))
+    for step in (target(tmp_path, server, uploader).check, target(tmp_path, server, uploader).switch):
+        with pytest.raises(RejectedInput) as caught:
+            step(other)
+        assert f"{PURE}: pypi:{server.upload} has it with other bytes" in caught.value.message
+        assert "raise the version" in caught.value.message
+    assert [file.new for file in target(tmp_path, server, uploader).switch(unit)] == [False] * 3
+
+
+PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir")
+UV_PIP = (UV, "pip", "install", "--quiet", "--no-config", "--python", sys.executable)
+
+
+@pytest.mark.parametrize("client", [pytest.param(PIP, id="pip"), pytest.param(UV_PIP, id="uv")])
+def test_a_client_installs_it_by_its_hash(client: tuple[str, ...], server: Server, unit: Unit, tmp_path: Path) -> None:
+    target(tmp_path, server).switch(unit)
+    hashes = " ".join(f"--hash=sha256:{item.sha256}" for item in unit.items)
+    (tmp_path / "requirements.txt").write_text(f"demo==1.0 {hashes}\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_CACHE_DIR": str(tmp_path / "cache")}
+    options = ("--require-hashes", "--index-url", server.simple, "-r", str(tmp_path / "requirements.txt"))
+    command = [*client, *options, "--target", str(tmp_path / "there")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "there" / "demo.py").read_text() == "ANSWER = 42\n"
+
+
+def test_the_route_says_what_goes_there(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    there = target(tmp_path, plain)
+    assert [Path(change.where).name for change in there.check(replace(unit, route=Route.SMART))] == [SDIST]
+    optional = replace(unit, name="linux-cuda", items=tuple(item for item in unit.items if item.name == CUDA))
+    assert (list(there.check(optional)), list(there.switch(optional))) == ([], [])
+    with pytest.raises(InputError) as caught:
+        there.check(replace(unit, route=Route.NONE))
+    assert "pypi: wheels" in caught.value.hint
+    with pytest.raises(InputError, match="has nothing that goes to"):
+        there.check(replace(optional, name="core"))
+
+
+def test_an_index_without_hashes_is_compared_by_content(unit: Unit, tmp_path: Path) -> None:
+    with pypiserver(tmp_path / "served", "--disable-fallback", "--hash-algo", "no") as server:
+        assert [file.new for file in target(tmp_path, server).switch(unit)] == [True] * 3
+        assert [change.what for change in target(tmp_path, server).check(unit)] == ["keep"] * 3
+        with pytest.raises(RejectedInput, match="other bytes"):
+            target(tmp_path, server).check(unit_of(*files(tmp_path / "other", b"")))
+
+
+def test_an_index_that_sends_us_elsewhere_has_no_such_project(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    target(tmp_path, plain).switch(unit)
+    with pypiserver(tmp_path / "empty", "--fallback-url", plain.simple) as server:
+        assert [change.what for change in target(tmp_path, server).check(unit)] == ["add"] * 3
+
+
+def test_a_section_of_pypirc_names_an_index(plain: Server, uploader: str, unit: Unit, tmp_path: Path) -> None:
+    with between(plain) as (state, seen):
+        state.password = PASSWORD
+        section = f"[ours]\nrepository = {seen.upload}\nusername = tester\npassword = {PASSWORD}\n"
+        (tmp_path / ".pypirc").write_text(f"[distutils]\nindex-servers = ours\n{section}")
+        outside = world(tmp_path)
+        assert len(PyPITarget("ours", outside, uploader=uploader, patience=5.0).switch(unit)) == 3
+        with pytest.raises(InputError, match='there is no index "our", did you mean "ours"'):
+            PyPITarget("our", outside)
+
+
+# ---------------------------------------------------------------- what is wrong before the first byte
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        pytest.param("nowhere", 'there is no index "nowhere"', id="no-such-section"),
+        pytest.param("https://me:hunter2@localhost/", "names a user or a password", id="a-password"),
+        pytest.param("ftp://localhost/", "has no address to upload to", id="no-web-address"),
+        pytest.param("http://[/", "has no address to upload to", id="no-address"),
+    ],
+)
+def test_an_index_that_is_none_is_said_at_once(name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        PyPITarget(name, world(tmp_path))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_pypirc_that_cannot_be_read_shows_nothing_of_itself(tmp_path: Path) -> None:
+    (tmp_path / ".pypirc").write_text("hunter2")
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        PyPITarget("pypi", world(tmp_path))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_uploader_that_is_none_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='did you mean "twine"'):
+        PyPITarget("", world(tmp_path), uploader="twin")
+
+
+def test_pypi_s_own_rules_are_applied_before_anything_is_sent(
+    plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with between(plain) as (state, seen):
+        monkeypatch.setattr(pypi, "SIMPLE", {"127.0.0.1": seen.simple})
+        with pytest.raises(RejectedInput, match="PyPI takes no wheel for linux_x86_64"):
+            target(tmp_path, seen).switch(unit)
+        assert state.uploads == []
+
+
+def test_a_file_that_is_not_what_was_recorded_is_not_sent(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    with between(plain) as (state, seen):
+        sdist(tmp_path / "made", fields="Summary: Another.\n")
+        make(tmp_path / "made", NATIVE).write_bytes(b"no wheel")
+        with pytest.raises(RejectedInput) as caught:
+            target(tmp_path, seen).switch(unit)
+        assert [problem.where for problem in caught.value.problems] == [NATIVE, "", SDIST]
+        assert state.uploads == []
+
+
+def test_an_address_that_is_no_index_is_said(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    with between(plain) as (state, seen):
+        state.refuse["GET"] = 404
+        with pytest.raises(InputError, match="can be read at none of") as caught:
+            target(tmp_path, seen).check(unit)
+        assert "UV_PUBLISH_CHECK_URL" in caught.value.hint
+        found = target(tmp_path, seen, UV_PUBLISH_CHECK_URL=plain.simple).check(unit)
+        assert [change.what for change in found] == ["add"] * 3
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def test_a_wrong_password_is_explained_and_never_shown(
+    devpi_server: Server, uploader: str, unit: Unit, tmp_path: Path
+) -> None:
+    wrong = {"TWINE_PASSWORD": "hunter2", "UV_PUBLISH_PASSWORD": "hunter2"}
+    with pytest.raises(InputError) as caught:
+        target(tmp_path, devpi_server, uploader, **wrong).switch(unit)
+    expected = {"twine": "TWINE_PASSWORD", "uv": "UV_PUBLISH_TOKEN"}[uploader]
+    assert (expected in caught.value.hint, "hunter2" in str(caught.value)) == (True, False)
+    assert "401" in caught.value.message
+
+
+def test_no_password_at_all_is_explained(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        PyPITarget(plain.upload, world(tmp_path)).switch(unit)
+    assert "TWINE_PASSWORD" in caught.value.hint
+
+
+@pytest.mark.parametrize("given", [PASSWORD, "hunter2"])
+def test_pages_that_are_not_for_everybody_are_read_with_the_user_s_password(
+    given: str, plain: Server, unit: Unit, tmp_path: Path
+) -> None:
+    with between(plain) as (state, seen):
+        state.password = PASSWORD
+        there = target(tmp_path, seen, TWINE_PASSWORD=given)
+        if given == PASSWORD:
+            assert len(there.switch(unit)) == 3
+        else:
+            with pytest.raises(InputError, match="cannot be read: 401") as caught:
+                there.check(unit)
+            assert "hunter2" not in str(caught.value)
+
+
+def test_without_network_it_says_so(uploader: str, unit: Unit, tmp_path: Path) -> None:
+    nobody = Server("http://127.0.0.1:1/", "", {})
+    with pytest.raises(MachineError, match="Connection refused") as caught:
+        target(tmp_path, nobody, uploader).check(unit)
+    assert "the same command" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        pytest.param(500, MachineError, id="broken"),
+        pytest.param(503, MachineError, id="overloaded"),
+        pytest.param(429, MachineError, id="too-many"),
+        pytest.param(403, InputError, id="not-allowed"),
+        pytest.param(413, Rejected, id="too-large"),
+        pytest.param(404, Rejected, id="nowhere"),
+    ],
+)
+def test_an_upload_that_is_refused_is_said_and_a_retry_goes_on(
+    status: int, kind: type[FatwheelError], uploader: str, plain: Server, unit: Unit, tmp_path: Path
+) -> None:
+    with between(plain) as (state, seen):
+        state.refuse["POST"] = status
+        with pytest.raises(kind, match=str(status)):
+            target(tmp_path, seen, uploader).switch(unit)
+        state.refuse.clear()
+        assert [file.new for file in target(tmp_path, seen, uploader).switch(unit)] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [("", PYPI_SIMPLE_ENDPOINT), ("pypi", PYPI_SIMPLE_ENDPOINT), ("testpypi", TEST_REPOSITORY)],
+)
+def test_pypi_and_testpypi_are_known_by_name(
+    name: str, host: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with between(plain) as (state, seen):
+        monkeypatch.setenv("HTTPS_PROXY", seen.upload)
+        with pytest.raises(MachineError, match="502"):
+            PyPITarget(name, world(tmp_path)).check(unit)
+        assert set(state.tunnels) == {f"{urlsplit(host).hostname}:443"}
+
+
+def test_pages_that_break_are_said(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    with between(plain) as (state, seen):
+        state.refuse["GET"] = 502
+        with pytest.raises(MachineError, match="502"):
+            target(tmp_path, seen).check(unit)
+
+
+def test_an_answer_that_is_lost_does_no_harm(uploader: str, server: Server, unit: Unit, tmp_path: Path) -> None:
+    with between(server) as (state, seen):
+        state.lose.add("POST")
+        assert len(target(tmp_path, seen, uploader).switch(unit)) == 3
+        assert sorted(set(state.uploads)) == sorted(ORDER)
+
+
+def test_a_page_that_lags_behind_is_waited_for(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    with between(plain) as (state, seen):
+        state.late = 2
+        assert len(target(tmp_path, seen).switch(unit)) == 3
+
+
+def test_a_page_that_never_lists_what_it_took_is_said(
+    uploader: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pypi, "SETTLING", 0.5)
+    there = replace(unit, items=unit.items[:1])
+    with between(plain) as (state, seen):
+        for said in ("does not list demo", "says that it has demo-.*already exists"):  # then the upload is refused
+            state.late = 1_000
+            reader = PyPITarget(seen.upload, world(tmp_path, **seen.environ), uploader=uploader, patience=0.5)
+            with pytest.raises(MachineError, match=said) as caught:
+                reader.switch(there)
+            assert "the same command" in caught.value.hint
+        state.late = 0
+        assert [file.new for file in target(tmp_path, seen).switch(there)] == [False]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_killed_upload_is_finished_by_the_same_command(
+    where: str, count: int, uploader: str, server: Server, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    files(made)
+    with between(server) as (state, seen):
+        done = unit_of(*[made / name for name in ORDER[: count - 1]])
+        if count > 1:
+            target(tmp_path, seen, uploader).switch(done)
+        state.hold = where
+        with publishing(made, seen, uploader) as process:
+            assert state.held.wait(60)
+            process.send_signal(signal.SIGKILL)
+        with publishing(made, seen, uploader) as process:
+            _, complaint = process.communicate()
+        assert process.returncode == 0, complaint
+        assert state.uploads[:count] == ORDER[:count]
+        there = target(tmp_path, seen).check(unit_of(*[made / name for name in ORDER]))
+        assert [change.what for change in there] == ["keep"] * 3
+
+
+def test_two_at_once_both_finish(uploader: str, server: Server, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    files(made)
+    with publishing(made, server, uploader) as first, publishing(made, server, uploader) as second:
+        ended = [first.communicate()[1], second.communicate()[1]]
+    assert (first.returncode, second.returncode) == (0, 0), ended
+    assert [change.what for change in target(tmp_path, server).check(unit_of(*made.iterdir()))] == ["keep"] * 3
+
+
+def test_two_at_once_with_other_bytes_lose_nothing(server: Server, tmp_path: Path) -> None:
+    """One of them finishes, or each says why not; what is there is whole and one of the two."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    both = [unit_of(*files(folder, str(folder).encode())) for folder in (ours, theirs)]
+    ended: list[FatwheelError | None] = [None, None]
+
+    def publish(number: int) -> None:
+        try:
+            target(tmp_path, server).switch(both[number])
+        except FatwheelError as error:
+            ended[number] = error
+
+    threads = [threading.Thread(target=publish, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert any(isinstance(error, RejectedInput) and "other bytes" in error.message for error in ended), ended
+    assert ended[0] is None or ended[1] is None or all(isinstance(error, RejectedInput) for error in ended)
+    known = {item.name: {hexdigest(ours / item.name), hexdigest(theirs / item.name)} for item in both[0].items}
+    with PyPISimple(server.simple) as reader:
+        packages = reader.get_project_page("demo").packages
+    assert all(package.digests["sha256"] in known[package.filename] for package in packages)
+
+
+def publishing(folder: Path, server: Server, uploader: str) -> subprocess.Popen[str]:
+    """Publish the files of a folder in a process."""
+    kept = {name: os.environ[name] for name in ("PATH",)}
+    environ = {**kept, **server.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", PUBLISH, str(folder), server.upload, uploader]
+    return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
