@@ -222,6 +222,8 @@ def _target_arguments(parser: argparse.ArgumentParser) -> None:
         "default: the config's publish: targets"
     )
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "the program that uploads to PyPI and its like; default: %(default)s"
+    parser.add_argument("--uploader", choices=("twine", "uv"), default="twine", help=text)
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -371,7 +373,9 @@ def _python(text: str) -> Python:
 def _publish(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import publishing
 
-    to = publishing.Destination(tuple(options.to), only=options.only, replace=options.replace)
+    to = publishing.Destination(
+        tuple(options.to), only=options.only, replace=options.replace, uploader=options.uploader
+    )
     if options.dry_run:
         terminal.show(terminal.preview_tables(*publishing.preview(options.folder, to, outside)))
         return DONE
@@ -386,7 +390,7 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
 
     planned = _planned(options, options.config, outside)
     terminal.show(terminal.plan_tables(planned.plan, explain=False))
-    to = Destination(tuple(options.to), replace=options.replace)
+    to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
     released = pipeline.release(planned, to, options.out, outside, here=options.here)
     terminal.show(terminal.released_tables(released))
     if released.install:

@@ -71,7 +71,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     own = [plan.sdist]
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
-        own = [job.wheel, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
+        own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -104,7 +104,7 @@ class Workshop:
     outside: Outside
 
     def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Path:
-        """Build the job's wheel into `out`; its name is the plan's.
+        """Build the job's wheel into `out`, with its twin for PyPI beside it where it has one; its name is the plan's.
 
         Raises Rejected where the build fails or makes another wheel than planned.
         """
@@ -120,7 +120,8 @@ class Workshop:
             cleaned = repair.without_own_paths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
                 self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
-            relabel(built, out / name, local=job.local, requires_torch=job.requires_torch, replaced=cleaned)
+            for path, local in ((out / name, job.local), (out / (job.public or name), "" if job.public else job.local)):
+                relabel(built, path, local=local, requires_torch=job.requires_torch, replaced=cleaned)
             return out / name
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:

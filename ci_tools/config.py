@@ -108,6 +108,7 @@ class _Meaning:
         yield from self.template("release", "title")
         yield from self.validated_torch("validate", "torch")
         yield from self.commands("validate", "commands")
+        yield from self.pypi_cuda("publish", "pypi-cuda")
         for name in self.get("platforms") or {}:
             yield from self.platform("platforms", name)
 
@@ -179,6 +180,19 @@ class _Meaning:
         known = list(map(str, self.catalog.torch))
         if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
             yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
+
+    def pypi_cuda(self, *keys: str) -> Iterator[Problem]:
+        if not (cuda := self.get(*keys)):
+            return
+        asked = {
+            name for platform in self.get("platforms") or {} for _, name in self.items("platforms", platform, "cuda")
+        }
+        if cuda not in asked:
+            yield self.at(
+                keys, f'no platform asks for CUDA "{cuda}", {nearest(cuda, asked) if asked else "none for any"}'
+            )
+        if self.get("publish", "pypi") != Route.WHEELS:
+            yield self.at(keys, 'wheels go to PyPI by its route "wheels" alone, expected `pypi: wheels` beside it')
 
     # -- what the source has
 
@@ -391,4 +405,9 @@ def _command(value: str | Table) -> Command:
 
 
 def _publish(table: Table) -> Publish:
-    return Publish(pypi=Route(table.get("pypi", "none")), targets=tuple(table.get("targets", ())))
+    cuda = table.get("pypi-cuda")
+    return Publish(
+        pypi=Route(table.get("pypi", "none")),
+        pypi_cuda=Minor.parse(cuda) if cuda else None,
+        targets=tuple(table.get("targets", ())),
+    )

@@ -337,6 +337,7 @@ class Publish:
     """Where a release goes."""
 
     pypi: Route = Route.NONE
+    pypi_cuda: Minor | None = None  # the CUDA version whose wheels go there as well, without their local version
     targets: tuple[str, ...] = ()
 
 
@@ -542,6 +543,7 @@ class Job:
     owner: str
     wheel: str  # the expected file name
     local: str = ""  # the local version it is given, cu130torch2.10
+    public: str = ""  # the file name of its twin without a local version, for PyPI; empty: it has none
     wheel_platform: str  # its platform tag
     libraries: tuple[Library, ...] = ()  # what its compiled code is to be; empty: not known
     members: tuple[str, ...] = ()  # what is to be in it besides dist-info; empty: not known

@@ -99,7 +99,7 @@ def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -
     with _working_in(out, outside):
         with write_atomically(out / PLAN) as file:
             file.write(planfile.dumps(planned.plan).encode())
-        return tuple(_finished(planned, job, out, outside) for job in jobs)
+        return tuple(made for job in jobs for made in _finished(planned, job, out, outside))
 
 
 def _refuse_place(out: Path, planned: Planned) -> None:
@@ -133,16 +133,18 @@ def _toolchains(planned: Planned, outside: Outside) -> toolchain.Toolchains:
     return toolchain.Toolchains(planned.catalog, outside)
 
 
-def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) -> Made:
-    """Return the wheel of a job, or the sdist: what is there if it is of the very same inputs, else a new one."""
+def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) -> Iterator[Made]:
+    """Yield the wheels of a job, or the sdist: what is there if it is of the very same inputs, else new ones."""
     plan, tree = planned.plan, planned.tree
     name = job.wheel if job else plan.sdist
+    names = [name, job.public] if job and job.public else [name]
     tools = _toolchains(planned, outside).prepare(job) if job else SDIST_TOOLS
     key = build_key(plan, job, tools)
-    kept = receipts.load(out / name)
-    if kept and kept.key == key:
-        outside.reporter.say(f"keep {name}: nothing it depends on has changed")
-        return Made(out / name, kept, built=False)
+    kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
+    if len(kept) == len(names):
+        outside.reporter.say(f"keep {', '.join(names)}: nothing it depends on has changed")
+        yield from (Made(path, receipt, built=False) for path, receipt in kept)
+        return
     started, workshop = time.monotonic(), _workshop(out, outside)
     with outside.reporter.step(f"build {name}"):
         if job:
@@ -150,7 +152,8 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) ->
             _refuse_surprise(path, job, outside)
         else:
             path = workshop.build_sdist(plan, tree, tools.python, out)
-    return _noted(path, plan, job, key, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    yield from (_noted(path.with_name(each), plan, job, key, seconds) for each in names)
 
 
 def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
@@ -207,6 +210,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
 def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
     """Audit one file and note it in its receipt; a file the plan does not know is no good for it."""
     jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
     if plan and path.name == plan.sdist:
         findings = audit_sdist(path, plan.project)
     else:

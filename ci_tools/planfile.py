@@ -221,6 +221,7 @@ def _job(job: Job) -> dict[str, Any]:
         "runner": job.runner,
         "owner": job.owner or None,
         "wheel": job.wheel,
+        "public": job.public or None,
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
         "build_requires": list(job.build_requires),
@@ -236,7 +237,7 @@ def _validation(request: Request, job: Job) -> dict[str, Any]:
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:
     """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target."""
-    files = [*(job.wheel for job in plan.jobs), plan.sdist]
+    files = [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public), plan.sdist]
     everybody = plan.edition.channel is Channel.STABLE
     pypi = [file for file in files if everybody and goes_to_pypi(plan, file)]
     targets = [{"target": target, "files": files} for target in plan.request.publish.targets]

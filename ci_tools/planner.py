@@ -22,6 +22,7 @@ from ci_tools.model import (
     AcceleratorKind,
     Binding,
     Cell,
+    Channel,
     Covered,
     CudaArch,
     Enabled,
@@ -34,6 +35,7 @@ from ci_tools.model import (
     Plan,
     Platform,
     Python,
+    Route,
     Skipped,
     ToolchainKind,
 )
@@ -68,7 +70,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     """
     version = editions.version(evidence.project.version, edition)
     evidence = replace(evidence, project=evidence.project._replace(version=version))
-    planner = _Planner(request, evidence, catalog)
+    planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
@@ -151,8 +153,9 @@ Decision = tuple[Cell, _Key, str]
 class _Planner:
     """One request on its way to a plan."""
 
-    def __init__(self, request: Request, evidence: Evidence, catalog: Catalog) -> None:
+    def __init__(self, request: Request, evidence: Evidence, catalog: Catalog, edition: Edition) -> None:
         self.request = request
+        self.edition = edition
         self.evidence = evidence
         self.catalog = catalog
         self.distribution = _distribution(evidence.project.name)
@@ -306,6 +309,7 @@ class _Planner:
         local = (accelerator.label if accelerator else "") + (f"torch{key.torch}" if key.torch else "")
         python = key.tag.python or _oldest_python(cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
+        tags = f"{key.tag.tag}-{_platform_tags(axes.wheel_platform)}"
         libraries = [Library(found.member, found.images) for found in shown.built if found.images is not None]
         return Job(
             name=key.name,
@@ -318,8 +322,9 @@ class _Planner:
             archs=request.archs,
             runner=request.runner,
             owner=request.owner,
-            wheel=self.wheel(f"{key.tag.tag}-{_platform_tags(axes.wheel_platform)}", local),
+            wheel=self.wheel(tags, local),
             local=local,
+            public=self.wheel(tags, local="") if self.is_public(accelerator) else "",
             wheel_platform=axes.wheel_platform,
             libraries=tuple(Library(_named(name, suffix), images) for name, images in libraries),
             members=tuple(_named(member, suffix) for member in shown.members),
@@ -330,17 +335,26 @@ class _Planner:
             covers=tuple(cells),
         )
 
+    def is_public(self, accelerator: Accelerator | None) -> bool:
+        """Whether the wheels of an accelerator go to PyPI as well."""
+        publish = self.request.publish
+        asked = publish.pypi is Route.WHEELS and self.edition.channel is not Channel.NIGHTLY
+        cuda = accelerator and accelerator.kind is AcceleratorKind.CUDA and accelerator.version
+        return asked and cuda is not None and cuda == publish.pypi_cuda
+
     def refuse_one_name_twice(self, jobs: dict[_Key, Job]) -> None:
         """Refuse two jobs whose wheels would have one file name: installers could not tell them apart."""
         made: dict[str, _Key] = {}
-        for key, job in jobs.items():
-            other = made.setdefault(job.wheel, key)
+        names = [(key, job, name) for key, job in jobs.items() for name in (job.wheel, job.public) if name]
+        for key, job, name in names:
+            other = made.setdefault(name, key)
             if other is key:
                 continue
             if other._replace(recipe="", platform=None) == key._replace(recipe="", platform=None):
                 raise self.two_builds(jobs[other], job)
-            msg = f"the jobs {jobs[other].name} and {job.name} would both make {job.wheel}"
-            raise InputError(msg, hint="switch one platform off, or give them different accelerators")
+            msg = f"the jobs {jobs[other].name} and {job.name} would both make {name}"
+            by_public = "leave `publish: pypi-cuda` out" if name == job.public else ""
+            raise InputError(msg, hint=by_public or "switch one platform off, or give them different accelerators")
 
     def two_builds(self, one: Job, other: Job) -> InputError:
         """Return why one wheel cannot serve what two jobs are for, though nothing in its name tells them apart."""

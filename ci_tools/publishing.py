@@ -8,7 +8,7 @@ from ci_tools import planfile, receipts, transaction
 from ci_tools.errors import InputError, nearest
 from ci_tools.release import CORE, units_of
 from ci_tools.storage import locked
-from ci_tools.targets.addresses import targets_of
+from ci_tools.targets.addresses import UPLOADERS, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ class Destination(NamedTuple):
     only: str = ""  # one unit: core, or a platform
     without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
     replace: bool = False  # let a file take the place of one of its name, in an index of one's own
+    uploader: str = UPLOADERS[0]  # to PyPI and its like
 
 
 class Outcome(NamedTuple):
@@ -86,7 +87,7 @@ def _opened(
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
     units, left = units_of(_without(plan, to), found, _only(plan, to.only))
-    return units, left, targets_of(_addresses(plan, to), outside, replace=to.replace)
+    return units, left, targets_of(_addresses(plan, to), outside, replace=to.replace, uploader=to.uploader)
 
 
 def _addresses(plan: dict[str, Any], to: Destination) -> Sequence[str]:

@@ -34,6 +34,7 @@ class Made(NamedTuple):
     toolchain: str
     owner: str
     covers: tuple[str, ...]  # linux-cuda / cu130 / torch2.10 / cp312
+    public: str = ""  # the file name of its twin for PyPI
 
 
 class Item(NamedTuple):
@@ -71,12 +72,18 @@ class Unit:
     project: str
     version: str  # without a local version
     items: tuple[Item, ...]
+    twins: tuple[Item, ...] = ()  # wheels of its CUDA once more, without their local versions: for PyPI alone
     edition: Edition = STABLE
     commit: str = ""  # of the source; empty where that is no git checkout
     tag: str = ""  # of its GitHub Release
     title: str = ""
     route: Route = Route.NONE  # what PyPI gets of it
     offers: tuple[Offer, ...] = ()  # every combination asked for
+
+    @property
+    def files(self) -> tuple[Item, ...]:
+        """All of its files."""
+        return (*self.items, *self.twins)
 
 
 class Change(NamedTuple):
@@ -125,7 +132,8 @@ def _units(
     members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan["sdist"], None)]}
     members |= {name: [] for name in _optional(plan)}
     for job in plan["jobs"]:
-        members[job["platform"] if job["platform"] in members else CORE].append((job["wheel"], _made(job)))
+        wheels = [(name, _made(job)) for name in (job["wheel"], job["public"]) if name]
+        members[job["platform"] if job["platform"] in members else CORE] += wheels
     units, left = [], []
     for name, files in members.items() if not only else [(only, members.get(only, []))]:
         problems = [problem for file, made in files for problem in _problems(file, made, plan, found)]
@@ -159,6 +167,7 @@ def _made(job: Mapping[str, Any]) -> Made:
         toolchain=job["toolchain"],
         owner=job["owner"] or "",
         covers=tuple(job["covers"]),
+        public=job["public"] or "",
     )
 
 
@@ -201,7 +210,8 @@ def _unit(
         name=name,
         project=project["name"],
         version=project["version"],
-        items=tuple(_item(made, *found[file]) for file, made in files),
+        items=tuple(_item(made, *found[file]) for file, made in files if not _is_twin(file, made)),
+        twins=tuple(_item(made, *found[file]) for file, made in files if _is_twin(file, made)),
         edition=edition,
         commit=plan["pins"]["commit"],
         tag=tag_of(edition, request["release"]["tag"], known),
@@ -209,6 +219,10 @@ def _unit(
         route=Route(request["publish"]["pypi"]),
         offers=tuple(_offers(plan)),
     )
+
+
+def _is_twin(file: str, made: Made | None) -> bool:
+    return made is not None and file == made.public
 
 
 def _item(made: Made | None, path: Path, receipt: Receipt | None) -> Item:

@@ -71,7 +71,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
 
 
 def _switched(unit: Unit, targets: Sequence[Target], path: Path, reporter: Reporter) -> Iterator[Shown]:
-    journal = Journal({item.name: item.sha256 for item in unit.items}, [target.address for target in targets], [])
+    journal = Journal({item.name: item.sha256 for item in unit.files}, [target.address for target in targets], [])
     _write(path, journal)
     for target in targets:
         with reporter.step(f"show {_named(unit)} at {target.address}") as step:
@@ -93,7 +93,7 @@ def _ordered(targets: Iterable[Target]) -> list[Target]:
 
 
 def _named(unit: Unit) -> str:
-    count = len(unit.items)
+    count = len(unit.files)
     return f"{unit.project} {unit.version} ({unit.name}, {count} file{'' if count == 1 else 's'})"
 
 
@@ -129,7 +129,7 @@ def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
     journal = _read(path)
     if journal is None or journal.is_done:
         return
-    files = {item.name: item.sha256 for item in unit.items}
+    files = {item.name: item.sha256 for item in unit.files}
     other = sorted(name for name in {*files, *journal.files} if files.get(name) != journal.files.get(name))
     began = f"{_named(unit)} has begun to appear: {', '.join(journal.targets)}"
     if other:

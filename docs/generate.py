@@ -318,6 +318,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "runner": "the label of the runner that builds it",
         "owner": "who looks after the native code, or null",
         "wheel": "the expected file name",
+        "public": "the file name of its twin without a local version, for PyPI; or null",
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
         "build_requires": "what its build imports and the project does not name as a requirement",

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
 
-__all__ = ["index_of", "target_of", "targets_of"]
+__all__ = ["UPLOADERS", "index_of", "targets_of"]
 
+UPLOADERS = ("twine", "uv")
 FORMS = {
     "dir": "dir:PATH",
     "s3": "s3://BUCKET/PREFIX",
@@ -25,13 +26,17 @@ FORMS = {
 }
 
 
-def targets_of(addresses: Iterable[str], outside: Outside, *, replace: bool = False) -> tuple[Target, ...]:
-    """Return the targets that some addresses name, each once; raise InputError for one that names none."""
-    return tuple(target_of(address, outside, replace=replace) for address in dict.fromkeys(addresses))
+def targets_of(
+    addresses: Iterable[str], outside: Outside, *, replace: bool = False, uploader: str = UPLOADERS[0]
+) -> tuple[Target, ...]:
+    """Return the targets that some addresses name, each once; raise InputError for one that names none.
+
+    `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
+    """
+    return tuple(_target(address, outside, replace, uploader) for address in dict.fromkeys(addresses))
 
 
-def target_of(address: str, outside: Outside, *, replace: bool = False) -> Target:
-    """Return the target that an address names."""
+def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Target:  # noqa: FBT001 - see targets_of
     kind, _, rest = address.partition(":")
     if kind in {"dir", "s3"}:
         return index_of(address, outside, replace=replace)
@@ -42,7 +47,7 @@ def target_of(address: str, outside: Outside, *, replace: bool = False) -> Targe
     if kind == "pypi":
         from ci_tools.targets.pypi import PyPITarget  # noqa: PLC0415 - see above
 
-        return PyPITarget(rest, outside)
+        return PyPITarget(rest, outside, uploader=uploader)
     raise _unknown(address)
 
 
