@@ -1,0 +1,136 @@
+"""The notes of a release: what GitHub makes of them, whatever the names in them hold."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from ci_tools.notes import MOST_CHARACTERS, notes
+from ci_tools.release import CORE, Item, Made, Unit
+
+NATIVE = Made(
+    "linux-cuda-cu130",
+    "native",
+    "linux-cuda",
+    "3.10",
+    "2.10",
+    "cu130",
+    ("9.0", "10.0+PTX"),
+    "CUDA 13.0, gcc 13",
+    "",
+    (),
+)
+PURE = Made("pure", "pure", "", "3.10", "", "", (), "", "", ())
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<!-- comment",
+    "</code></td></tr></table><h1>mine</h1>",
+    "![x](https://evil.invalid/x.png)",
+    "[click](javascript:alert(1))",
+    "https://evil.invalid www.evil.invalid me@evil.invalid",
+    "`code` ```\n# title\n```",
+    "a | b | c",
+    "line\nbreak\r\x1b[2J\u202e",
+    "@everybody #1 owner/repo#2",
+    "*bold* _it_ ~~no~~ $x$ &lt; &copy; \\",
+    "</details>",
+)
+
+
+class Shown(HTMLParser):
+    """What a page shows: its elements, where links and pictures lead, and its text."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str | None] = []
+        self.text = ""
+        self.feed(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in {"href", "src"}]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def unit(*items: Item, project: str = "demo", version: str = "1.0", commit: str = "a" * 40) -> Unit:
+    return Unit(name=CORE, project=project, version=version, items=items, commit=commit, tag="v1.0", title="Demo 1.0")
+
+
+def item(name: str, made: Made | None, size: int = 1_234_567) -> Item:
+    return Item(Path("dist") / name, "0" * 64, size, made)
+
+
+USUAL = unit(
+    item("demo-1.0+cu130-cp310-abi3-manylinux_2_28_x86_64.whl", NATIVE, 1_500_000_000),
+    item("demo-1.0-py3-none-any.whl", PURE),
+    item("demo-1.0.tar.gz", None, 999),
+)
+
+
+def test_every_file_is_a_row_with_what_it_was_built_for_and_its_hash_can_be_checked() -> None:
+    shown = Shown(notes(USUAL))
+    assert shown.tags.count("tr") == 4
+    for text in ("linux-cuda", "cu130", "3.10+", "2.10", "9.0 10.0+PTX", "1.5\xa0GB", "999\xa0B", "source"):
+        assert text in shown.text
+    assert f"{'0' * 64}  demo-1.0.tar.gz\n" in shown.text
+    assert "CUDA 13.0, gcc 13" in shown.text
+    assert "a" * 40 in shown.text
+
+
+def test_the_commands_name_the_index_and_the_page() -> None:
+    text = notes(unit(*USUAL.items[1:]), ("https://x.invalid/cu130/",), links="https://x.invalid/files")
+    assert '\npip install "demo==1.0" --extra-index-url https://x.invalid/cu130/\n' in text
+    assert '\npip install "demo==1.0" --find-links https://x.invalid/files\n' in text
+
+
+def test_where_there_are_local_versions_each_has_its_command_for_pip_would_take_any() -> None:
+    assert '\npip install "demo==1.0+cu130" --find-links https://x.invalid\n' in notes(USUAL, links="https://x.invalid")
+    assert '"demo==1.0"' not in notes(USUAL, links="https://x.invalid")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_shows_as_text(text: str) -> None:
+    made = Made("x", "native", text, text, text, text, (text,), text, text, ())
+    usual, hostile = (
+        Shown(notes(USUAL)),
+        Shown(notes(unit(*(item(text.replace("/", "!"), made) for _ in range(3)), commit=text))),
+    )
+    assert sorted(hostile.tags) == sorted(usual.tags)
+    assert hostile.addresses == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_project_or_version_is_one_command_in_a_block_of_code(text: str) -> None:
+    shown = Shown(notes(unit(project=text, version=text), (text,), links=text))
+    usual = Shown(notes(unit(), ("https://x.invalid",), links="https://x.invalid"))
+    assert (shown.tags, shown.addresses) == (usual.tags, [])
+
+
+def test_a_person_or_an_issue_is_not_named_by_a_file() -> None:
+    made = PURE._replace(platform="@everybody #1")
+    assert "@everybody" not in Shown(notes(unit(item("demo-1.0-py3-none-any.whl", made)))).text
+
+
+def test_a_text_leads_nowhere_where_github_makes_links_of_bare_addresses() -> None:
+    made = PURE._replace(platform="www.evil.invalid https://evil.invalid WWW.evil.invalid")
+    row = next(line for line in notes(unit(item("demo-1.0-py3-none-any.whl", made))).splitlines() if "evil" in line)
+    assert not any(start in row.lower() for start in ("www.", "https:", "://"))
+
+
+def test_a_long_table_ends_with_where_the_rest_is() -> None:
+    many = unit(*(item(f"demo-1.0-{number}-py3-none-any.whl", PURE) for number in range(2000)))
+    text = notes(many)
+    rows = Shown(text).tags.count("tr") - 1
+    assert (len(text) <= MOST_CHARACTERS, 100 < rows < 2000) == (True, True)
+    assert f"And {2000 - rows:,} more: every file is among the assets" in text
+
+
+@pytest.mark.parametrize("most", range(0, 3000, 250))
+def test_notes_are_never_longer_than_there_is_room(most: int) -> None:
+    assert len(notes(USUAL, most=most)) <= most
