@@ -175,6 +175,11 @@ def _add_upkeep(verbs: Verbs) -> None:
     text = "remove files that no page lists too; only while no publisher is at work"
     repair.add_argument("--remove-unlisted", action="store_true", help=text)
 
+    pages = _verb(parts, "pages", _index_pages, "write an index over a project's GitHub Releases, as for GitHub Pages")
+    pages.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
+    pages.add_argument("project", metavar="PROJECT", help="the project whose releases they are")
+    pages.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
+
     yank = _verb(verbs, "yank", _yank, "mark a release of an index, so that only who pins it still gets it")
     unyank = _verb(verbs, "unyank", _unyank, "take that mark away")
     for parser in (verify, repair, yank, unyank):
@@ -413,6 +418,14 @@ def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
 
     index = index_of(options.target, outside)
     terminal.show(terminal.flaws_table(upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)))
+    return DONE
+
+
+def _index_pages(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import upkeep
+
+    for path in upkeep.write_pages(options.target, options.project, options.out, outside):
+        print(path)
     return DONE
 
 

@@ -20,6 +20,9 @@ class Step(Protocol):
     def progress(self, done: int, total: int) -> None:
         """Hear how far it is: bytes done, and bytes in all (0 where that is not known)."""
 
+    def waiting(self, seconds: float) -> None:
+        """Hear that it waits, and for how long still."""
+
     def result(self, text: str) -> None:
         """Hear what to say of it once it has ended."""
 
@@ -42,6 +45,9 @@ class Silent:
 
     def progress(self, done: int, total: int) -> None:
         """Drop the figures."""
+
+    def waiting(self, seconds: float) -> None:
+        """Drop the figure."""
 
     def result(self, text: str) -> None:
         """Drop the text."""

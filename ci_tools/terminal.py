@@ -81,6 +81,7 @@ class _Step:
 
     def __init__(self, console: Console, title: str) -> None:
         self.outcome = ""
+        self.title = title
         self.live = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True,
             disable=not console.is_terminal,
@@ -92,6 +93,10 @@ class _Step:
         if total and self.live.tasks[0].total is None:
             self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn())
         self.live.update(self.task, completed=done, total=total or None)
+
+    def waiting(self, seconds: float) -> None:
+        """Count down beside the title."""
+        self.live.update(self.task, description=f"{escape(self.title)}: {seconds:.0f} s left")
 
     def result(self, text: str) -> None:
         """Say what the step's line ends with."""

@@ -118,8 +118,17 @@ def cli() -> Iterator[str]:
 def verbs() -> Mapping[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
     parser = command_line._parser()  # noqa: SLF001 - the one parser there is
-    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
-    return next(found).choices
+    return dict(_below(parser, ""))
+
+
+def _below(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield a verb, or the verbs below it: `index verify`."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
+    if not groups:
+        yield name, parser
+    for group in groups:
+        for verb, own in group.choices.items():
+            yield from _below(own, f"{name} {verb}".strip())
 
 
 def _arguments(verb: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -148,7 +148,7 @@ class Hub:
         with self.outside.reporter.step(f"{wait.why}, waiting {wait.seconds:.0f} s") as step:
             end = time.monotonic() + wait.seconds
             while (left := end - time.monotonic()) > 0:
-                step.progress(round(wait.seconds - left), round(wait.seconds))
+                step.waiting(left)
                 time.sleep(min(1.0, left))
 
     # -- what is said of it

@@ -94,13 +94,13 @@ class Recorder(Silent):
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.figures: list[tuple[int, int]] = []
+        self.waited: list[float] = []
 
     def say(self, line: str) -> None:
         self.lines.append(line)
 
-    def progress(self, done: int, total: int) -> None:
-        self.figures.append((done, total))
+    def waiting(self, seconds: float) -> None:
+        self.waited.append(seconds)
 
     @contextmanager
     def step(self, title: str) -> Iterator[Recorder]:
@@ -526,6 +526,8 @@ def test_a_limit_is_waited_for_with_a_countdown(hub: GitHub, made: Path, answer:
     hub.fail_at(3, answer)
     publish(hub.url, unit(made), recorder)
     assert any("GitHub's rate limit is reached, waiting" in line for line in recorder.lines)
+    assert recorder.waited
+    assert recorder.waited == sorted(recorder.waited, reverse=True)
     assert is_right(hub, unit(made))
 
 
