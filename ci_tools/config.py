@@ -109,6 +109,7 @@ class _Meaning:
         yield from self.validated_torch("validate", "torch")
         yield from self.commands("validate", "commands")
         yield from self.pypi_cuda("publish", "pypi-cuda")
+        yield from self.variants("publish", "variants")
         for name in self.get("platforms") or {}:
             yield from self.platform("platforms", name)
 
@@ -193,6 +194,11 @@ class _Meaning:
             )
         if self.get("publish", "pypi") != Route.WHEELS:
             yield self.at(keys, 'wheels go to PyPI by its route "wheels" alone, expected `pypi: wheels` beside it')
+
+    def variants(self, *keys: str) -> Iterator[Problem]:
+        platforms = self.get("platforms") or {}
+        if self.get(*keys) and not any(self.get("platforms", platform, "cuda") for platform in platforms):
+            yield self.at(keys, "variants are made of CUDA wheels, and no platform asks for any CUDA")
 
     # -- what the source has
 
@@ -410,4 +416,5 @@ def _publish(table: Table) -> Publish:
         pypi=Route(table.get("pypi", "none")),
         pypi_cuda=Minor.parse(cuda) if cuda else None,
         targets=tuple(table.get("targets", ())),
+        variants=table.get("variants", False),
     )

@@ -29,9 +29,12 @@ __all__ = [
 ]
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
+PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 GENERIC = "cpu"  # the folder of those who have no accelerator; always there
 # The other fields of an entry are text.
-KINDS: Mapping[str, type] = MappingProxyType({"size": int, "candidate": int, "also": tuple, "archs": tuple})
+KINDS: Mapping[str, type] = MappingProxyType(
+    {"size": int, "candidate": int, "also": tuple, "archs": tuple, "variant": tuple}
+)
 TUPLES = tuple(name for name, kind in KINDS.items() if kind is tuple)
 
 
@@ -136,5 +139,8 @@ def _entry(entry: object) -> IndexedFile:
     folders = (file.folder, file.apart, *file.also)
     if not all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in folders):
         msg = f"{file.name} lies in no folder of an index"
+        raise ValueError(msg)
+    if bool(file.variant) != bool(index.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
+        msg = f"{file.name} needs {file.variant}, which is not what a wheel variant needs"
         raise ValueError(msg)
     return file

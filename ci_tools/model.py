@@ -339,6 +339,7 @@ class Publish:
     pypi: Route = Route.NONE
     pypi_cuda: Minor | None = None  # the CUDA version whose wheels go there as well, without their local version
     targets: tuple[str, ...] = ()
+    variants: bool = False  # whether folders and buckets get its CUDA wheels as wheel variants (PEP 825) as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

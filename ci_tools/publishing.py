@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools import planfile, receipts, transaction
+from ci_tools import catalog, planfile, receipts, transaction, variants
 from ci_tools.errors import InputError, nearest
+from ci_tools.index import VARIANTS
 from ci_tools.release import CORE, units_of
 from ci_tools.storage import locked
 from ci_tools.targets.addresses import UPLOADERS, targets_of
@@ -23,6 +26,7 @@ __all__ = ["PLAN", "Destination", "Outcome", "preview", "publish"]
 
 PLAN = "plan.json"  # beside the files that were built by it
 LOCAL = "dir:"
+OWN_INDEX = re.compile("dir:|s3:")  # the targets that take wheel variants
 
 
 class Destination(NamedTuple):
@@ -87,7 +91,16 @@ def _opened(
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
     units, left = units_of(_without(plan, to), found, _only(plan, to.only))
-    return units, left, targets_of(_addresses(plan, to), outside, replace=to.replace, uploader=to.uploader)
+    addresses = _addresses(plan, to)
+    if plan["request"]["publish"].get("variants") and any(map(OWN_INDEX.match, addresses)):
+        units = tuple(_with_variants(unit, folder, outside) for unit in units)
+    return units, left, targets_of(addresses, outside, replace=to.replace, uploader=to.uploader)
+
+
+def _with_variants(unit: Unit, folder: Path, outside: Outside) -> Unit:
+    """Return a unit with its CUDA wheels as wheel variants too, which are made now where they are not there yet."""
+    found = variants.variants_of(unit.items, folder / VARIANTS, catalog.load(), outside.reporter.say)
+    return replace(unit, variants=found)
 
 
 def _addresses(plan: dict[str, Any], to: Destination) -> Sequence[str]:

@@ -46,6 +46,7 @@ class Item(NamedTuple):
     made: Made | None  # None for the sdist
     folder: str = ""  # the index folder it lies in, cu130; empty: every one lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
+    variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
 
     @property
     def name(self) -> str:
@@ -73,6 +74,7 @@ class Unit:
     version: str  # without a local version
     items: tuple[Item, ...]
     twins: tuple[Item, ...] = ()  # wheels of its CUDA once more, without their local versions: for PyPI alone
+    variants: tuple[Item, ...] = ()  # wheels of its CUDA once more (PEP 825): for indexes of one's own alone
     edition: Edition = STABLE
     commit: str = ""  # of the source; empty where that is no git checkout
     tag: str = ""  # of its GitHub Release

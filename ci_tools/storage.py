@@ -96,10 +96,11 @@ def digest_of(folder: Path) -> str:
 
 
 @contextmanager
-def write_atomically(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
+def write_atomically(path: Path, within: Path | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one.
 
-    It is written in the folder `within` of the same file system, or beside `path`.
+    It is written in the folder `within` of the same file system, or beside `path`; a `durable` one is on the disk when
+    it takes that place.
     """
     folder = within or path.parent
     for needed in (path.parent, folder):
@@ -109,8 +110,9 @@ def write_atomically(path: Path, within: Path | None = None) -> Iterator[BinaryI
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:

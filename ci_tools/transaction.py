@@ -77,7 +77,7 @@ def _switched(unit: Unit, targets: Sequence[Target], path: Path, reporter: Repor
         with reporter.step(f"show {_named(unit)} at {target.address}") as step:
             try:
                 files = tuple(target.switch(unit))
-            except InputError:
+            except RejectedInput:
                 if not journal.switched:  # another publisher came first, and nothing of this one is seen
                     path.unlink()
                 raise

@@ -16,6 +16,8 @@ from ci_tools.errors import InputError, Rejected, nearest
 from ci_tools.index import project_and_version
 from ci_tools.release import CORE, Item, Made, Unit
 from ci_tools.storage import sha256_of, write_atomically
+from ci_tools.targets import releaseindex
+from ci_tools.targets.github import GitHubTarget
 from ci_tools.targets.ledger import OWN, Ledger
 from ci_tools.targets.store import of_bytes
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from ci_tools.targets.wheelindex import WheelIndex
     from ci_tools.transaction import Shown
 
-__all__ = ["Flaw", "promote", "repair", "verify", "yank"]
+__all__ = ["Flaw", "promote", "repair", "verify", "write_pages", "yank"]
 
 CHANNELS = ("nightly/", "test/")  # indexes of their own below a stable one
 GONE = "the file is gone"
@@ -103,9 +105,9 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
         ledger = Ledger(index.store, "")
         every = ledger.projects()
         directory = ledger.change_directory(lambda known: known._replace(projects=known.projects | every), anew=True)
-        for project in sorted(directory.projects):
-            _, manifest = ledger.change_manifest(project, lambda one: _without(one, lost), anew=True)
-            index.show(ledger, manifest)
+        projects = sorted(directory.projects)
+        changed = [ledger.change_manifest(name, lambda one: _without(one, lost), anew=True) for name in projects]
+        index.show(ledger, [manifest for _, manifest in changed])
         return tuple(_mended(index, flaw, remove_unlisted=remove_unlisted) for flaw in flaws)
 
 
@@ -166,6 +168,22 @@ def _fetched(index: WheelIndex, key: str, folder: Path) -> Path:
     return path
 
 
+# ---------------------------------------------------------------- an index over the files of another place
+
+
+def write_pages(address: str, project: str, out: Path, outside: Outside) -> tuple[Path, ...]:
+    """Write an index of a project's GitHub Releases into a folder, and return its pages; the files stay on GitHub."""
+    kind, _, repository = address.partition(":")
+    if kind != "github" or not repository:
+        msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
+        raise InputError(msg)
+    pages = releaseindex.pages(GitHubTarget(repository, outside).linked(project))
+    for name, content in pages.items():
+        with write_atomically(out / name) as sink:
+            sink.write(content)
+    return tuple(out / name for name in sorted(pages))
+
+
 # ---------------------------------------------------------------- yanked
 
 
@@ -180,7 +198,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
     ledger = Ledger(index.store, "")
     with index.store.alone():
         _, manifest = ledger.change_manifest(named.project, changed)
-        index.show(ledger, manifest)
+        index.show(ledger, [manifest])
     return tuple(sorted(named.files(manifest)))
 
 
@@ -198,16 +216,18 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
     files = named.files(manifest)
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         with outside.reporter.step(f"fetch {len(files)} files from {source.address}"):
-            items = tuple(_item(source, file, Path(folder)) for file in files.values())
+            items = tuple(_item(source, file, Path(folder)) for file in files.values() if not file.variant)
+            variants = tuple(_item(source, file, Path(folder)) for file in files.values() if file.variant)
         offers = ledger.offers(named.project, manifest.offers.get(str(named.version), ""))
-        unit = Unit(name=CORE, project=named.project, version=str(named.version), items=items, offers=offers)
+        version = str(named.version)
+        unit = Unit(name=CORE, project=named.project, version=version, items=items, variants=variants, offers=offers)
         journals = outside.cache / "promotions" / hashlib.sha256(f"{source.address} {release}".encode()).hexdigest()
         return transaction.publish(unit, targets, journals, outside.reporter)
 
 
 def _item(source: WheelIndex, file: IndexedFile, folder: Path) -> Item:
     path = _fetched(source, file.key, folder)
-    item = Item(path, sha256_of(path), path.stat().st_size, _made(file), file.folder, file.also)
+    item = Item(path, sha256_of(path), path.stat().st_size, _made(file), file.folder, file.also, file.variant)
     if item.sha256 != file.sha256:
         msg = f"{source.store.url(file.key)} has the sha256 {item.sha256}, expected {file.sha256}"
         raise Rejected(msg, hint="`fatwheel index repair` takes it out of the index")

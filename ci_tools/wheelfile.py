@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "differing", "opened", "record_hash", "relabel"]
+__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "as_variant", "differing", "opened", "record_hash", "relabel"]
 
 CHUNK = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
@@ -56,6 +56,7 @@ DAMAGE = (
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures are of the RECORD that was
 EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")
 VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILINE)
+LOCAL_VERSION_FIELD = re.compile(r"^(version:[ \t]*[^\s+]+)\+[^\s]+", re.IGNORECASE | re.MULTILINE)
 # A field goes on where the next line is indented.
 REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
@@ -247,13 +248,36 @@ def relabel(
         old = wheel.dist_info.removesuffix(".dist-info")
         new = f"{old}+{local}" if local else old
         metadata = _labelled(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
-        members = [
-            _member(_moved(info.filename, old, new), wheel, info, (replaced or {}).get(info.filename))
-            for info in wheel.infos
-            if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}
-        ]
-        members.append(Member(f"{new}.dist-info/METADATA", len(metadata), (metadata,)))
+        members = [*_moved_members(wheel, new, replaced or {}), _added(f"{new}.dist-info/METADATA", metadata)]
         _write(members, f"{new}.dist-info", destination)
+
+
+def as_variant(source: Path, destination: Path, variant: bytes) -> None:
+    """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825).
+
+    Members are dressed as `relabel` dresses them. Raises Rejected where the wheel cannot be relabelled.
+    """
+    wheel = opened(source)
+    with wheel.archive:
+        _refuse_unclear(wheel, "")
+        new = wheel.dist_info.removesuffix(".dist-info").partition("+")[0]
+        head, blank, body = _split(wheel.dist_info_text("METADATA"))
+        metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
+        own = {f"{new}.dist-info/METADATA": metadata, f"{new}.dist-info/variant.json": variant}
+        members = [member for member in _moved_members(wheel, new, {}) if member.name not in own]
+        _write([*members, *(_added(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
+
+
+def _moved_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
+    """Yield what is carried over, its dist-info and data folders under a new name."""
+    old = wheel.dist_info.removesuffix(".dist-info")
+    for info in wheel.infos:
+        if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}:
+            yield _member(_moved(info.filename, old, new), wheel, info, replaced.get(info.filename))
+
+
+def _added(name: str, data: bytes) -> Member:
+    return Member(name, len(data), (data,))
 
 
 def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> Member:

@@ -6,6 +6,7 @@ Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/condit
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import re
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,7 @@ from botocore.exceptions import (
     ClientError,
     NoCredentialsError,
     NoRegionError,
+    ParamValidationError,
     PartialCredentialsError,
     ProfileNotFound,
 )
@@ -55,6 +57,12 @@ GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
 CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
 DENIED = frozenset({"401", "403", "AccessDenied", "AllAccessDisabled"})
+# What an operation needs, where that is called otherwise; who may not list a bucket is not told that a key is missing.
+PERMISSIONS = {
+    "GetObject": "s3:GetObject and s3:ListBucket",
+    "HeadObject": "s3:GetObject and s3:ListBucket",
+    "ListObjectsV2": "s3:ListBucket",
+}
 HINT = "the same command goes on where this one stopped"
 
 
@@ -99,6 +107,7 @@ class BucketStore:
         self.place = place
         self.address = place.address
         self._kept_conditions = False
+        self._tags_are_hashes = False  # whether the server makes its tags of the bytes, as S3 does where it can
         config = Config(
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
             connect_timeout=int(place.timeout),
@@ -168,7 +177,7 @@ class BucketStore:
         condition = {"IfMatch": instead_of.tag} if instead_of else {"IfNoneMatch": "*"}
         with _explained(self._shown(key)), _opened(content) as body:
             try:
-                self.client.put_object(
+                answer = self.client.put_object(
                     Bucket=self.place.bucket,
                     Key=self._key(key),
                     Body=body,
@@ -182,14 +191,19 @@ class BucketStore:
                 )
             except ClientError as error:
                 if _code(error) in CHANGED or (_code(error) in GONE and instead_of):
-                    return self._is_ours(key, content)
+                    return self._is_ours(key, content, generation)
                 raise
+        if self._tags_are_hashes and not _has_tag(answer, content):  # other bytes were taken than were sent
+            return self._put(key, content, Found(answer["ETag"], content.size), generation)
         return True
 
-    def _is_ours(self, key: str, content: Content) -> bool:
+    def _is_ours(self, key: str, content: Content, generation: int) -> bool:
         """Whether what is there was put by this very request: a retry of one whose answer was lost finds it done."""
-        there = self.client.head_object(Bucket=self.place.bucket, Key=self._key(key))
-        return bool(there.get("Metadata", {}).get(SHA256) == content.sha256)
+        there = self.find(key)
+        if there is None or content.path is not None:  # of a file, who asked reads every byte
+            return False
+        is_whole = not self._tags_are_hashes or _has_tag({"ETag": there.tag}, content)
+        return is_whole and (there.sha256, there.generation) == (content.sha256, generation)
 
     def _refuse_careless(self) -> None:
         """Raise MachineError where the server writes whatever the condition says: two publishers would lose files."""
@@ -205,6 +219,8 @@ class BucketStore:
                 f"{self.address}: this server ignores If-None-Match, so that two publishers would overwrite each other"
             )
             raise MachineError(msg, hint="publish to a server that knows conditional writes, as S3 itself does")
+        found = self.find(probe)
+        self._tags_are_hashes = found is not None and _has_tag({"ETag": found.tag}, content)
         self._kept_conditions = True
 
     def remove(self, key: str) -> None:
@@ -239,7 +255,14 @@ class BucketStore:
 
 def _found(answer: dict[str, Any]) -> Found:
     generation = answer.get("Metadata", {}).get(GENERATION, "")
-    return Found(answer["ETag"], answer["ContentLength"], int(generation) if generation.isdigit() else 0)
+    sha256 = answer.get("Metadata", {}).get(SHA256, "")
+    return Found(answer["ETag"], answer["ContentLength"], int(generation) if generation.isdigit() else 0, sha256)
+
+
+def _has_tag(answer: dict[str, Any], content: Content) -> bool:
+    """Whether a server has the bytes that it was sent; of a file, which is read back whole, that is not asked here."""
+    hashed = hashlib.md5(content.data, usedforsecurity=False).hexdigest()
+    return content.path is not None or answer["ETag"].strip('"') == hashed
 
 
 @contextmanager
@@ -268,6 +291,9 @@ def _explained(where: str) -> Iterator[None]:
         msg = f"{where}: {_sentence(error)}"
         hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
         raise InputError(msg, hint=hint) from None
+    except (ParamValidationError, ValueError) as error:  # the latter of an endpoint that is no address
+        msg = f"{where}: {_sentence(error)}"
+        raise InputError(msg) from None
     except BotoCoreError as error:
         msg = f"{where}: {_sentence(error)}"
         raise MachineError(msg, hint=HINT) from None
@@ -280,7 +306,8 @@ def _refused(where: str, error: ClientError) -> InputError | MachineError:
         return InputError(f"{where}: the credentials are not taken: {said}", hint="renew them, or name other ones")
     if code in DENIED:
         operation = error.operation_name
-        return InputError(f"{where}: these credentials may not {operation}", hint=f"allow them s3:{operation} there")
+        needed = PERMISSIONS.get(operation, f"s3:{operation}")
+        return InputError(f"{where}: these credentials may not {operation}", hint=f"allow them {needed} there")
     if code == "NoSuchBucket":
         return InputError(f"{where}: there is no such bucket")
     if code == "RequestTimeTooSkewed":

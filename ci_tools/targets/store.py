@@ -31,6 +31,7 @@ class Found(NamedTuple):
     tag: str  # another one for other bytes
     size: int
     generation: int = 0  # of what the page was made from, where the store keeps that
+    sha256: str = ""  # of what was put there, where the store keeps that
 
 
 class Content(NamedTuple):
@@ -125,13 +126,16 @@ class FolderStore:
         if path.is_file():
             yield from Content("", 0, path=path).chunks()
 
-    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:  # noqa: ARG002 - see Store
-        """Put content at a key; raise MachineError where the file it comes from is not what it was."""
+    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
+        """Put content at a key; raise MachineError where the file it comes from is not what it was.
+
+        A page, which has a generation, is not waited for until the disk has it: it can be written again.
+        """
         found = self.find(key)
         if (found and found.tag) != (instead_of and instead_of.tag):
             return False
         digest = hashlib.sha256()
-        with write_atomically(self._path(key), self._unfinished) as sink:
+        with write_atomically(self._path(key), self._unfinished, durable=not generation) as sink:
             for chunk in content.chunks():
                 digest.update(chunk)
                 sink.write(chunk)
@@ -172,8 +176,7 @@ class FolderStore:
         return self._path(key).as_uri()
 
     def _path(self, key: str) -> Path:
-        path = self.root / key
-        if not path.resolve().is_relative_to(self.root.resolve()):
+        if key.startswith("/") or ".." in key.split("/"):
             msg = f"{key} leads out of {self.root}"
             raise InputError(msg)
-        return path
+        return self.root / key

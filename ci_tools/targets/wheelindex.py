@@ -16,16 +16,17 @@ import re
 import time
 from collections import Counter
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ci_tools import catalog, index
+from ci_tools import catalog, index, variants
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
 from ci_tools.finder import data_path, front_page, project_data, shelf_of
-from ci_tools.index import IndexedFile
-from ci_tools.manifest import Manifest
+from ci_tools.index import VARIANTS, IndexedFile
+from ci_tools.manifest import GENERIC, Manifest
 from ci_tools.model import FOLDER, Channel
 from ci_tools.release import Change, Published
 from ci_tools.targets.ledger import Ledger, contended, pauses
@@ -45,10 +46,10 @@ __all__ = ["METADATA_SUFFIX", "Page", "WheelIndex", "folder_of", "metadata_of"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
 # A project of such a name would have its page where an accelerator or a channel has its index.
-TAKEN = re.compile(r"(cpu|xpu|nightly|test|finder)|(cu|rocm)\d[a-z0-9.]*")
+TAKEN = re.compile(r"(cpu|xpu|nightly|test|finder|variants)|(cu|rocm)\d[a-z0-9.]*")
 NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
 OFFERED = 10  # versions of which the finder knows what they have for every combination, and why nothing
-TITLES = {"": "Wheels", "nightly/": "Nightly wheels", "test/": "Wheels to try before their release"}
+TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
 
 
 class Arrival(NamedTuple):
@@ -87,7 +88,7 @@ class WheelIndex:
     def check(self, unit: Unit) -> tuple[Change, ...]:
         """Return what publishing would change; raise RejectedInput with all that this index cannot take."""
         project = canonicalize_name(unit.project)
-        problems = list(_problems(project, unit.items))
+        problems = list(_problems(project, (*unit.items, *unit.variants)))
         manifest = self._ledger(unit).manifest(project)
         arrivals = [] if problems else self._arrivals(unit, manifest)
         problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
@@ -121,7 +122,7 @@ class WheelIndex:
         with self.store.alone():
             offers = ledger.keep_offers(project, unit.offers) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
-            self.show(ledger, after)
+            self.show(ledger, [after])
             self._tidy(ledger, before, after)
         entries = (after.files[name] for name in self.laid if name in after.files)
         return tuple(
@@ -139,7 +140,8 @@ class WheelIndex:
     # -- what is to be published
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
-        return [_arrival(item, unit, manifest.files.get(item.name)) for item in unit.items]
+        items = (*unit.items, *unit.variants)
+        return [_arrival(item, unit, manifest.files.get(item.name)) for item in items]
 
     def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would take the place of others and may not."""
@@ -163,6 +165,9 @@ class WheelIndex:
             yield Change("remove", self.store.url(f"{root}{manifest.files[name].key}"), f"over {NIGHTLIES} nightlies")
         if after.files != manifest.files:
             yield from self._page_changes(root, after)
+        before, documents = variants.documents(manifest), variants.documents(after)
+        for name in sorted(name for name in {*before, *documents} if before.get(name) != documents.get(name)):
+            yield Change("update" if name in documents else "remove", self.store.url(f"{root}{VARIANTS}/{name}"))
 
     def _page_changes(self, root: str, manifest: Manifest) -> Iterator[Change]:
         """Yield the pages that a changed manifest changes."""
@@ -192,8 +197,12 @@ class WheelIndex:
         return arrival
 
     def _put(self, key: str, content: Content) -> bool:
-        """Put a file; return whether it is there, and not another one."""
-        return self.store.put(key, content, instead_of=None) or self.sha256_at(key) == content.sha256
+        """Put a file, once more where that very file has been damaged; return whether it is there, and not another."""
+        if self.store.put(key, content, instead_of=None) or self.sha256_at(key) == content.sha256:
+            return True
+        found = self.store.find(key)
+        is_damaged = found is not None and found.sha256 == content.sha256
+        return is_damaged and self.store.put(key, content, instead_of=found)
 
     def _put_again(self, key: str, content: Content) -> None:
         """Put what this place is for alone; what is there and damaged is put once more."""
@@ -227,36 +236,44 @@ class WheelIndex:
 
     # -- pages
 
-    def show(self, ledger: Ledger, manifest: Manifest) -> None:
-        """Write a project's pages, and what lists them.
+    def show(self, ledger: Ledger, manifests: Sequence[Manifest]) -> None:
+        """Write the pages of some projects, and what lists them.
 
         A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
         shown when every project has one.
         """
-        directory = ledger.change_directory(lambda known: _announced(known, _folders(manifest)))
-        self._write(self.pages(ledger, manifest, directory.folders | directory.filling))
-        for project in sorted(directory.projects - {manifest.project}) if directory.filling else ():
-            self._write(self.pages(ledger, ledger.manifest(project), directory.filling))
-        filled = directory.filling
-        directory = ledger.change_directory(lambda known: _shown(known, filled, manifest.project))
+        needed = {folder for manifest in manifests for folder in _folders(manifest)}
+        shown = {manifest.project for manifest in manifests}
+        directory, basis = ledger.change_directory(lambda known: _announced(known, needed)), None
+        while basis is None or not _covers(basis, directory, shown):
+            basis = directory
+            for manifest in manifests:
+                self._write(self.pages(ledger, manifest, basis.folders | basis.filling))
+            for project in sorted(basis.projects - shown) if basis.filling else ():
+                self._write(self.pages(ledger, ledger.manifest(project), basis.filling))
+            directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
         self._write(self.fronts(ledger.root, directory))
 
     def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
         """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
         root, files = ledger.root, tuple(manifest.files.values())
         for folder in sorted({"", *folders}):
-            listed = [file for file in files if file.is_listed_in(folder)]
+            listed = [file for file in files if _is_listed(file, folder)]
             place = f"{root}{_slash(folder)}{manifest.project}/"
-            page = index.project_html(manifest.project, listed, folder)
+            beside = variants.documents(manifest) if folder == VARIANTS else {}
+            for name, data in beside.items():  # before the page that names them
+                yield Page((f"{root}{folder}/{name}",), data, manifest.generation)
+            page = index.project_html(manifest.project, listed, folder, beside)
             yield Page(self.store.page_keys(place), page, manifest.generation)
-            document = index.project_json(manifest.project, listed, folder)
+            document = index.project_json(manifest.project, listed, folder, beside)
             yield Page((f"{place}index.json",), document, manifest.generation)
         yield self._finder_data(ledger, manifest)
 
     def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
         facts = catalog.load()
         offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
-        shelf = shelf_of(manifest.project, manifest.files.values(), offers, facts)
+        files = (file for file in manifest.files.values() if not file.variant)  # nobody has to look for a variant
+        shelf = shelf_of(manifest.project, files, offers, facts)
         key = f"{ledger.root}{data_path(manifest.project)}"
         return Page((key,), project_data(shelf, facts), manifest.generation)
 
@@ -268,7 +285,9 @@ class WheelIndex:
             yield Page(self.store.page_keys(place), page, directory.generation)
             document = index.projects_json(directory.projects)
             yield Page((f"{place}index.json",), document, directory.generation)
-        page = front_page(sorted(directory.projects), title=TITLES.get(root, root), folders=sorted(directory.folders))
+        last = f"{self.address}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
+        title = TITLES.get(last, "Wheels")
+        page = front_page(sorted(directory.projects), title=title, folders=sorted(directory.folders))
         yield Page(self.store.page_keys(root), page, directory.generation)
 
     def _write(self, pages: Iterable[Page]) -> None:
@@ -295,6 +314,8 @@ class WheelIndex:
             if file.key not in keys:
                 self.store.remove(f"{ledger.root}{file.key}")
                 self.store.remove(f"{ledger.root}{file.key}{METADATA_SUFFIX}")
+        for name in variants.documents(before).keys() - variants.documents(after).keys():
+            self.store.remove(f"{ledger.root}{VARIANTS}/{name}")
         for sha256 in set(before.offers.values()) - set(after.offers.values()):
             self.store.remove(ledger.offers_key(after.project, sha256))
 
@@ -303,16 +324,35 @@ def _slash(folder: str) -> str:
     return f"{folder}/" if folder else ""
 
 
+def _is_listed(file: IndexedFile, folder: str) -> bool:
+    """Whether a folder's page lists a file; that of the variants is for machines without an accelerator too."""
+    is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name
+    return is_for_others or file.is_listed_in(folder)
+
+
 def _announced(known: Directory, folders: set[str]) -> Directory:
     """Return the directory with folders that are new to it as filling."""
     return known._replace(filling=known.filling | (folders - known.folders))
 
 
-def _shown(known: Directory, filled: frozenset[str], project: str) -> Directory:
-    """Return the directory with a project, and with folders that every project has its page in by now."""
+def _shown(known: Directory, basis: Directory, projects: set[str]) -> Directory:
+    """Return the directory with projects, and with folders that every project has its page in by now.
+
+    Where others have added what the pages written by `basis` do not cover, nothing is shown yet.
+    """
+    if not _covers(basis, known, projects):
+        return known
     return known._replace(
-        projects=known.projects | {project}, folders=known.folders | filled, filling=known.filling - filled
+        projects=known.projects | projects,
+        folders=known.folders | basis.filling,
+        filling=known.filling - basis.filling,
     )
+
+
+def _covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
+    """Whether the pages that were written by one directory are all that another needs of the writer of projects."""
+    has_folders = known.folders | known.filling <= basis.folders | basis.filling
+    return has_folders and (not basis.filling or known.projects <= basis.projects | projects)
 
 
 def _folders(manifest: Manifest) -> set[str]:
@@ -346,19 +386,25 @@ def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
     if TAKEN.fullmatch(project):
         yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
     for item in items:
-        for folder in (item.folder, *item.also):
-            if not FOLDER.fullmatch(folder):
-                yield Problem("", f"{item.name} cannot go to {folder!r}, expected a folder such as cu130")
-        try:
-            whose = index.project_and_version(item.name)[0]
-        except ValueError as error:
-            yield Problem("", f"{item.name!r} is not the name of a wheel or an sdist: {error}")
-        else:
-            if whose != project:
-                yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
+        yield from _item_problems(project, item)
     for name, count in Counter(item.name for item in items).items():
         if count > 1:
             yield Problem("", f"{name} is to be published {count} times at once, expected once")
+
+
+def _item_problems(project: str, item: Item) -> Iterator[Problem]:
+    for folder in (item.folder, *item.also):
+        if not FOLDER.fullmatch(folder):
+            yield Problem("", f"{item.name} cannot go to {folder!r}, expected a folder such as cu130")
+    try:
+        whose = index.project_and_version(item.name)[0]
+    except ValueError as error:
+        yield Problem("", f"{item.name!r} is not the name of a wheel or an sdist: {error}")
+        return
+    if whose != project:
+        yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
+    if index.variant_label(item.name) and not item.variant:
+        yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
 
 
 def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
@@ -379,6 +425,7 @@ def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
         platform=item.made.platform if item.made else "",
         archs=item.made.archs if item.made else (),
         toolchain=item.made.toolchain if item.made else "",
+        variant=item.variant,
     )
     if old and old.sha256 == entry.sha256:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked)

@@ -55,7 +55,7 @@ def test_a_lock_file_in_the_source_hides_nothing(fatwheel: CommandLine, project:
 
 def test_a_target_that_is_a_file_is_refused_before_any_work(fatwheel: CommandLine, project: Path) -> None:
     ran = fatwheel("release", "--to", "dir:pyproject.toml", cwd=project)
-    assert (ran.status, "--to: pyproject.toml is a file" in ran.stderr) == (2, True)
+    assert (ran.status, "dir:pyproject.toml is a file" in ran.stderr) == (2, True)
     assert not (project / "dist").exists()
 
 

@@ -68,6 +68,7 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "runner": "big",
         "owner": "@demo",
         "wheel": "demo-1.0+cu130torch2.10-cp312-cp312-manylinux_2_28_x86_64.whl",
+        "public": None,
         "toolchain": "auto",
         "env": {"A": "1"},
         "build_requires": [],

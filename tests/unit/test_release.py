@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ci_tools import receipts
+from ci_tools.errors import InputError, RejectedInput
+from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
+from ci_tools.release import CORE, Offer, units_of
+from tests.wheels import hexdigest, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ci_tools.release import Unit
+
+PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu130", "+rocm7.1"))
+SDIST = "demo-1.0.tar.gz"
+FOLDERS = {CUDA: "cu130", ROCM: "rocm7.1"}
+SOURCE = "5" * 64
+TRIED = (Trial("import demo", Outcome.PASSED, ""),)
+BAD_TRIAL = (*TRIED, Trial("demo.run()", Outcome.FAILED, "exit status 1"))
+ERROR, WARNING = (
+    Finding("demo", "rule", level, "it is wrong", "found", "expected") for level in (Level.ERROR, Level.WARNING)
+)
+
+
+def job(name: str, wheel: str, platform: str = "", accelerator: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": "native" if platform else "pure",
+        "wheel": wheel,
+        "public": None,
+        "platform": platform or None,
+        "python": "3.10",
+        "torch": "2.10" if platform else None,
+        "accelerator": {"label": accelerator, "archs": ["9.0"]} if accelerator else None,
+        "toolchain": "pypi",
+        "owner": None,
+        "covers": [],
+    }
+
+
+def plan(**changes: object) -> dict[str, Any]:
+    """Return what a plan.json of a core and one optional platform holds."""
+    cell = {"platform": "linux-cuda", "accelerator": "cu130", "torch": "2.10", "python": "3.12"}
+    return {
+        "sdist": SDIST,
+        "jobs": [
+            job("pure", PURE),
+            job("linux-cuda-cu130", CUDA, "linux-cuda", "cu130"),
+            job("linux-rocm-rocm7.1", ROCM, "linux-rocm", "rocm7.1"),
+        ],
+        "project": {"name": "demo", "version": "1.0"},
+        "pins": {"source_sha256": SOURCE, "commit": "c" * 40},
+        "edition": {"channel": "stable", "candidate": 0, "date": ""},
+        "request": {
+            "platforms": [
+                {"platform": "linux-cuda", "required": True},
+                {"platform": "linux-rocm", "required": False},
+                {"platform": "macos-arm64", "required": False},
+            ],
+            "release": {"tag": "v{version}", "title": "{name} {version}"},
+            "publish": {"pypi": "none", "targets": []},
+        },
+        "covered": [{**cell, "job": "linux-cuda-cu130", "reason": "built for it"}],
+        "skipped": [{**cell, "python": "3.9", "reason": "too old"}],
+        **changes,
+    }
+
+
+Found = dict[str, "tuple[Path, Receipt | None]"]
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Found:
+    """Every file of the plan, built, audited and validated."""
+    for name in (PURE, CUDA, ROCM):
+        make(tmp_path, name)
+    (tmp_path / SDIST).write_bytes(b"sdist")
+    return {name: (tmp_path / name, receipt(tmp_path / name)) for name in (PURE, CUDA, ROCM, SDIST)}
+
+
+def receipt(path: Path) -> Receipt:
+    return Receipt(
+        file=path.name,
+        sha256=hexdigest(path),
+        size=path.stat().st_size,
+        project="demo",
+        version="1.0",
+        job="",
+        folder=FOLDERS.get(path.name, ""),
+        source=SOURCE,
+        key="",
+        seconds=0.0,
+        audited=True,
+        trials=() if path.name == SDIST else TRIED,
+    )
+
+
+def changed(found: Found, name: str, **fields: object) -> Found:
+    path, known = found[name]
+    assert known
+    return {**found, name: (path, dataclasses.replace(known, **fields))}  # type: ignore[arg-type]
+
+
+def without(found: Found, name: str) -> Found:
+    return {other: what for other, what in found.items() if other != name}
+
+
+def names(units: tuple[Unit, ...]) -> dict[str, list[str]]:
+    return {unit.name: [item.name for item in unit.items] for unit in units}
+
+
+def test_the_core_is_all_that_is_required_and_each_optional_platform_is_a_unit_of_its_own(found: Found) -> None:
+    units, left = units_of(plan(), found)
+    assert names(units) == {CORE: [SDIST, PURE, CUDA], "linux-rocm": [ROCM]}
+    assert left == ()
+
+
+def test_a_unit_says_what_its_targets_need(found: Found) -> None:
+    core = units_of(plan(), found)[0][0]
+    assert (core.tag, core.title, core.commit) == ("v1.0", "demo 1.0", "c" * 40)
+    assert [(item.folder, item.made and item.made.job) for item in core.items] == [
+        ("", None),
+        ("", "pure"),
+        ("cu130", "linux-cuda-cu130"),
+    ]
+    assert core.offers == (
+        Offer("linux-cuda", "cu130", "2.10", "3.12", CUDA, "built for it"),
+        Offer("linux-cuda", "cu130", "2.10", "3.9", "", "too old"),
+    )
+
+
+BROKEN: list[Any] = [
+    pytest.param(without, "is missing", id="missing"),
+    pytest.param(
+        lambda found, name: {**found, name: (found[name][0], None)}, "no receipt of its present bytes", id="no-receipt"
+    ),
+    pytest.param(lambda found, name: changed(found, name, audited=False), "was not audited", id="unaudited"),
+    pytest.param(lambda found, name: changed(found, name, source="6" * 64), "another source", id="another-source"),
+    pytest.param(lambda found, name: changed(found, name, version="1.1"), "another version", id="another-version"),
+    pytest.param(lambda found, name: changed(found, name, findings=(ERROR,)), "it is bad: it is wrong", id="a-finding"),
+    pytest.param(lambda found, name: changed(found, name, trials=()), "was not validated", id="not-validated"),
+    pytest.param(
+        lambda found, name: changed(found, name, trials=BAD_TRIAL),
+        r"it is bad: demo\.run\(\): exit status 1",
+        id="a-failed-trial",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "sentence"), BROKEN)
+def test_the_core_refuses_to_exist(damage: Callable[[Found, str], Found], sentence: str, found: Found) -> None:
+    with pytest.raises(RejectedInput, match=sentence) as refused:
+        units_of(plan(), damage(found, CUDA))
+    assert "finish what is missing" in refused.value.hint
+    assert CUDA in str(refused.value)
+
+
+@pytest.mark.parametrize(("damage", "sentence"), BROKEN)
+def test_an_optional_platform_is_withheld_and_the_core_does_not_wait(
+    damage: Callable[[Found, str], Found], sentence: str, found: Found
+) -> None:
+    units, left = units_of(plan(), damage(found, ROCM))
+    assert names(units) == {CORE: [SDIST, PURE, CUDA]}
+    assert [withheld.name for withheld in left] == ["linux-rocm"]
+    with pytest.raises(RejectedInput, match=sentence):
+        units_of(plan(), damage(found, ROCM), only="linux-rocm")
+
+
+def test_a_warning_keeps_nothing_back(found: Found) -> None:
+    assert len(units_of(plan(), changed(found, CUDA, findings=(WARNING,)))[0]) == 2
+
+
+def test_an_sdist_needs_no_trial_but_an_audit(found: Found) -> None:
+    with pytest.raises(RejectedInput, match="was not audited"):
+        units_of(plan(), changed(found, SDIST, audited=False))
+
+
+def test_every_problem_is_said_at_once(found: Found) -> None:
+    with pytest.raises(RejectedInput) as refused:
+        units_of(plan(), changed(without(found, PURE), CUDA, audited=False))
+    assert len(refused.value.problems) == 2
+
+
+def test_a_wheel_with_other_bytes_than_its_receipt_has_none(found: Found) -> None:
+    path, known = found[CUDA]
+    assert known
+    receipts.save(path, known)
+    assert receipts.load(path) == known
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(RejectedInput, match="no receipt of its present bytes"):
+        units_of(plan(), {**found, CUDA: (path, receipts.load(path))})
+
+
+# ---------------------------------------------------------------- one part alone
+
+
+def test_an_optional_platform_can_be_published_alone_later(found: Found) -> None:
+    units, left = units_of(plan(), without(found, PURE), only="linux-rocm")
+    assert (names(units), left) == ({"linux-rocm": [ROCM]}, ())
+
+
+def test_the_core_can_be_published_alone(found: Found) -> None:
+    units, left = units_of(plan(), without(found, ROCM), only=CORE)
+    assert (names(units), left) == ({CORE: [SDIST, PURE, CUDA]}, ())
+
+
+@pytest.mark.parametrize("name", ["linux-cuda", "macos-arm64"])
+def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, found: Found) -> None:
+    with pytest.raises(InputError, match=f"{name} has no wheel of its own: the core's serve it"):
+        units_of(plan(), found, only=name)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"jobs": [{}]}, id="a-job-without-fields"),
+        pytest.param({"edition": {"channel": "weekly", "candidate": 0, "date": ""}}, id="an-unknown-channel"),
+        pytest.param({"request": None}, id="no-request"),
+    ],
+)
+def test_what_is_no_plan_is_said_to_be_none(broken: dict[str, Any], found: Found) -> None:
+    with pytest.raises(InputError, match="not a plan that can be published"):
+        units_of({**plan(), **broken} if broken else {}, found)
