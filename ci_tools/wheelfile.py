@@ -39,6 +39,7 @@ __all__ = ["CONTROL", "Hashing", "Member", "Wheel", "as_variant", "differing", "
 CHUNK = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
 MOST_MEMBER_BYTES = 4 << 30
+MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and their like, which are read whole
 MOST_TIMES = 100  # how many times its packed size a wheel may unpack to; deflate reaches 1,032
 FREE_BYTES = 1 << 30  # and what any wheel may unpack to
 # What reading a damaged, encrypted or strangely compressed member raises.
@@ -128,9 +129,12 @@ class Wheel:
         return folders[0] if len(folders) == 1 else ""
 
     def dist_info_data(self, file: str) -> bytes:
-        """Return the content of a file in dist-info, or nothing where there is none."""
+        """Return the content of a file in dist-info, or nothing where there is none; raise Rejected for a huge one."""
         name = f"{self.dist_info}/{file}"
         found = next((info for info in self.infos if info.filename == name), None)
+        if found and found.file_size > MOST_DIST_INFO_BYTES:
+            msg = f"{self.path.name}: {name} has {found.file_size:,} bytes, expected at most {MOST_DIST_INFO_BYTES:,}"
+            raise Rejected(msg)
         return self.read(found) if found else b""
 
     def dist_info_text(self, file: str) -> str:

@@ -17,7 +17,7 @@ LAYERS = (
     "outside process lifeline yamlfile elf confined surroundings binaryformat edition",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release",
     "registry wheelfile receipts git manifest",
-    "config source remotewheel edits cells",
+    "config source remotewheel edits cells variants",
     "stage",
     "observation",
     "includes",

@@ -257,8 +257,11 @@ def test_one_name_twice_at_once_is_refused(root: Path, tmp_path: Path, files: li
 
 @pytest.mark.parametrize(
     ("metadata", "sentence"),
-    [(None, "has no METADATA"), (b"Name: \xff\n", "METADATA is not UTF-8")],
-    ids=["no-metadata", "not-text"],
+    [
+        pytest.param(None, "has no METADATA", id="no-metadata"),
+        pytest.param(b"Name: \xff\n", "METADATA is not UTF-8", id="not-text"),
+        pytest.param(b"Name: demo\n\n" + bytes(64 << 20), r"METADATA has 67,\d{3},\d{3} bytes, expected", id="huge"),
+    ],
 )
 def test_a_bad_wheel_is_rejected_and_nothing_written(
     metadata: bytes | None, sentence: str, root: Path, files: list[tuple[Path, str]]

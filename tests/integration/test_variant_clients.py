@@ -1,0 +1,212 @@
+"""Wheel variants under real clients: a uv that knows them takes the one for the machine, everybody else what they took.
+
+uv knows by itself what NVIDIA's provider would say of a machine, so that none has to be installed; it takes the driver
+and the GPU from the provider's variables.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ci_tools import catalog, upkeep
+from ci_tools.outside import Outside, Silent
+from ci_tools.targets.addresses import index_of
+from ci_tools.variants import variants_of
+from tests.buckets import CREDENTIALS, moto
+from tests.releases import folder_index, item, publish, unit
+from tests.upload_servers import UV
+from tests.wheels import edited, hexdigest, make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.release import Unit
+
+pytestmark = pytest.mark.slow
+
+PURE = "demo-1.0-py3-none-any.whl"
+CUDA12, CUDA13 = (f"demo-1.0+{label}-py3-none-any.whl" for label in ("cu129", "cu130"))
+VARIANT12, VARIANT13 = (f"demo-1.0-py3-none-any-{label}_sm90_sm100_ptx100.whl" for label in ("cu129", "cu130"))
+OLD_PIPS = ("21.3.1", "23.2.1")  # the first that runs on Python 3.10, and the oldest that our documents name
+PIP = (sys.executable, "-m", "pip", "install", "--no-cache-dir", "--disable-pip-version-check")
+PLAIN = (UV, "pip", "install", "--no-config", "--no-cache", "--python", sys.executable)
+KNOWING = (*PLAIN, "--preview-features", "wheel-variants")
+DRIVER, GPU = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION", "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
+
+
+class Installed(NamedTuple):
+    """How an installation ended: which wheel came, and what was said."""
+
+    wheel: str
+    said: str
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Unit:
+    """A release of a pure wheel and of two CUDA versions, with their variants."""
+    folder = tmp_path_factory.mktemp("made")
+    pure, *cuda = (make(folder, name, {"demo.py": f"where = {name!r}\n".encode()}) for name in (PURE, CUDA12, CUDA13))
+    items = (item(pure), item(cuda[0], "cu129"), item(cuda[1], "cu130"))
+    variants = variants_of(items, folder / "variants", catalog.load(), Silent().say)
+    assert [one.name for one in variants] == [VARIANT12, VARIANT13]
+    return replace(unit("demo", *items), variants=variants)
+
+
+@pytest.fixture(scope="module")
+def root(release: Unit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index") / "whl"
+    publish(folder_index(folder), release)
+    return folder
+
+
+@contextmanager
+def over_http(root: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def address(root: Path) -> Iterator[str]:
+    with over_http(root) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bucket_address(release: Unit) -> Iterator[str]:
+    """The same release in a bucket."""
+    with moto() as bucket, pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
+        target = index_of(bucket.target(), outside)
+        publish(target, release)
+        assert upkeep.verify(target, outside) == ()
+        yield bucket.url("whl")
+
+
+def run(command: tuple[str, ...], folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "NV_VARIANT"))}
+    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", **env}
+    whole = [*command, "--target", str(folder / "there"), *arguments]
+    return subprocess.run(whole, env=environ, capture_output=True, text=True, check=False)
+
+
+def install(command: tuple[str, ...], folder: Path, index: str, *arguments: str, **env: str) -> Installed:
+    """Install as a user does."""
+    done = run(command, folder, "--index-url", index, *(arguments or ["demo"]), **env)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = {PURE, CUDA12, CUDA13} & {(folder / "there" / "demo.py").read_text().split("'")[1]}
+    is_variant = list((folder / "there").glob("demo-*.dist-info/variant.json"))
+    return Installed(f"variant of {wheel}" if is_variant else wheel, done.stdout + done.stderr)
+
+
+def machine(driver: str, gpu: str) -> Mapping[str, str]:
+    return {DRIVER: driver, GPU: gpu}
+
+
+# ---------------------------------------------------------------- who knows variants
+
+
+@pytest.mark.parametrize(
+    ("driver", "gpu", "wheel"),
+    [
+        pytest.param("13.0", "9.0", f"variant of {CUDA13}", id="its-very-driver"),
+        pytest.param("13.2", "10.0", f"variant of {CUDA13}", id="a-newer-driver"),
+        pytest.param("13.2", "10.3", f"variant of {CUDA13}", id="a-newer-gpu-of-its-generation"),
+        pytest.param("12.9", "9.0", f"variant of {CUDA12}", id="an-older-driver"),
+        pytest.param("12.8", "9.0", PURE, id="too-old-a-driver"),
+        pytest.param("13.0", "8.6", PURE, id="a-gpu-that-no-wheel-has-code-for"),
+    ],
+)
+def test_a_uv_that_knows_variants_takes_the_one_for_the_machine(
+    driver: str, gpu: str, wheel: str, address: str, tmp_path: Path
+) -> None:
+    assert install(KNOWING, tmp_path, f"{address}/variants", **machine(driver, gpu)).wheel == wheel
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+def test_a_uv_that_knows_variants_takes_the_pure_wheel_where_no_driver_is(address: str, tmp_path: Path) -> None:
+    assert install(KNOWING, tmp_path, f"{address}/variants").wheel == PURE
+
+
+@pytest.mark.parametrize(("folder", "wheel"), [("cu130", CUDA13), ("cu129", CUDA12), ("cpu", PURE)])
+def test_a_uv_that_knows_variants_takes_what_a_named_index_is_for(
+    folder: str, wheel: str, address: str, tmp_path: Path
+) -> None:
+    assert install(KNOWING, tmp_path, f"{address}/{folder}", **machine("13.0", "9.0")).wheel == wheel
+
+
+def test_a_bucket_serves_variants_as_a_folder_does(bucket_address: str, tmp_path: Path) -> None:
+    wheel = install(KNOWING, tmp_path, f"{bucket_address}/variants/", **machine("13.0", "9.0")).wheel
+    assert wheel == f"variant of {CUDA13}"
+
+
+def test_a_variant_is_installed_by_its_hash_and_no_other(root: Path, address: str, tmp_path: Path) -> None:
+    asked = tmp_path / "requirements.txt"
+    arguments = ("--index-url", f"{address}/variants", "--require-hashes", "-r", str(asked))
+    asked.write_text(f"demo==1.0 --hash=sha256:{hexdigest(root / 'variants' / VARIANT13)}\n")
+    assert run(KNOWING, tmp_path, *arguments, **machine("13.0", "9.0")).returncode == 0
+    asked.write_text(f"demo==1.0 --hash=sha256:{'0' * 64}\n")
+    refused = run(KNOWING, tmp_path / "again", *arguments, **machine("13.0", "9.0"))
+    assert (refused.returncode != 0, "ash" in refused.stderr) == (True, True), refused.stderr
+
+
+def test_a_variant_with_other_bytes_than_the_page_says_is_refused(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "whl")
+    edited(tmp_path / "whl" / "variants" / VARIANT13, {"demo.py": b"where = 'elsewhere'\n"})
+    with over_http(tmp_path / "whl") as address:
+        done = run(KNOWING, tmp_path, "--index-url", f"{address}/variants", "demo", **machine("13.0", "9.0"))
+    assert (done.returncode != 0, "Hash mismatch" in done.stderr) == (True, True), done.stderr
+
+
+# ---------------------------------------------------------------- who does not
+
+
+@pytest.fixture(scope="module")
+def old_pips(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Old pips, each in a folder of its own."""
+    folder = tmp_path_factory.mktemp("pips")
+    for version in OLD_PIPS:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / version)]
+        subprocess.run([*command, f"pip=={version}"], check=True, capture_output=True)
+    return {version: folder / version for version in OLD_PIPS}
+
+
+@pytest.mark.parametrize(
+    ("client", "folder", "wheel"),
+    [
+        *((client, "variants", PURE) for client in ("pip", "uv", *OLD_PIPS)),
+        *((client, "cu130", CUDA13) for client in ("pip", "uv")),
+        *((client, "cpu", PURE) for client in ("pip", "uv")),
+    ],
+)
+def test_who_does_not_know_variants_takes_what_it_took_and_hears_nothing(
+    client: str, folder: str, wheel: str, address: str, old_pips: Mapping[str, Path], tmp_path: Path
+) -> None:
+    command = PLAIN if client == "uv" else PIP
+    env = {"PYTHONPATH": str(old_pips[client])} if client in old_pips else {}
+    installed = install(command, tmp_path, f"{address}/{folder}", **machine("13.0", "9.0"), **env)
+    assert (installed.wheel, "warn" in installed.said.lower()) == (wheel, False), installed.said
+
+
+def test_a_bucket_s_variants_are_harmless_too(bucket_address: str, tmp_path: Path) -> None:
+    assert install(PIP, tmp_path / "pip", f"{bucket_address}/variants/").wheel == PURE
+    assert install(PLAIN, tmp_path / "uv", f"{bucket_address}/variants/").wheel == PURE
