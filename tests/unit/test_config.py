@@ -184,7 +184,10 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("exclude: [", "excludes: [", ['9:33: unknown key "excludes", did you mean "exclude"?'],
                      id="glob-key"),
         pytest.param("  windows:", "  windows: {cuda: [13.0]}", [
-            '16:13: unknown key "cuda", known: enabled, env, native, owner, required, runner, toolchain, wheel-platform'],
+            (
+                '16:13: unknown key "cuda", known: enabled, env, native, owner, required, runner, toolchain, '
+                "wheel-platform"
+            )],
             id="cuda-where-there-is-none"),
         pytest.param("max-jobs", "jobs", ['17:9: unknown key "jobs", did you mean "max-jobs"?'], id="build-key"),
         pytest.param("imports", "import", ['18:27: unknown key "import", did you mean "imports"?'], id="validate-key"),
