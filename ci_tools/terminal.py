@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from rich import box
 from rich.console import Console
@@ -431,7 +430,7 @@ def _near(address: str) -> str:
     """Return an address, one of this machine's files as the user would type its path from here."""
     if not address.startswith("file:"):
         return address
-    path, here = Path(url2pathname(urlsplit(address).path)), Path.cwd()
+    path, here = Path(unquote(urlsplit(address).path)), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 

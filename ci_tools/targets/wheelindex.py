@@ -95,6 +95,13 @@ class WheelIndex:
         if problems:
             hint = "a published file never changes: raise the version, or say --replace for an index of your own"
             raise RejectedInput(problems, hint=hint)
+        kept = _with(manifest, [arrival.entry for arrival in arrivals], unit.edition).files
+        late = [arrival.entry.name for arrival in arrivals if arrival.entry.name not in kept]
+        if late:
+            older = f"is older than the {NIGHTLIES} nightlies in {self.address}"
+            raise RejectedInput(
+                [Problem("", f"{name} {older}") for name in late], hint="an index of nightlies keeps the newest alone"
+            )
         return tuple(self._changes(unit, manifest, arrivals))
 
     def stage(self, unit: Unit) -> None:

@@ -1,0 +1,555 @@
+"""The index in a bucket: its layout, its clients, many publishers at once, and what a server can refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ci_tools import receipts, transaction, upkeep
+from ci_tools.errors import InputError, MachineError
+from ci_tools.model import Channel, Edition
+from ci_tools.outside import Outside, Silent
+from ci_tools.planfile import SCHEMA_VERSION
+from ci_tools.targets.addresses import index_of
+from ci_tools.targets.ledger import Ledger
+from ci_tools.targets.store import of_bytes
+from tests import buckets, releases
+from tests.buckets import BUCKET, CREDENTIALS
+from tests.faults import Fault, proxy
+from tests.publishers import Job, publishers
+from tests.releases import item, unit
+from tests.unit.test_release import SDIST, plan, receipt
+from tests.upload_servers import UV, free_port
+from tests.wheels import edited, hexdigest, make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import Message
+
+    from ci_tools.targets.wheelindex import WheelIndex
+    from tests.buckets import Bucket
+    from tests.faults import Event, Proxy
+    from tests.integration.conftest import CommandLine
+    from tests.publishers import Publishers
+
+pytestmark = pytest.mark.slow
+
+PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
+TEST, NIGHTLY = Channel.TEST, Channel.NIGHTLY
+OLDEST_PIP = "pip==23.2.1"  # the oldest that reads PEP 691 JSON where a server gives it under an HTML address
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with buckets.moto() as served:
+        yield served
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+@dataclass(frozen=True)
+class Here:
+    """A part of the bucket, for one test alone."""
+
+    bucket: Bucket
+    prefix: str
+    outside: Outside
+
+    def target(self, port: int = 0) -> str:
+        """Return it as a user names it, reached at another port where one is given."""
+        return self.bucket.target(self.prefix, port)
+
+    def index(self, channel: str = "") -> WheelIndex:
+        """Return the index there, or that of a channel."""
+        return index_of(self.bucket.target(f"{self.prefix}{channel}"), self.outside)
+
+    def text(self, key: str) -> str:
+        """Read a key as an installer does."""
+        with urllib.request.urlopen(self.bucket.url(f"{self.prefix}/{key}")) as answer:
+            return str(answer.read().decode())
+
+    def headers(self, key: str) -> Message:
+        """Return what the server says of a key."""
+        with urllib.request.urlopen(self.bucket.url(f"{self.prefix}/{key}")) as answer:
+            return answer.headers  # type: ignore[no-any-return]
+
+    def held(self) -> set[str]:
+        """Return every key that an installer may ask for."""
+        found = buckets.keys(self.bucket.client(), f"{self.prefix}/")
+        return {key for key in found if not key.startswith((".fatwheel", "finder"))}
+
+    def flaws(self, channel: str = "") -> list[tuple[str, str]]:
+        """Read all of it again."""
+        return [(flaw.key, flaw.what) for flaw in upkeep.verify(self.index(channel), self.outside)]
+
+
+@pytest.fixture
+def here(bucket: Bucket, tmp_path: Path) -> Here:
+    outside = Outside(environ=os.environ, cache=tmp_path / "cache", reporter=Silent())
+    return Here(bucket, tmp_path.name, outside)
+
+
+def publish(index: WheelIndex, *files: tuple[Path, str], edition: Edition | None = None) -> None:
+    releases.publish(index, unit("demo", *(item(path, folder) for path, folder in files), edition=edition))
+
+
+# ---------------------------------------------------------------- the layout
+
+
+@pytest.fixture
+def released(here: Here, tmp_path: Path) -> WheelIndex:
+    """An index with a pure wheel, one of an accelerator, a nightly and a candidate."""
+    made, index = tmp_path / "made", here.index()
+    publish(index, (make(made, PURE, fields="Requires-Python: >=3.9\n"), ""), (make(made, CUDA), "cu130"))
+    publish(index, (make(made, "demo-1.1.dev20261121-py3-none-any.whl"), ""), edition=Edition(NIGHTLY, 0, "20261121"))
+    publish(index, (make(made, "demo-1.1+cu130-py3-none-any.whl"), "cu130"), edition=Edition(TEST, 1))
+    return index
+
+
+@pytest.mark.usefixtures("released")
+def test_the_layout_is_that_of_pytorch(here: Here) -> None:
+    keys = here.held()
+    assert {key for key in keys if key.endswith(".whl")} == {
+        PURE,
+        f"cu130/{CUDA}",
+        "nightly/demo-1.1.dev20261121-py3-none-any.whl",
+        "test/cu130/demo-1.1+cu130-py3-none-any.whl",
+    }
+    for folder in ("cpu/", "cu130/", "nightly/cpu/", "test/cpu/", "test/cu130/"):
+        for place in (folder, f"{folder}demo/"):
+            assert {place, f"{place}index.html", f"{place}index.json"} <= keys
+            assert here.text(f"{place}") == here.text(f"{place}index.html")
+
+
+@pytest.mark.usefixtures("released")
+def test_a_pure_wheel_is_listed_in_every_folder_and_lies_once_at_the_root(here: Here) -> None:
+    for folder in ("cpu", "cu130"):
+        assert f'href="../../{PURE}#sha256=' in here.text(f"{folder}/demo/")
+    assert "cu130" not in here.text("cpu/demo/").replace("/cu130", "")
+
+
+def test_a_plus_is_written_as_s3_wants_it(released: WheelIndex, here: Here) -> None:
+    escaped = CUDA.replace("+", "%2B")
+    page, document = (here.text(f"cu130/demo/{name}") for name in ("", "index.json"))
+    assert f'href="../{escaped}#sha256=' in page
+    assert f'"url": "../{escaped}"' in document
+    assert released.store.url(f"cu130/{CUDA}").endswith(f"/cu130/{escaped}")
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(
+    ("key", "kind", "kept"),
+    [
+        ("cu130/demo/", "text/html; charset=utf-8", "no-cache"),
+        ("cu130/demo/index.html", "text/html; charset=utf-8", "no-cache"),
+        ("cu130/demo/index.json", "application/vnd.pypi.simple.v1+json", "no-cache"),
+        (PURE, "application/octet-stream", "public, max-age=31536000, immutable"),
+        (f"{PURE}.metadata", "text/plain; charset=utf-8", "public, max-age=31536000, immutable"),
+    ],
+)
+def test_each_key_says_what_it_is_and_how_long_it_may_be_kept(key: str, kind: str, kept: str, here: Here) -> None:
+    said = here.headers(f"{key}")
+    assert (said["Content-Type"], said["Cache-Control"]) == (kind, kept)
+
+
+@pytest.mark.usefixtures("released")
+def test_every_file_has_its_hash_as_pytorch_s_have(here: Here, tmp_path: Path) -> None:
+    for key in (PURE, f"cu130/{CUDA}"):
+        said = here.headers(f"{key.replace('+', '%2B')}")
+        assert said["x-amz-meta-checksum-sha256"] == hexdigest(tmp_path / "made" / Path(key).name)
+
+
+def test_the_json_says_all_that_installers_ask(released: WheelIndex, here: Here) -> None:
+    upkeep.yank(released, "demo==1.0", "it is <bad>")
+    document = json.loads(here.text("cu130/demo/index.json"))
+    assert document["meta"] == {"api-version": "1.1"}
+    assert document["versions"] == ["1.0", "1.0+cu130"]
+    pure = next(file for file in document["files"] if file["filename"] == PURE)
+    assert {"size", "upload-time", "core-metadata", "hashes"} <= pure.keys()
+    assert (pure["requires-python"], pure["yanked"]) == (">=3.9", "it is <bad>")
+    assert 'data-yanked="it is &lt;bad&gt;"' in here.text("cpu/demo/")
+    upkeep.yank(released, "demo==1.0", None)
+    assert "data-yanked" not in here.text("cpu/demo/")
+    assert here.flaws() == []
+
+
+# ---------------------------------------------------------------- clients
+
+
+@pytest.fixture(scope="module")
+def oldest_pip(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The oldest pip that the documents name, in an environment of its own."""
+    python = tmp_path_factory.mktemp("pip") / "there" / "bin" / "python"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", str(python), OLDEST_PIP], check=True)
+    return [str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+
+
+PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+UV_PIP = [UV, "pip", "install", "--quiet", "--no-config", "--python", sys.executable]
+
+
+@pytest.mark.usefixtures("released")
+@pytest.mark.parametrize(("folder", "wheel"), [("cu130", CUDA), ("cpu", PURE)])
+@pytest.mark.parametrize("client", ["pip", "oldest pip", "uv"])
+def test_a_client_installs_what_its_hash_says(
+    client: str,
+    folder: str,
+    wheel: str,
+    here: Here,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    command = request.getfixturevalue("oldest_pip") if client == "oldest pip" else {"pip": PIP, "uv": UV_PIP}[client]
+    pin, required = wheel.split("-")[1], tmp_path / "requirements.txt"
+    required.write_text(f"demo=={pin} --hash=sha256:{hexdigest(tmp_path / 'made' / wheel)}\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "UV_CACHE_DIR": str(tmp_path / "cache")}
+    address = here.bucket.url(f"{here.prefix}/{folder}/")
+    arguments = ["--target", str(tmp_path / "there"), "--index-url", address, "--require-hashes", "-r", str(required)]
+    done = subprocess.run([*command, *arguments], env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"there/demo-{pin}.dist-info").is_dir()
+
+
+# ---------------------------------------------------------------- editions
+
+
+def test_a_later_candidate_takes_the_place_of_an_earlier_one_and_never_the_other_way(
+    here: Here, tmp_path: Path
+) -> None:
+    first = make(tmp_path / "first", PURE)
+    second = edited(make(tmp_path / "second", PURE), {"demo/new.py": b""})
+    publish(here.index(), (first, ""), edition=Edition(TEST, 1))
+    publish(here.index(), (second, ""), edition=Edition(TEST, 2))
+    page = here.text("test/cpu/demo/")
+    assert (hexdigest(second) in page, hexdigest(first) in page) == (True, False)
+    with pytest.raises(InputError, match="already with other bytes"):
+        publish(here.index(), (first, ""), edition=Edition(TEST, 1))
+    assert here.flaws("/test") == []
+
+
+def test_of_nightlies_the_newest_sixty_versions_stay(here: Here, tmp_path: Path) -> None:
+    names = [f"demo-1.1.dev{20260000 + number}-py3-none-any.whl" for number in range(61)]
+    files = [(make(tmp_path / "made", name), "") for name in names]
+    publish(here.index(), *files[:60], edition=Edition(NIGHTLY, 0, "20260059"))
+    publish(here.index(), files[60], edition=Edition(NIGHTLY, 0, "20260060"))
+    wheels = {key.removeprefix("nightly/") for key in here.held() if key.endswith(".whl")}
+    assert wheels == set(names[1:])
+    with pytest.raises(InputError, match="is older than the 60 nightlies in s3:"):
+        publish(here.index(), files[0], edition=Edition(NIGHTLY, 0, "20260000"))
+    assert here.flaws("/nightly") == []
+
+
+def test_a_promoted_release_is_the_very_bytes(here: Here, tmp_path: Path) -> None:
+    wheels = [make(tmp_path / "made", PURE), make(tmp_path / "made", CUDA)]
+    publish(here.index(), (wheels[0], ""), (wheels[1], "cu130"), edition=Edition(TEST, 3))
+    source = here.index("/test")
+    upkeep.promote(source, [here.index()], "demo==1.0", here.outside)
+    for folder in ("test/", ""):
+        entries = json.loads(here.text(f"{folder}cu130/demo/index.json"))["files"]
+        assert [file["hashes"]["sha256"] for file in entries] == [hexdigest(wheel) for wheel in wheels]
+    assert here.flaws() == []
+
+
+# ---------------------------------------------------------------- flaws
+
+
+FLAWS: list[Any] = [
+    pytest.param(f"cu130/{CUDA}", None, upkeep.GONE, id="a-wheel-is-gone"),
+    pytest.param(f"cu130/{CUDA}", b"other", upkeep.DAMAGED, id="a-wheel-has-other-bytes"),
+    pytest.param(f"{PURE}.metadata", None, upkeep.NO_METADATA, id="metadata-is-gone"),
+    pytest.param(f"{PURE}.metadata", b"other", upkeep.NO_METADATA, id="metadata-has-other-bytes"),
+    pytest.param("cu130/demo/", b"other", upkeep.STALE, id="a-page-has-other-bytes"),
+    pytest.param("cu130/demo/index.json", None, upkeep.STALE, id="a-page-is-gone"),
+    pytest.param("cpu/index.html", b"other", upkeep.STALE, id="a-front-page-has-other-bytes"),
+    pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", upkeep.UNLISTED, id="a-file-that-nobody-lists"),
+]
+
+
+@pytest.mark.parametrize("keeps_metadata", [True, False])
+@pytest.mark.parametrize(("key", "data", "what"), FLAWS)
+def test_each_flaw_is_found_and_mended(
+    key: str,
+    data: bytes | None,
+    what: str,
+    keeps_metadata: bool,  # noqa: FBT001 - a parameter
+    released: WheelIndex,
+    here: Here,
+) -> None:
+    client, whole = here.bucket.client(), f"{here.prefix}/{key}"
+    if data is None:
+        client.delete_object(Bucket=BUCKET, Key=whole)
+    else:
+        known = client.head_object(Bucket=BUCKET, Key=whole)["Metadata"] if what != upkeep.UNLISTED else {}
+        client.put_object(Bucket=BUCKET, Key=whole, Body=data, Metadata=known if keeps_metadata else {})
+    assert here.flaws() == [(key, what)]
+    upkeep.repair(released, here.outside, remove_unlisted=True)
+    left = {what for _, what in here.flaws()}
+    assert left == ({upkeep.UNLISTED} if what in {upkeep.GONE, upkeep.DAMAGED} else set())
+    upkeep.repair(released, here.outside, remove_unlisted=True)
+    assert here.flaws() == []
+
+
+def test_a_listed_wheel_that_was_damaged_is_put_right_by_publishing_it_again(
+    released: WheelIndex, here: Here, tmp_path: Path
+) -> None:
+    client, key = here.bucket.client(), f"{here.prefix}/cu130/{CUDA}"
+    known = client.head_object(Bucket=BUCKET, Key=key)["Metadata"]
+    client.put_object(Bucket=BUCKET, Key=key, Body=b"damaged", Metadata=known)
+    publish(released, (tmp_path / "made" / CUDA, "cu130"))
+    assert here.flaws() == []
+
+
+# ---------------------------------------------------------------- many at once
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Publishers]:
+    with publishers() as started:
+        yield started
+
+
+def job(project: str, files: list[tuple[Path, str]], to: str, tmp_path: Path, number: int) -> Job:
+    named = tuple((str(path), folder) for path, folder in files)
+    return Job(project, "1.0", named, (to,), str(tmp_path / f"journals-{number}"))
+
+
+def sixteen(tmp_path: Path, target: str) -> list[Job]:
+    """Return sixteen publishers of one project, with a wheel each, two for each of eight accelerators."""
+    jobs = []
+    for number in range(16):
+        label = f"cu{120 + number // 2}"
+        wheel = make(tmp_path / "made", f"demo-1.0+{label}-cp3{number % 2 + 10}-none-any.whl")
+        jobs.append(job("demo", [(wheel, label)], target, tmp_path, number))
+    return jobs
+
+
+def test_sixteen_publishers_of_one_project_lose_nothing(workers: Publishers, here: Here, tmp_path: Path) -> None:
+    ended = workers.publish(*sixteen(tmp_path, here.target()))
+    assert [one.status for one in ended] == [0] * 16, ended
+    document = json.loads(here.text("demo/index.json"))
+    names = sorted(path.name for path in (tmp_path / "made").iterdir())
+    assert document["files"] == []  # none is of every accelerator
+    listed = [
+        file["filename"]
+        for label in {f"cu{120 + number // 2}" for number in range(16)}
+        for file in json.loads(here.text(f"{label}/demo/index.json"))["files"]
+    ]
+    assert sorted(listed) == names
+    assert here.flaws() == []
+
+
+def test_sixteen_publishers_of_sixteen_projects_lose_nothing(workers: Publishers, here: Here, tmp_path: Path) -> None:
+    jobs = []
+    for number in range(16):
+        name = f"demo{number}"
+        wheels = [(make(tmp_path / "made", f"{name}-1.0-py3-none-any.whl"), f"cu{120 + number % 4}")]
+        jobs.append(job(name, wheels, here.target(), tmp_path, number))
+    ended = workers.publish(*jobs)
+    assert [one.status for one in ended] == [0] * 16, ended
+    for folder in ("cpu", "cu120", "cu123"):
+        names = {entry["name"] for entry in json.loads(here.text(f"{folder}/index.json"))["projects"]}
+        assert names == {f"demo{number}" for number in range(16)}
+    assert here.flaws() == []
+
+
+def test_of_sixteen_publishers_with_other_bytes_under_one_name_one_set_wins(
+    workers: Publishers, here: Here, tmp_path: Path
+) -> None:
+    jobs, sets = [], []
+    for number in range(16):
+        folder = tmp_path / f"made-{number}"
+        own = make(folder, f"demo-1.0+cu{120 + number}-py3-none-any.whl")
+        shared = edited(make(folder, PURE), {"demo/who.py": f"{number % 4}".encode()})
+        sets.append((own.name, hexdigest(shared)))
+        jobs.append(job("demo", [(shared, ""), (own, f"cu{120 + number}")], here.target(), tmp_path, number))
+    ended = workers.publish(*jobs)
+    manifest = Ledger(here.index().store, "").manifest("demo")
+    winner = manifest.files[PURE].sha256
+    won = [number for number in range(16) if sets[number][1] == winner]
+    assert [number for number in range(16) if ended[number].status == 0] == won, ended
+    assert {ended[number].status for number in range(16) if number not in won} == {2}
+    assert all("already with other bytes" in ended[number].said for number in range(16) if number not in won)
+    assert set(manifest.files) == {PURE, *(sets[number][0] for number in won)}
+    assert {what for _, what in here.flaws()} <= {upkeep.UNLISTED}
+
+
+def test_a_folder_that_appears_while_a_new_project_is_published_has_its_page_too(here: Here, tmp_path: Path) -> None:
+    def meanwhile(event: Event) -> None:
+        if event.where.endswith("/first/index.json") and not others:
+            others.append("second")
+            wheel = item(make(tmp_path, "second-1.0-py3-none-any.whl"), "cu130")
+            releases.publish(here.index(), unit("second", wheel))
+
+    others: list[str] = []
+    with proxy(here.bucket.port) as between:
+        between.hook = meanwhile
+        target = index_of(here.target(between.server_port), here.outside)
+        releases.publish(target, unit("first", item(make(tmp_path, "first-1.0-py3-none-any.whl"))))
+        assert (others, between.errors) == (["second"], [])
+    assert here.flaws() == []
+
+
+# ---------------------------------------------------------------- refused
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    """A folder with a release that is ready to be published."""
+    folder = tmp_path / "dist"
+    folder.mkdir()
+    table = {**plan(), "schema": SCHEMA_VERSION}
+    table["jobs"] = table["jobs"][:1]
+    (folder / "plan.json").write_text(json.dumps(table))
+    (folder / SDIST).write_bytes(b"sdist")
+    for path in (make(folder, PURE), folder / SDIST):
+        receipts.save(path, receipt(path))
+    return folder
+
+
+NOBODY = {
+    **dict.fromkeys(CREDENTIALS, ""),
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+
+def ran(fatwheel: CommandLine, dist: Path, target: str, **env: str) -> tuple[int, str]:
+    """Publish, which is refused, and return what is said; nothing is left that says that it has begun."""
+    done = fatwheel("publish", dist, "--to", target, **{**CREDENTIALS, **env})
+    assert "Traceback" not in done.stderr
+    assert not (dist / "journals").exists()
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in done.stderr + done.stdout
+    return done.status, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "sentences"),
+    [
+        (Fault.UNKNOWN, 2, ("the credentials are not taken", "renew them")),
+        (Fault.DENIED, 2, ("these credentials may not GetObject", "allow them s3:GetObject and s3:ListBucket there")),
+        (Fault.SKEWED, 3, ("this machine's clock is wrong", "set it and run the same command again")),
+    ],
+)
+def test_what_the_server_says_is_told_with_what_to_do(
+    fault: Fault,
+    status: int,
+    sentences: tuple[str, ...],
+    fatwheel: CommandLine,
+    dist: Path,
+    here: Here,
+) -> None:
+    with proxy(here.bucket.port) as between:
+        between.begin(fault, 1)
+        said = ran(fatwheel, dist, here.target(between.server_port))
+    assert (said[0], [sentence for sentence in sentences if sentence not in said[1]]) == (status, []), said
+    assert here.held() == set()
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "sentence"),
+    [
+        pytest.param("s3://nowhere/whl?endpoint={}", 2, "there is no such bucket", id="no-such-bucket"),
+        pytest.param("s3://bucket/whl?endpoint=http://127.0.0.1:{free}", 3, "Could not connect", id="no-network"),
+        pytest.param("s3://bucket/whl?endpoint=here", 2, "Invalid endpoint: here", id="no-endpoint"),
+        pytest.param("s3://BUCKET!/whl?endpoint={}", 2, "Invalid bucket name", id="no-bucket-name"),
+        pytest.param("s3://bucket/whl?endpont={}", 2, 'did you mean "endpoint"?', id="no-setting"),
+        pytest.param("s3://bucket/whl?timeout=soon", 2, "expected whole seconds such as 60", id="no-timeout"),
+        pytest.param("s3:///whl", 2, "names no bucket, expected s3://BUCKET/PREFIX", id="no-bucket"),
+        pytest.param("s3://bucket/../whl", 2, "names no bucket", id="a-way-out"),
+    ],
+)
+def test_a_target_that_cannot_be_reached_is_told(
+    target: str, status: int, sentence: str, fatwheel: CommandLine, dist: Path, bucket: Bucket
+) -> None:
+    said = ran(fatwheel, dist, target.replace("{free}", str(free_port())).replace("{}", bucket.endpoint))
+    assert (said[0], sentence in said[1]) == (status, True), said
+
+
+def test_who_has_no_credentials_is_told_where_they_are_looked_for(
+    fatwheel: CommandLine, dist: Path, here: Here
+) -> None:
+    status, said = ran(fatwheel, dist, here.target(), **NOBODY)
+    assert (status, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE" in said) == (2, True), said
+
+
+def test_a_server_that_overwrites_whatever_the_condition_says_is_refused(
+    fatwheel: CommandLine, dist: Path, here: Here
+) -> None:
+    def careless(method: str, headers: dict[str, str]) -> None:
+        if method == "PUT":
+            headers.pop("If-None-Match", None)
+
+    with proxy(here.bucket.port) as between:
+        between.edit = careless
+        status, said = ran(fatwheel, dist, here.target(between.server_port))
+    assert (status, "this server ignores If-None-Match" in said) == (3, True), said
+    assert here.held() == set()
+
+
+def test_a_denial_in_the_middle_of_the_switch_keeps_the_journal(here: Here, tmp_path: Path) -> None:
+    release = unit("demo", item(make(tmp_path, PURE)))
+    with proxy(here.bucket.port) as between:
+        target = index_of(here.target(between.server_port), here.outside)
+        target.check(release)
+        target.stage(release)
+        between.hook = lambda event: _deny_pages(between, event)
+        with pytest.raises(InputError, match="may not PutObject"):
+            transaction.publish(release, [target], tmp_path / "journals", Silent())
+    assert (tmp_path / "journals/core.json").exists()
+    transaction.publish(release, [here.index()], tmp_path / "journals", Silent())
+    assert here.flaws() == []
+
+
+def _deny_pages(between: Proxy, event: Event) -> None:
+    """Let the first page be denied that is written."""
+    if event.what == "PUT" and event.where.endswith("/cpu/demo/") and between.fault is None:
+        between.fault, between.at = Fault.DENIED, len(between.events) + 1
+
+
+# ---------------------------------------------------------------- a server that checks
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Bucket]:
+    """A bucket of a server that checks every hash it is told."""
+    try:
+        with buckets.localstack() as served:
+            yield served
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+def test_a_server_that_checks_hashes_is_published_to_and_refuses_wrong_ones(strict: Bucket, tmp_path: Path) -> None:
+    here = Here(strict, "whl", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()))
+    index = here.index()
+    publish(index, (make(tmp_path, PURE), ""), (make(tmp_path, CUDA), "cu130"))
+    assert here.flaws() == []
+    store = index.store
+    content = of_bytes(b"some")._replace(data=b"same")
+    with pytest.raises(MachineError, match=r"BadDigest|checksum"):
+        store.put("wrong", content, instead_of=None)
+    assert store.find("wrong") is None
+
+
+def test_sixteen_publishers_at_once_to_a_server_that_checks(
+    strict: Bucket, workers: Publishers, tmp_path: Path
+) -> None:
+    here = Here(strict, "many", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()))
+    ended = workers.publish(*sixteen(tmp_path, strict.target("many")))
+    assert [one.status for one in ended] == [0] * 16, ended
+    assert here.flaws() == []
