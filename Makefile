@@ -13,13 +13,14 @@ help: ## show what there is
 release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels to dist/index, and install it from there
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
-test: $(VENV)/.tests ## run every test
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+test: $(VENV)/.tests ## run every test but the longest
+	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing, in under a minute
-	@$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow and not long" --numprocesses 2 --dist loadfile
 
-proof: $(VENV)/.tests ## hold the toolkit against other people's projects, build some, and record what came of it
+proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other people's projects, and record what came of it
+	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile
 	@$(BIN)/python -m tests.proof
 
 lint: $(VENV)/.lint ## check style, types and formatting

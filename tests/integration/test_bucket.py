@@ -26,7 +26,7 @@ from tests.buckets import BUCKET, CREDENTIALS
 from tests.faults import Fault, proxy
 from tests.publishers import Job, publishers
 from tests.releases import item, unit
-from tests.unit.test_release import SDIST, plan, receipt
+from tests.unit.test_units import SDIST, plan, receipt
 from tests.upload_servers import UV, free_port
 from tests.wheels import edited, hexdigest, make
 

@@ -48,6 +48,7 @@ with open("version.txt") as file:
     version = os.environ.get("BUILD_VERSION") or file.read().strip()
 setup(name="tiny", version=version, packages=["tiny"], python_requires=">=3.10")
 """
+USUAL = frozenset({"hatchling", "scikit-build-core", "setup.py", "setuptools"})  # in every run of the tests
 PROJECTS: dict[str, dict[str, str]] = {
     "hatchling": {"pyproject.toml": HATCH.format("") + STATIC},
     "hatchling, a file": {
@@ -147,7 +148,9 @@ def from_sdist(sdist: Path, folder: Path) -> str:
     return said(next(folder.iterdir()))
 
 
-@pytest.mark.parametrize("name", PROJECTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.long) for name in PROJECTS]
+)
 def test_a_nightly_says_its_version_everywhere_and_the_source_stays_as_it_is(name: str, tmp_path: Path) -> None:
     folder = project(tmp_path / "tiny", PROJECTS[name])
     before = {path: sha256_of(path) for path in folder.rglob("*") if path.is_file()}
@@ -157,13 +160,16 @@ def test_a_nightly_says_its_version_everywhere_and_the_source_stays_as_it_is(nam
     assert {path: sha256_of(path) for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hatch-vcs", "setup.py", "setuptools-scm"])
 def test_the_sdist_of_a_nightly_is_one_to_whoever_builds_it(name: str, tmp_path: Path) -> None:
     sdist, _ = build(project(tmp_path / "tiny", PROJECTS[name]), tmp_path / "out")
     assert from_sdist(sdist.path, tmp_path / "user") == DEV
 
 
-@pytest.mark.parametrize("name", ["hatchling", "setup.py", "pdm"])
+@pytest.mark.parametrize(
+    "name", ["hatchling", *(pytest.param(name, marks=pytest.mark.long) for name in ("setup.py", "pdm"))]
+)
 def test_a_nightly_has_the_same_bytes_wherever_it_is_built(name: str, tmp_path: Path) -> None:
     folder = project(tmp_path / "tiny", PROJECTS[name])
     made = [build(folder, tmp_path / out) for out in ("one", "two")]
@@ -176,7 +182,7 @@ def test_what_a_project_says_of_itself_in_code_is_the_nightly_too(tmp_path: Path
         assert archive.read("tiny/about.py").decode() == f'__version__ = "{DEV}"\n'
 
 
-@pytest.mark.parametrize("name", ["hatchling", "setup.py"])
+@pytest.mark.parametrize("name", ["hatchling", pytest.param("setup.py", marks=pytest.mark.long)])
 def test_a_candidate_has_the_bytes_of_the_release(name: str, tmp_path: Path) -> None:
     files = {path: text.replace("1.2.0a0", "1.2.0") for path, text in PROJECTS[name].items()}
     folder = project(tmp_path / "tiny", files)

@@ -393,9 +393,12 @@ FAULTS = {
     "corrupt": Fault.CORRUPT,
     "502": BAD_GATEWAY,
 }
+FIRST_AND_THEN_LONG = [
+    pytest.param(how, id=name, marks=() if how is Fault.CLOSE else pytest.mark.long) for name, how in FAULTS.items()
+]
 
 
-@pytest.mark.parametrize("how", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("how", FIRST_AND_THEN_LONG)
 def test_one_fault_at_any_request_is_lived_through(made: Path, how: Fault | Answer) -> None:
     with github_server() as calm:
         publish(calm.url, unit(made))
@@ -406,7 +409,7 @@ def test_one_fault_at_any_request_is_lived_through(made: Path, how: Fault | Answ
             assert is_right(hub, unit(made)), f"request {number}, {calm.requests[number - 1]}"
 
 
-@pytest.mark.parametrize("how", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("how", FIRST_AND_THEN_LONG)
 def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(made: Path, how: Fault | Answer) -> None:
     later = unit(made, PLAIN.replace("py3-none-any", "py3-none-win_amd64"), name="windows")
     for number in range(1, 25):
@@ -420,6 +423,7 @@ def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(made:
             assert hub.releases[0].fields["body"].count("<!-- fatwheel") == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [None, Fault.CLOSE], ids=["the server does it all the same", "nothing is done"])
 def test_killed_at_any_request_one_more_run_finishes_it(made: Path, after: Fault | None) -> None:
     with github_server() as calm:
