@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
+from rich.text import Text
 
 from ci_tools import __version__, catalog, config, edition, planfile, planning, starter, terminal
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
@@ -68,9 +69,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _told(stderr: Console, error: FatwheelError) -> int:
-    stderr.print(
-        f"fatwheel: {error}", style="red" if stderr.is_terminal else None, markup=False, highlight=False, soft_wrap=True
-    )
+    stderr.print(Text(terminal.plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal else ""), soft_wrap=True)
     return error.status
 
 
@@ -148,7 +147,8 @@ def _add_work(verbs: Verbs) -> None:
     publish = _verb(verbs, "publish", _publish, "publish finished files, each release unit at every target or at none")
     publish.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
     _target_arguments(publish)
-    publish.add_argument("--only", default="", metavar="UNIT", help="publish this alone: core, or an optional platform")
+    text = "publish this alone: core, or an optional platform"
+    publish.add_argument("--only", type=_filled, metavar="UNIT", help=text)
     publish.add_argument(
         "--dry-run", action="store_true", help="show what would change at each target, and change nothing"
     )
@@ -211,9 +211,21 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
 def _edition_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--tag", default="", help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate"
+        "--tag",
+        type=_filled,
+        metavar="TAG",
+        help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate",
     )
-    group.add_argument("--nightly", default="", metavar="DATE", help="make a nightly of that date, such as 20261121")
+    text = "make a nightly of that date, such as 20261121"
+    group.add_argument("--nightly", type=_filled, metavar="DATE", help=text)
+
+
+def _filled(text: str) -> str:
+    """Return an argument; refuse one that is empty, as a variable is that nobody set."""
+    if not text.strip():
+        msg = "it is empty, expected a value: leave the option out where there is none"
+        raise argparse.ArgumentTypeError(msg)
+    return text
 
 
 def _trust_argument(parser: argparse.ArgumentParser) -> None:
@@ -269,7 +281,7 @@ def _planned(options: argparse.Namespace, path: Path, outside: Outside) -> Plann
     """Plan the edition that was asked for."""
     wanted = edition.nightly(options.nightly) if options.nightly else STABLE
     pinned = getattr(options, "plan", None)
-    return planning.make_plan(path, outside, pinned=pinned, edition=wanted, tag=options.tag)
+    return planning.make_plan(path, outside, pinned=pinned, edition=wanted, tag=options.tag or "")
 
 
 def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
@@ -379,7 +391,7 @@ def _publish(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import publishing
 
     to = publishing.Destination(
-        tuple(options.to), only=options.only, replace=options.replace, uploader=options.uploader
+        tuple(options.to), only=options.only or "", replace=options.replace, uploader=options.uploader
     )
     if options.dry_run:
         terminal.show(terminal.preview_tables(*publishing.preview(options.folder, to, outside)))

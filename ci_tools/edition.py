@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Project
 
-__all__ = ["is_date", "nightly", "of_tag", "tag_of", "title_of", "variables", "version"]
+__all__ = ["is_date", "is_template", "nightly", "of_tag", "tag_of", "title_of", "variables", "version"]
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+FIELDS = frozenset({"name", "version"})  # of a template
 CANDIDATE = r"(?:-rc([1-9][0-9]{0,3}))?"
 # What a backend takes a project's version from where it would ask git, and PyTorch's own builds take it from.
 VERSION_VARIABLES = (
@@ -61,6 +62,15 @@ def tag_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
 def title_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
     """Return the title of an edition's GitHub Release by the config's template."""
     return template.format(**known) + (f", candidate {edition.candidate}" if edition.candidate else "")
+
+
+def is_template(text: str) -> bool:
+    """Whether a text can be filled in: it asks for a name and a version alone, as they are."""
+    try:
+        parsed = list(Formatter().parse(text))
+    except ValueError:
+        return False
+    return all(field is None or (field in FIELDS and not form and not how) for _, field, form, how in parsed)
 
 
 def nightly(date: str) -> Edition:

@@ -665,8 +665,6 @@ class Receipt:
     project: str
     version: str
     job: str
-    folder: str  # the index folder it belongs to; empty: every one lists it
-    also: tuple[str, ...] = ()  # the other index folders that list it
     source: str  # the sha256 of the source tree it was built from
     key: str  # a hash of all that its bytes depend on
     seconds: float  # what the build took

@@ -176,8 +176,6 @@ def _noted(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) ->
         project=plan.project.name,
         version=plan.project.version,
         job=job.name if job else SDIST,
-        folder=job.folder if job else "",
-        also=job.also if job else (),
         source=plan.pins.source_sha256,
         key=key,
         seconds=round(seconds, 1),

@@ -222,6 +222,8 @@ def _job(job: Job) -> dict[str, Any]:
         "owner": job.owner or None,
         "wheel": job.wheel,
         "public": job.public or None,
+        "folder": job.folder,
+        "also": list(job.also),
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
         "build_requires": list(job.build_requires),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools import catalog, planfile, receipts, transaction, variants
-from ci_tools.errors import InputError, nearest
+from ci_tools import catalog, receipts, releaseplan, transaction, variants
+from ci_tools.errors import InputError
 from ci_tools.index import VARIANTS
-from ci_tools.release import CORE, units_of
+from ci_tools.release import units_of
 from ci_tools.storage import locked
 from ci_tools.targets.addresses import UPLOADERS, targets_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.outside import Outside
-    from ci_tools.release import Change, Unit, Withheld
+    from ci_tools.release import Change, ReleasePlan, Unit, Withheld
     from ci_tools.targets import Target
     from ci_tools.transaction import Shown
 
@@ -52,7 +52,7 @@ def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
     Raises InputError where the folder holds no plan, where something of what has to be published is missing, not known
     to be good or not what its receipt says, or where a target cannot take it.
     """
-    units, left, targets = _opened(folder, to, outside)
+    units, left, targets = _opened(folder, to, outside, folder / VARIANTS)
     with locked(folder / ".publishing", outside.reporter.say):
         shown = [
             one
@@ -66,46 +66,47 @@ def preview(
     folder: Path, to: Destination, outside: Outside
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
     """Return what publishing would change, for each unit at each target, and what would not be published."""
-    units, withheld, targets = _opened(folder, to, outside)
+    units, withheld, targets = _opened(folder, to, outside, outside.cache / VARIANTS)
     changes = tuple(
         (unit.name, address, change)
         for unit in units
-        for address, changes in transaction.preview(unit, targets)
+        for address, changes in transaction.preview(unit, targets, _journals(folder, unit))
         for change in changes
     )
     return changes, withheld
 
 
 def _journals(folder: Path, unit: Unit) -> Path:
-    return folder / "journals" / f"{unit.project}-{unit.version}"
+    candidate = f"-rc{unit.edition.candidate}" if unit.edition.candidate else ""
+    return folder / "journals" / f"{unit.project}-{unit.version}{candidate}"
 
 
 def _opened(
-    folder: Path, to: Destination, outside: Outside
+    folder: Path, to: Destination, outside: Outside, extra: Path
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
-    """Return the units to publish, those that are not whole, and the targets."""
+    """Return the units to publish, with the wheel variants made in `extra`; those that are not whole; the targets."""
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
         raise InputError(msg)
-    plan = planfile.read(folder / PLAN)
+    plan = releaseplan.read(folder / PLAN)
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
-    units, left = units_of(_without(plan, to), found, _only(plan, to.only))
+    kept = tuple(made for made in plan.jobs if made.job not in to.without)
+    units, left = units_of(plan._replace(jobs=kept), found, to.only)
     addresses = _addresses(plan, to)
-    if plan["request"]["publish"].get("variants") and any(map(OWN_INDEX.match, addresses)):
-        units = tuple(_with_variants(unit, folder, outside) for unit in units)
+    if plan.variants and any(map(OWN_INDEX.match, addresses)):
+        units = tuple(_with_variants(unit, extra, outside) for unit in units)
     return units, left, targets_of(addresses, outside, replace=to.replace, uploader=to.uploader)
 
 
-def _with_variants(unit: Unit, folder: Path, outside: Outside) -> Unit:
+def _with_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
     """Return a unit with its CUDA wheels as wheel variants too, which are made now where they are not there yet."""
-    found = variants.variants_of(unit.items, folder / VARIANTS, catalog.load(), outside.reporter.say)
+    found = variants.variants_of(unit.items, extra, catalog.load(), outside.reporter.say)
     return replace(unit, variants=found)
 
 
-def _addresses(plan: dict[str, Any], to: Destination) -> Sequence[str]:
-    asked = plan["request"]["publish"]["targets"]
-    addresses = to.addresses or tuple(asked)
+def _addresses(plan: ReleasePlan, to: Destination) -> Sequence[str]:
+    addresses = to.addresses or plan.targets
     if not addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
@@ -114,17 +115,3 @@ def _addresses(plan: dict[str, Any], to: Destination) -> Sequence[str]:
         msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
     return addresses
-
-
-def _only(plan: dict[str, Any], name: str) -> str:
-    known = [CORE, *(platform["platform"] for platform in plan["request"]["platforms"])]
-    if name and name not in known:
-        msg = f'--only: the release has no part "{name}", {nearest(name, known)}'
-        raise InputError(msg)
-    return name
-
-
-def _without(plan: dict[str, Any], to: Destination) -> dict[str, Any]:
-    """Return the plan less the jobs that are left out."""
-    jobs = [job for job in plan["jobs"] if job["name"] not in to.without]
-    return {**plan, "jobs": jobs}

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.model import FOLDER, Finding, Level, Outcome, Receipt, Trial
+from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
 from ci_tools.storage import sha256_of, write_atomically
 
 if TYPE_CHECKING:
@@ -40,18 +40,19 @@ def load(file: Path) -> Receipt | None:
         receipt = _receipt(json.loads(path_of(file).read_text(encoding="utf-8")))
     except UNREADABLE:
         return None
-    return receipt if file.is_file() and sha256_of(file) == receipt.sha256 else None
+    if not file.is_file() or (receipt.file, receipt.size) != (file.name, file.stat().st_size):
+        return None
+    return receipt if sha256_of(file) == receipt.sha256 else None
 
 
 def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
     """Read a receipt; raise ValueError, TypeError or KeyError where it is none."""
     findings = tuple(_finding(*_texts(finding)) for finding in entry["findings"])
-    also = _texts(entry["also"])
-    receipt = Receipt(**{**entry, "findings": findings, "trials": _trials(entry), "also": also})
+    receipt = Receipt(**{**entry, "findings": findings, "trials": _trials(entry)})
     kinds = {field.name: KINDS.get(str(field.type), (tuple,)) for field in fields(Receipt)}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(receipt, name), kind)]
-    if wrong or not all(FOLDER.fullmatch(folder) for folder in (receipt.folder, *also)):
-        msg = f"it says something else in {wrong or 'its folders'}"
+    if wrong:
+        msg = f"it says something else in {wrong}"
         raise ValueError(msg)
     return receipt
 

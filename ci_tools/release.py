@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.edition import tag_of, title_of
-from ci_tools.errors import InputError, Problem, RejectedInput
-from ci_tools.model import STABLE, Channel, Edition, Level, Outcome, Route
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.model import STABLE, Edition, Level, Outcome, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Receipt
 
-__all__ = ["CORE", "Change", "Item", "Made", "Offer", "Published", "Unit", "Withheld", "units_of"]
+__all__ = ["CORE", "Change", "Item", "Made", "Offer", "Published", "ReleasePlan", "Unit", "Withheld", "units_of"]
 
+SDIST = "sdist"  # the job of the receipt of an sdist
 CORE = "core"  # the pure wheel, the sdist and every required platform
 UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
 
@@ -34,7 +34,10 @@ class Made(NamedTuple):
     toolchain: str
     owner: str
     covers: tuple[str, ...]  # linux-cuda / cu130 / torch2.10 / cp312
+    wheel: str = ""  # its file name
     public: str = ""  # the file name of its twin for PyPI
+    folder: str = ""  # the index folder that its wheel lies in; empty: every one lists it
+    also: tuple[str, ...] = ()  # the other index folders that list it
 
 
 class Item(NamedTuple):
@@ -88,6 +91,26 @@ class Unit:
         return (*self.items, *self.twins)
 
 
+class ReleasePlan(NamedTuple):
+    """What publishing knows of a plan."""
+
+    project: str
+    version: str
+    edition: Edition
+    source_sha256: str
+    commit: str
+    sdist: str
+    jobs: tuple[Made, ...]
+    platforms: tuple[str, ...]  # all that were asked for
+    optional: tuple[str, ...]  # those that the release does not wait for
+    targets: tuple[str, ...]
+    route: Route
+    variants: bool
+    tag: str
+    title: str
+    offers: tuple[Offer, ...]
+
+
 class Change(NamedTuple):
     """One thing that publishing would change at a target, or leaves as it is."""
 
@@ -112,69 +135,54 @@ class Withheld(NamedTuple):
 
 
 def units_of(
-    plan: Mapping[str, Any], found: Mapping[str, tuple[Path, Receipt | None]], only: str = ""
+    plan: ReleasePlan, found: Mapping[str, tuple[Path, Receipt | None]], only: str = ""
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...]]:
     """Return the units of a plan that are whole, the core first, and the optional platforms that are not.
 
-    `only` names one of them, which has to be whole then.
-
-    `plan` is what a plan.json holds; `found` the finished files by name, each with the receipt of its present bytes, if
-    it has one. Raises RejectedInput with all that keeps the core from being published, InputError where it is no plan.
+    `found` are the finished files by name, each with the receipt of its present bytes, if it has one; `only` names one
+    unit, which has to be whole then. Raises RejectedInput with all that keeps the core, or that one, from being
+    published, InputError where `only` names none.
     """
-    try:
-        return _units(plan, found, only)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        msg = f"this is not a plan that can be published: {error!r}"
-        raise InputError(msg, hint="`fatwheel plan --out` and `fatwheel release` write one") from None
-
-
-def _units(
-    plan: Mapping[str, Any], found: Mapping[str, tuple[Path, Receipt | None]], only: str
-) -> tuple[tuple[Unit, ...], tuple[Withheld, ...]]:
-    members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan["sdist"], None)]}
-    members |= {name: [] for name in _optional(plan)}
-    for job in plan["jobs"]:
-        wheels = [(name, _made(job)) for name in (job["wheel"], job["public"]) if name]
-        members[job["platform"] if job["platform"] in members else CORE] += wheels
+    members = _members(plan)
+    if only:
+        _refuse_none(only, members, plan)
+        members = {only: members[only]}
     units, left = [], []
-    for name, files in members.items() if not only else [(only, members.get(only, []))]:
+    for name, files in members.items():
         problems = [problem for file, made in files for problem in _problems(file, made, plan, found)]
-        if name in {CORE, only} and problems:
+        if problems and name in {CORE, only}:
             raise RejectedInput(problems, hint=UNFINISHED)
         if problems:
             left.append(Withheld(name, "; ".join(str(problem) for problem in problems)))
-        elif name == only and not files:
-            msg = f"{name} has no wheel of its own: the core's serve it"
-            raise InputError(msg)
         elif files:
             units.append(_unit(name, files, plan, found))
     return tuple(units), tuple(left)
 
 
-def _optional(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the platforms that the release does not wait for."""
-    yield from (asked["platform"] for asked in plan["request"]["platforms"] if not asked["required"])
+def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, Made | None]]]:
+    """Return the files of each unit, each with what made it."""
+    members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan.sdist, None)]}
+    members |= {name: [] for name in plan.optional}
+    for made in plan.jobs:
+        wheels = [(name, made) for name in (made.wheel, made.public) if name]
+        members[made.platform if made.platform in members else CORE] += wheels
+    return members
 
 
-def _made(job: Mapping[str, Any]) -> Made:
-    accelerator = job["accelerator"] or {}
-    return Made(
-        job=job["name"],
-        kind=job["kind"],
-        platform=job["platform"] or "",
-        python=job["python"],
-        torch=job["torch"] or "",
-        accelerator=accelerator.get("label", ""),
-        archs=tuple(accelerator.get("archs", ())),
-        toolchain=job["toolchain"],
-        owner=job["owner"] or "",
-        covers=tuple(job["covers"]),
-        public=job["public"] or "",
-    )
+def _refuse_none(only: str, members: Mapping[str, Sequence[object]], plan: ReleasePlan) -> None:
+    """Raise InputError where there is nothing to publish under a name."""
+    if members.get(only):
+        return
+    if only not in (CORE, *plan.platforms):
+        msg = f'--only: the release has no part "{only}", {nearest(only, (CORE, *plan.platforms))}'
+        raise InputError(msg)
+    why = "a part of the core, which is required whole" if only not in members else "served by the core's wheels"
+    msg = f"--only: {only} is {why}"
+    raise InputError(msg, hint="--only core publishes the core")
 
 
 def _problems(
-    file: str, made: Made | None, plan: Mapping[str, Any], found: Mapping[str, tuple[Path, Receipt | None]]
+    file: str, made: Made | None, plan: ReleasePlan, found: Mapping[str, tuple[Path, Receipt | None]]
 ) -> Iterator[Problem]:
     """Yield what keeps a file from being published."""
     what = f"{file}{f', of the job {made.job},' if made else ''}"
@@ -184,8 +192,10 @@ def _problems(
     path, receipt = found[file]
     if receipt is None:
         yield Problem(str(path), "it has no receipt of its present bytes")
-    elif receipt.source != plan["pins"]["source_sha256"] or receipt.version != plan["project"]["version"]:
+    elif (receipt.source, receipt.version) != (plan.source_sha256, plan.version):
         yield Problem(str(path), "it was built from another source or for another version than this plan's")
+    elif receipt.job != (made.job if made else SDIST):
+        yield Problem(str(path), f"its receipt is of the job {receipt.job}")
     elif not receipt.audited:
         yield Problem(str(path), "it was not audited with its plan")
     elif not receipt.is_sound:
@@ -202,40 +212,28 @@ def _complaints(receipt: Receipt) -> Iterator[str]:
 def _unit(
     name: str,
     files: Sequence[tuple[str, Made | None]],
-    plan: Mapping[str, Any],
+    plan: ReleasePlan,
     found: Mapping[str, tuple[Path, Receipt | None]],
 ) -> Unit:
-    project, request = plan["project"], plan["request"]
-    known = {"name": project["name"], "version": project["version"]}
-    edition = Edition(Channel(plan["edition"]["channel"]), plan["edition"]["candidate"], plan["edition"]["date"])
+    items = {file: _item(made, *found[file]) for file, made in files}
+    twins = {made.public for _, made in files if made and made.public}
     return Unit(
         name=name,
-        project=project["name"],
-        version=project["version"],
-        items=tuple(_item(made, *found[file]) for file, made in files if not _is_twin(file, made)),
-        twins=tuple(_item(made, *found[file]) for file, made in files if _is_twin(file, made)),
-        edition=edition,
-        commit=plan["pins"]["commit"],
-        tag=tag_of(edition, request["release"]["tag"], known),
-        title=title_of(edition, request["release"]["title"], known),
-        route=Route(request["publish"]["pypi"]),
-        offers=tuple(_offers(plan)),
+        project=plan.project,
+        version=plan.version,
+        items=tuple(item for file, item in items.items() if file not in twins),
+        twins=tuple(item for file, item in items.items() if file in twins),
+        edition=plan.edition,
+        commit=plan.commit,
+        tag=plan.tag,
+        title=plan.title,
+        route=plan.route,
+        offers=plan.offers,
     )
-
-
-def _is_twin(file: str, made: Made | None) -> bool:
-    return made is not None and file == made.public
 
 
 def _item(made: Made | None, path: Path, receipt: Receipt | None) -> Item:
     if receipt is None:  # _problems has shown that there is one
         raise ValueError(path)
-    return Item(path, receipt.sha256, receipt.size, made, receipt.folder, receipt.also)
-
-
-def _offers(plan: Mapping[str, Any]) -> Iterator[Offer]:
-    """Yield every combination that was asked for, with its wheel or the reason why it has none."""
-    wheels = {job["name"]: job["wheel"] for job in plan["jobs"]}
-    for cell in (*plan["covered"], *plan["skipped"]):
-        where = (cell["platform"], cell["accelerator"], cell["torch"], cell["python"])
-        yield Offer(*where, file=wheels.get(cell.get("job"), ""), reason=cell["reason"])
+    where = (made.folder, made.also) if made else ("", ())
+    return Item(path, receipt.sha256, receipt.size, made, *where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -11,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from ci_tools.model import OWN_SUFFIX, Extensions, Level, Outcome
 
@@ -39,6 +40,7 @@ __all__ = [
     "findings_table",
     "flaws_table",
     "patch_proof_table",
+    "plain",
     "plan_tables",
     "preview_tables",
     "proof_table",
@@ -61,7 +63,7 @@ class Talk:
 
     def say(self, line: str) -> None:
         """Show one line."""
-        self.console.print(escape(line), highlight=False, soft_wrap=True)
+        self.console.print(Text(plain(line)), soft_wrap=True)
 
     @contextmanager
     def step(self, title: str) -> Iterator[_Step]:
@@ -80,12 +82,12 @@ class _Step:
 
     def __init__(self, console: Console, title: str) -> None:
         self.outcome = ""
-        self.title = title
+        self.title = plain(title)
         self.live = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True,
-            disable=not console.is_terminal,
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console,
+            transient=True, disable=not console.is_terminal,
         )  # fmt: skip
-        self.task: TaskID = self.live.add_task(escape(title), total=None)
+        self.task: TaskID = self.live.add_task(self.title, total=None)
 
     def progress(self, done: int, total: int) -> None:
         """Move the bar: bytes done, and bytes in all."""
@@ -95,11 +97,20 @@ class _Step:
 
     def waiting(self, seconds: float) -> None:
         """Count down beside the title."""
-        self.live.update(self.task, description=f"{escape(self.title)}: {seconds:.0f} s left")
+        self.live.update(self.task, description=f"{self.title}: {seconds:.0f} s left")
 
     def result(self, text: str) -> None:
         """Say what the step's line ends with."""
         self.outcome = text
+
+
+def plain(text: str) -> str:
+    """Return a text with every character escaped that would move a terminal's cursor or colour, or turn its letters."""
+    return "".join(char if _is_plain(char) else char.encode("unicode_escape").decode() for char in text)
+
+
+def _is_plain(char: str) -> bool:
+    return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
 
 
 def show(tables: Iterable[Table]) -> None:
@@ -117,12 +128,12 @@ def show(tables: Iterable[Table]) -> None:
         with drawing.capture() as drawn:
             drawing.print(table if table.row_count else "")
         lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
-        stdout.print(f"[bold]{escape(str(title))}[/]", highlight=False, soft_wrap=True)
+        stdout.print(Text(str(title), style="bold"), soft_wrap=True)
         print(*lines, sep="\n", end="\n\n")
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=plain(title), box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
@@ -133,7 +144,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _row(table: Table, *values: object) -> None:
-    table.add_row(*(escape(str(value)) for value in values))
+    table.add_row(*(Text(plain(str(value))) for value in values))
 
 
 # ---------------------------------------------------------------- the plan

@@ -8,10 +8,11 @@ command finishes a release on another machine as well, where there is no journal
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
-from ci_tools.storage import write_atomically
+from ci_tools.storage import UNFINISHED, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,12 +45,14 @@ class Journal(NamedTuple):
         return set(self.targets) <= set(self.switched)
 
 
-def preview(unit: Unit, targets: Iterable[Target]) -> tuple[tuple[str, tuple[Change, ...]], ...]:
+def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, tuple[Change, ...]], ...]:
     """Return what publishing would change at each target, in the order in which they switch; change nothing.
 
-    Raises RejectedInput with what is wrong at every one of them.
+    Raises what `publish` would raise before it changes anything.
     """
-    return tuple((target.address, changes) for target, changes in _checked(unit, _ordered(targets)))
+    ordered = _ordered(targets)
+    _refuse_another(journals / f"{unit.name}.json", unit, ordered)
+    return tuple((target.address, changes) for target, changes in _checked(unit, ordered))
 
 
 def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Reporter) -> tuple[Shown, ...]:
@@ -134,11 +137,13 @@ def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
     began = f"{_named(unit)} has begun to appear: {', '.join(journal.targets)}"
     if other:
         msg = f"{began}; {other[0]} is not what it was then"
-        raise InputError(msg, hint=f"finish it with the files it was begun with; {path} is its journal")
+        hint = f"finish it with the files it was begun with, or remove {path} to leave it where it is"
+        raise InputError(msg, hint=hint)
     missing = [address for address in journal.targets if address not in {target.address for target in targets}]
     if missing:
         msg = f"{began}; it cannot be finished without {', '.join(missing)}"
-        raise InputError(msg, hint=f"name them too: {' '.join(f'--to {address}' for address in journal.targets)}")
+        named = " ".join(f"--to {shlex.quote(address)}" for address in journal.targets)
+        raise InputError(msg, hint=f"name them too: {named}; or remove {path} to leave it where it is")
 
 
 def _read(path: Path) -> Journal | None:
@@ -147,12 +152,15 @@ def _read(path: Path) -> Journal | None:
         return None
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
-        return Journal(dict(table["files"]), list(map(str, table["targets"])), list(map(str, table["switched"])))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        files = {str(name): str(sha256) for name, sha256 in table["files"].items()}
+        return Journal(files, list(map(str, table["targets"])), list(map(str, table["switched"])))
+    except (AttributeError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         msg = f"{path}, the journal of a release, is damaged: {error}"
         raise InputError(msg, hint="look at the targets; remove it once you know what they show") from None
 
 
 def _write(path: Path, journal: Journal) -> None:
+    for begun in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # by a publisher that was killed
+        begun.unlink(missing_ok=True)
     with write_atomically(path) as file:
         file.write(json.dumps(journal._asdict(), indent=1).encode())

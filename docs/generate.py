@@ -173,7 +173,8 @@ an error. All mistakes are reported at once, each with its line and column. A nu
 was written, so `python: [3.10]` means 3.10. `source.path` is relative to the file; every other path and every path
 pattern is relative to the source root.
 
-`publish` and `release` are checked and go into the plan. Nothing acts on them yet: `--to` says where files go.
+`publish` and `release` go into the plan, and `fatwheel publish` acts on them; `--to` takes the place of the targets
+that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows both.
 
 Editors complete the file from [the schema](../../ci_tools/schema/fatwheel.schema.json) when it starts with
 `# yaml-language-server: $schema=` and the schema's path."""
@@ -328,6 +329,8 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "owner": "who looks after the native code, or null",
         "wheel": "the expected file name",
         "public": "the file name of its twin without a local version, for PyPI; or null",
+        "folder": "the folder of an index that its wheel lies in; empty: every folder lists it",
+        "also": "the other folders that list it",
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
         "build_requires": "what its build imports and the project does not name as a requirement",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,20 +25,24 @@ FORMS = {
     "github": "github:OWNER/REPO",
     "pypi": "pypi[:NAME or URL]",
 }
+UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
 
 
 def targets_of(
     addresses: Iterable[str], outside: Outside, *, replace: bool = False, uploader: str = UPLOADERS[0]
 ) -> tuple[Target, ...]:
-    """Return the targets that some addresses name, each once; raise InputError for one that names none.
+    """Return the targets that some addresses name, each once in however many spellings.
+
+    Raises InputError for an address that names none.
 
     `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
     """
-    return tuple(_target(address, outside, replace, uploader) for address in dict.fromkeys(addresses))
+    targets = (_target(address, outside, replace, uploader) for address in addresses)
+    return tuple({target.address: target for target in targets}.values())
 
 
 def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Target:  # noqa: FBT001 - see targets_of
-    kind, _, rest = address.partition(":")
+    kind, _, rest = _writable(address).partition(":")
     if kind in {"dir", "s3"}:
         return index_of(address, outside, replace=replace)
     if kind == "github" and rest:
@@ -53,7 +58,7 @@ def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Tar
 
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
     """Return the index that an address names: a folder, or a bucket; raise InputError for anything else."""
-    kind, _, rest = address.partition(":")
+    kind, _, rest = _writable(address).partition(":")
     if kind == "dir" and rest:
         return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace)
     if kind == "s3":
@@ -66,13 +71,28 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
 def _unknown(address: str, *kinds: str) -> InputError:
     forms = [FORMS[kind] for kind in kinds or FORMS]
     known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
-    kind = address.partition(":")[0]
+    kind, colon, _ = address.partition(":")
     close = nearest(kind, FORMS) if kind not in FORMS else ""
-    return InputError(f'"{address}" is no {"index" if kinds else "target"}, {known}', hint=close)
+    shown = f"{kind}{colon}…" if "@" in address else address  # what stands before an @ may be a password
+    return InputError(f'"{shown}" is no {"index" if kinds else "target"}, {known}', hint=close)
+
+
+def _writable(address: str) -> str:
+    """Return an address; raise InputError where it holds a character that nobody could type again."""
+    found = UNWRITABLE.search(address)
+    if found:
+        msg = f"a target's address holds the character U+{ord(found[0]):04X}, expected {' or '.join(FORMS.values())}"
+        raise InputError(msg)
+    return address
 
 
 def _folder(path: str) -> Path:
-    folder = Path(path).expanduser().absolute()
+    """Return the one name of a folder, however it was written."""
+    try:
+        folder = Path(path).expanduser().resolve()
+    except (OSError, RuntimeError) as error:  # nobody of that name, or links that lead round
+        msg = f"dir:{path} is no folder: {error}"
+        raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from None
     if folder.exists() and not folder.is_dir():
         msg = f"dir:{path} is a file, expected a folder"
         raise InputError(msg)

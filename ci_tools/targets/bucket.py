@@ -11,7 +11,7 @@ import io
 import re
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 import boto3
 from botocore.config import Config
@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["BucketStore", "Place", "place_of"]
 
 OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
+TELLING_APART = ("endpoint", "region")  # the settings that make another place of a bucket's name
+WEB = ("endpoint", "public")  # the settings that are web addresses
 ATTEMPTS = 5  # of one request, with a growing pause between them
 SECONDS = "60"  # without an answer, or without a byte of one
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
+MOST_READ = 64 << 20  # bytes of a manifest or a page
 SHA256, GENERATION = (
     "checksum-sha256",
     "fatwheel-generation",
@@ -64,6 +67,7 @@ PERMISSIONS = {
     "ListObjectsV2": "s3:ListBucket",
 }
 HINT = "the same command goes on where this one stopped"
+WHO = "say who you are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in AWS_PROFILE"
 
 
 class Place(NamedTuple):
@@ -79,25 +83,67 @@ class Place(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The place as a user writes it, less how it is reached."""
-        return f"s3://{self.bucket}{f'/{self.prefix}' if self.prefix else ''}"
+        """The place as a user writes it, with the settings that tell it from one of the same name elsewhere."""
+        said = [(name, getattr(self, name)) for name in TELLING_APART if getattr(self, name)]
+        query = urlencode(said, quote_via=quote, safe=":/")
+        return f"s3://{self.bucket}{f'/{self.prefix}' if self.prefix else ''}{f'?{query}' if query else ''}"
 
 
 def place_of(target: str) -> Place:
-    """Return the place that an `s3://` address names; raise InputError where it names none."""
-    parts = urlsplit(target)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name in options.keys() - set(OPTIONS):
-        msg = f'{target}: "{name}" is no setting of a bucket, {nearest(name, OPTIONS)}'
-        raise InputError(msg)
+    """Return the place that an `s3://` address names; raise InputError where it names none, without what is secret."""
+    parts = _parts(target)
     prefix = parts.path.strip("/")
+    shown = f"s3://{parts.netloc}{parts.path}"
     if not parts.netloc or parts.fragment or ".." in prefix.split("/") or "//" in prefix:
-        msg = f"{target} names no bucket, expected s3://BUCKET/PREFIX"
+        msg = f"{shown} names no bucket, expected s3://BUCKET/PREFIX"
         raise InputError(msg)
+    return Place(parts.netloc, prefix, **_settings(parts.query, shown))
+
+
+def _parts(target: str) -> SplitResult:
+    """Return the parts of an address; raise InputError where it says who the user is, or cannot be read."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        msg = "an s3:// address cannot be read, expected s3://BUCKET/PREFIX"
+        raise InputError(msg) from None
+    if {"@", ":"} & set(parts.netloc):
+        msg = "an s3:// address names more than a bucket before its first slash, expected s3://BUCKET/PREFIX"
+        raise InputError(msg, hint=WHO)
+    return parts
+
+
+def _settings(query: str, shown: str) -> dict[str, str]:
+    """Return the settings of a place; raise InputError where one is unknown, empty, given twice or no such value."""
+    given = parse_qsl(query, keep_blank_values=True)
+    options = dict(given)
+    for name in sorted(options.keys() - set(OPTIONS)):
+        msg = f'{shown}: "{name}" is no setting of a bucket, {nearest(name, OPTIONS)}'
+        raise InputError(msg)
+    for name, value in options.items():
+        if not value or len([one for one, _ in given if one == name]) > 1:
+            msg = f"{shown}: the setting {name} is {'given twice' if value else 'empty'}, expected one value or none"
+            raise InputError(msg)
     if not re.fullmatch(r"[1-9]\d{0,3}", options.get("timeout", SECONDS)):
-        msg = f'{target}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}'
+        msg = f'{shown}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}'
         raise InputError(msg)
-    return Place(parts.netloc, prefix, **options)
+    return options | {name: _web_address(options[name], f"{shown}: {name}") for name in WEB if name in options}
+
+
+def _web_address(value: str, where: str) -> str:
+    """Return a web address in its one spelling; raise InputError where it is none, or says who the user is."""
+    if "@" in value:
+        msg = f"{where} holds an @, expected an address without a user or a password"
+        raise InputError(msg, hint=WHO)
+    try:
+        parts = urlsplit(value)
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_one = False
+    if not is_one or parts.query or parts.fragment:
+        msg = f'{where} is "{value}", expected an address such as https://host:9000'
+        raise InputError(msg)
+    return parts._replace(netloc=parts.netloc.lower(), path=parts.path.rstrip("/")).geturl()
 
 
 class BucketStore:
@@ -107,7 +153,7 @@ class BucketStore:
         self.place = place
         self.address = place.address
         self._kept_conditions = False
-        self._tags_are_hashes = False  # whether the server makes its tags of the bytes, as S3 does where it can
+        self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
         config = Config(
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
             connect_timeout=int(place.timeout),
@@ -134,10 +180,16 @@ class BucketStore:
                 raise
 
     def read(self, key: str) -> tuple[bytes, Found] | None:
-        """Return the bytes at a key."""
+        """Return the bytes at a key; raise MachineError where they are more than any manifest or page has."""
         with _explained(self._shown(key)):
             answer = self._got(key)
-            return (answer["Body"].read(), _found(answer)) if answer else None
+            if answer is None:
+                return None
+            with answer["Body"] as body:
+                if answer["ContentLength"] > MOST_READ:
+                    msg = f"{self._shown(key)} has {answer['ContentLength']:,} bytes, expected at most {MOST_READ:,}"
+                    raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
+                return body.read(), _found(answer)
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """Yield the bytes at a key piece by piece."""
@@ -174,6 +226,18 @@ class BucketStore:
         if content.size > LARGEST_PUT:
             msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
             raise InputError(msg)
+        for _ in range(ATTEMPTS):
+            tag = self._put_once(key, content, instead_of, generation)
+            if not tag:
+                return self._is_ours(key, content, generation)
+            if self._is_whole(key, tag, content):
+                return True
+            instead_of = Found(tag, content.size)
+        msg = f"{self._shown(key)} has other bytes than were sent, {ATTEMPTS} times"
+        raise MachineError(msg, hint=HINT)
+
+    def _put_once(self, key: str, content: Content, instead_of: Found | None, generation: int) -> str:
+        """Put content at a key, and return its tag; nothing where something else is there by now."""
         condition = {"IfMatch": instead_of.tag} if instead_of else {"IfNoneMatch": "*"}
         with _explained(self._shown(key)), _opened(content) as body:
             try:
@@ -191,19 +255,31 @@ class BucketStore:
                 )
             except ClientError as error:
                 if _code(error) in CHANGED or (_code(error) in GONE and instead_of):
-                    return self._is_ours(key, content, generation)
+                    return ""
                 raise
-        if self._tags_are_hashes and not _has_tag(answer, content):  # other bytes were taken than were sent
-            return self._put(key, content, Found(answer["ETag"], content.size), generation)
-        return True
+        return str(answer["ETag"])
+
+    def _is_whole(self, key: str, tag: str, content: Content) -> bool:
+        """Whether a server has the bytes that it was sent; of a file, which is read back whole, that is not asked here.
+
+        Where its tag is not their hash, they are read back: if they are right, its tags are no hashes.
+        """
+        hashed = hashlib.md5(content.data, usedforsecurity=False).hexdigest()
+        if content.path is not None or not self._tags_are_hashes or tag.strip('"') == hashed:
+            return True
+        read = self.read(key)
+        if read is None or read[1].tag != tag:  # another publisher's by now, who has read these
+            return True
+        self._tags_are_hashes = read[0] != content.data
+        return not self._tags_are_hashes
 
     def _is_ours(self, key: str, content: Content, generation: int) -> bool:
         """Whether what is there was put by this very request: a retry of one whose answer was lost finds it done."""
         there = self.find(key)
         if there is None or content.path is not None:  # of a file, who asked reads every byte
             return False
-        is_whole = not self._tags_are_hashes or _has_tag({"ETag": there.tag}, content)
-        return is_whole and (there.sha256, there.generation) == (content.sha256, generation)
+        is_same = (there.sha256, there.generation) == (content.sha256, generation)
+        return is_same and self._is_whole(key, there.tag, content)
 
     def _refuse_careless(self) -> None:
         """Raise MachineError where the server writes whatever the condition says: two publishers would lose files."""
@@ -219,8 +295,6 @@ class BucketStore:
                 f"{self.address}: this server ignores If-None-Match, so that two publishers would overwrite each other"
             )
             raise MachineError(msg, hint="publish to a server that knows conditional writes, as S3 itself does")
-        found = self.find(probe)
-        self._tags_are_hashes = found is not None and _has_tag({"ETag": found.tag}, content)
         self._kept_conditions = True
 
     def remove(self, key: str) -> None:
@@ -234,7 +308,7 @@ class BucketStore:
         """Return both keys of a page: with a slash for the REST endpoint, `index.html` for the website's."""
         return (folder, f"{folder}{INDEX}") if folder or self.place.prefix else (INDEX,)
 
-    def alone(self) -> AbstractContextManager[None]:
+    def alone(self, root: str = "") -> AbstractContextManager[None]:  # noqa: ARG002 - see Store
         """Keep nobody out: every write has its condition."""
         return nullcontext()
 
@@ -250,19 +324,13 @@ class BucketStore:
         return f"{self.place.prefix}/{key}" if self.place.prefix else key
 
     def _shown(self, key: str) -> str:
-        return f"{self.address}/{key}"
+        return f"{key} in {self.address}" if key else self.address
 
 
 def _found(answer: dict[str, Any]) -> Found:
     generation = answer.get("Metadata", {}).get(GENERATION, "")
     sha256 = answer.get("Metadata", {}).get(SHA256, "")
     return Found(answer["ETag"], answer["ContentLength"], int(generation) if generation.isdigit() else 0, sha256)
-
-
-def _has_tag(answer: dict[str, Any], content: Content) -> bool:
-    """Whether a server has the bytes that it was sent; of a file, which is read back whole, that is not asked here."""
-    hashed = hashlib.md5(content.data, usedforsecurity=False).hexdigest()
-    return content.path is not None or answer["ETag"].strip('"') == hashed
 
 
 @contextmanager

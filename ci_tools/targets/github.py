@@ -20,7 +20,7 @@ from urllib.parse import quote
 from github.GithubException import GithubException, UnknownObjectException
 from packaging.utils import canonicalize_name
 
-from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Rejected, RejectedInput
+from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.index import project_and_version
 from ci_tools.model import Channel
 from ci_tools.notes import MOST_CHARACTERS, notes
@@ -172,12 +172,19 @@ class GitHubTarget:
     def linked(self, project: str) -> tuple[Linked, ...]:
         """Return every published file of a project, with what an index says of it; `pages` makes the index of them.
 
-        A file that was taken out of its release is left out. Raises MachineError where a release's list is damaged.
+        A file that was taken out of its release is left out. Raises InputError where no release has a file of the
+        project, MachineError where a release's list is damaged.
         """
         with self.hub.opened() as repository:
             releases = self.hub.ask(lambda _: list(repository.get_releases()))
             found = [one for release in releases if not release.draft for one in self._linked(release)]
-        return tuple(one for one in found if project_and_version(one.file.name)[0] == canonicalize_name(project))
+        of_project = [one for one in found if project_and_version(one.file.name)[0] == canonicalize_name(project)]
+        if not of_project:
+            known = {project_and_version(one.file.name)[0] for one in found}
+            there = nearest(project, known) if known else "and of no other project either"
+            msg = f'no release of {self.repository} holds a file of a project "{printable(project)}", {there}'
+            raise InputError(msg, hint="an index is made of the releases that `fatwheel publish` made")
+        return tuple(of_project)
 
     def _linked(self, release: GitRelease) -> Iterator[Linked]:
         """Yield the files that a release's lists name."""

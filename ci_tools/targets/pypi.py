@@ -112,7 +112,7 @@ class PyPITarget:
         if uploader not in UPLOADERS:
             msg = f'there is no uploader "{uploader}", {nearest(uploader, UPLOADERS)}'
             raise InputError(msg)
-        self.address = f"pypi:{name}" if name else "pypi"
+        self.address = f"pypi:{name}" if name not in {"", "pypi"} else "pypi"
         self._outside = outside
         self._uploader = uploader
         self._patience = patience
@@ -145,7 +145,7 @@ class PyPITarget:
         GPU would get the pure wheel, or anybody would start a build.
 
         Raises as `check` does, InputError where the credentials are not right, Rejected where the index refuses a
-        file, MachineError where it cannot be reached or does not list in time what it took.
+        file, MachineError where it cannot be reached, does not list in time what it took, or a file changed meanwhile.
         """
         items = _selected(unit, self.address)
         new = self._new(unit, items)
@@ -205,6 +205,7 @@ class PyPITarget:
     def _upload(self, unit: Unit, item: Item) -> None:
         """Send one file; where that fails, ask the index whether it has it all the same, or from somebody else."""
         with self._outside.reporter.step(f"upload {item.name} to {self.address}"):
+            _refuse_changed(item)
             said = self._sent(item)
             if said is None:
                 return
@@ -419,10 +420,12 @@ def _place(name: str, environ: Mapping[str, str]) -> Place:
 def _parts(upload: str, name: str) -> SplitResult:
     try:
         parts = urlsplit(upload)
+        _ = parts.port  # which is looked at no sooner, and may be half of a password
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = f'pypi:{_shown(redacted(name))} has no address to upload to, expected one such as "https://host/path/"'
+        shown = "…" if "@" in name else _shown(name)
+        msg = f'pypi:{shown} has no address to upload to, expected one such as "https://host/path/"'
         raise InputError(msg)
     if parts.username or parts.password:
         msg = f"the upload address at {parts.hostname} names a user or a password"
@@ -476,6 +479,13 @@ def _has_local_version(wheel: str) -> bool:
 
 
 # -- files
+
+
+def _refuse_changed(item: Item) -> None:
+    """Raise MachineError where a file is not what was checked; the uploads before it may have taken an hour."""
+    if sha256_of(item.path) != item.sha256:
+        msg = f"{item.name} changed while it was published"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 def archive_of(path: Path) -> Archive:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Content", "FolderStore", "Found", "Store", "of_bytes", "of_file"]
 
 INDEX = "index.html"
+UNFINISHED = "unfinished"  # the folder of what is being written
 
 
 class Found(NamedTuple):
@@ -88,8 +89,8 @@ class Store(Protocol):
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Keep other writers out, where the store can."""
+    def alone(self, root: str = "") -> AbstractContextManager[None]:
+        """Keep other writers out of the index that begins at `root`, where the store can."""
 
     def url(self, key: str) -> str:
         """Return the address that a client fetches a key at."""
@@ -105,7 +106,7 @@ class FolderStore:
         self.root = root
         self.reporter = reporter
         self.address = f"dir:{root}"
-        self._unfinished = root / ".fatwheel" / "unfinished"
+        self._unfinished = root / ".fatwheel" / UNFINISHED
 
     def find(self, key: str) -> Found | None:
         """Return what is at a key."""
@@ -157,7 +158,7 @@ class FolderStore:
     def listed(self, folder: str = "") -> Iterator[str]:
         """Yield every key below a folder."""
         for path in sorted((self.root / folder).rglob("*")):
-            if path.is_file() and not path.name.endswith(".lock") and self._unfinished not in path.parents:
+            if path.is_file() and not path.name.endswith(".lock") and path.parent.name != UNFINISHED:
                 yield path.relative_to(self.root).as_posix()
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
@@ -165,9 +166,11 @@ class FolderStore:
         return (f"{folder}{INDEX}",)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, root: str = "") -> Iterator[None]:
         """Keep other writers out, and remove what a killed one had begun to write."""
-        with locked(self.root / ".fatwheel" / "index", self.reporter.say):
+        own = self._path(f"{root}.fatwheel")
+        with locked(own / "index", self.reporter.say):
+            self._unfinished = own / UNFINISHED
             shutil.rmtree(self._unfinished, ignore_errors=True)
             yield
 

@@ -82,6 +82,7 @@ class WheelIndex:
         self.order = order
         self.replace = replace
         self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
+        self.found: set[str] = set()  # what of it was there before
 
     # -- the four steps
 
@@ -94,21 +95,15 @@ class WheelIndex:
         problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
         if problems:
             hint = "a published file never changes: raise the version, or say --replace for an index of your own"
-            raise RejectedInput(problems, hint=hint)
-        kept = _with(manifest, [arrival.entry for arrival in arrivals], unit.edition).files
-        late = [arrival.entry.name for arrival in arrivals if arrival.entry.name not in kept]
-        if late:
-            older = f"is older than the {NIGHTLIES} nightlies in {self.address}"
-            raise RejectedInput(
-                [Problem("", f"{name} {older}") for name in late], hint="an index of nightlies keeps the newest alone"
-            )
+            raise RejectedInput(problems, hint=hint if arrivals else "")
+        self._refuse_late(_with(manifest, arrivals, unit), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
 
     def stage(self, unit: Unit) -> None:
         """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
         root = folder_of(unit.edition)
         manifest = self._ledger(unit).manifest(canonicalize_name(unit.project))
-        with self.store.alone():
+        with self.store.alone(root):
             arrivals = self._arrivals(unit, manifest)
             self.laid = {arrival.entry.name: self._lay(root, arrival, manifest) for arrival in arrivals}
 
@@ -126,9 +121,10 @@ class WheelIndex:
         """Name the files in the manifest and then in the pages; raise InputError where another publisher came first."""
         ledger, project = self._ledger(unit), canonicalize_name(unit.project)
         root = ledger.root
-        with self.store.alone():
+        with self.store.alone(root):
             offers = ledger.keep_offers(project, unit.offers) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
+            self._lay_once_more(root, after)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
         entries = (after.files[name] for name in self.laid if name in after.files)
@@ -157,6 +153,14 @@ class WheelIndex:
             if old and old.sha256 != new.sha256 and not self.replace and not 0 < old.candidate < new.candidate:
                 yield arrival, old
 
+    def _refuse_late(self, after: Manifest, arrivals: Iterable[Arrival]) -> None:
+        """Raise RejectedInput for files that a manifest would not keep."""
+        late = [arrival.entry.name for arrival in arrivals if arrival.entry.name not in after.files]
+        if late:
+            problems = (f"{name} is older than the {NIGHTLIES} nightlies in {self.address}" for name in late)
+            hint = "an index of nightlies keeps the newest alone"
+            raise RejectedInput([Problem("", problem) for problem in problems], hint=hint)
+
     def _refused(self, new: IndexedFile, old: IndexedFile) -> Problem:
         hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
         return Problem("", f"{new.name} is in {self.address} already with other bytes ({hashes})")
@@ -167,9 +171,10 @@ class WheelIndex:
             old = manifest.files.get(entry.name)
             what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
             yield Change(what, self.store.url(f"{root}{entry.key}"), f"{entry.size:,} bytes, sha256 {entry.sha256}")
-        after = _with(manifest, [entry for entry, _, _ in arrivals], unit.edition)
+        after = _with(manifest, arrivals, unit)
         for name in sorted(manifest.files.keys() - after.files.keys()):
-            yield Change("remove", self.store.url(f"{root}{manifest.files[name].key}"), f"over {NIGHTLIES} nightlies")
+            why = "of an earlier candidate" if unit.edition.candidate else f"over {NIGHTLIES} nightlies"
+            yield Change("remove", self.store.url(f"{root}{manifest.files[name].key}"), why)
         if after.files != manifest.files:
             yield from self._page_changes(root, after)
         before, documents = variants.documents(manifest), variants.documents(after)
@@ -193,6 +198,8 @@ class WheelIndex:
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
+        if self.store.find(f"{root}{arrival.entry.key}"):
+            self.found.add(arrival.entry.name)
         if not self._put(f"{root}{arrival.entry.key}", arrival.content):
             old = manifest.files.get(arrival.entry.name)
             is_its_own = old and (old.key, old.sha256) == (arrival.entry.key, arrival.entry.sha256)
@@ -202,6 +209,13 @@ class WheelIndex:
         if arrival.entry.metadata_sha256:
             self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
         return arrival
+
+    def _lay_once_more(self, root: str, manifest: Manifest) -> None:
+        """Put what was found here in place of put: who had put it may have removed it before the manifest named it."""
+        for entry, content, metadata in self.laid.values():
+            if entry.name in manifest.files and entry.name in self.found:
+                self._put_again(f"{root}{entry.key}", content)
+                self._put_again(f"{root}{entry.key}{METADATA_SUFFIX}", of_bytes(metadata)) if metadata else None
 
     def _put(self, key: str, content: Content) -> bool:
         """Put a file, once more where that very file has been damaged; return whether it is there, and not another."""
@@ -221,19 +235,19 @@ class WheelIndex:
 
     def sha256_at(self, key: str) -> str:
         """Return the sha256 of what is at a key, read whole; nothing where there is nothing."""
-        if self.store.find(key) is None:
-            return ""
-        digest = hashlib.sha256()
+        digest, is_empty = hashlib.sha256(), True
         for chunk in self.store.chunks(key):
             digest.update(chunk)
-        return digest.hexdigest()
+            is_empty = False
+        return "" if is_empty and self.store.find(key) is None else digest.hexdigest()
 
     def _entered(self, manifest: Manifest, unit: Unit, offers: str) -> Manifest:
         """Return the manifest with the unit's files in it."""
         arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
         for arrival, old in self._changed(manifest, arrivals):
             raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
-        after = _with(manifest, [entry for entry, _, _ in arrivals], unit.edition)
+        after = _with(manifest, arrivals, unit)
+        self._refuse_late(after, arrivals)
         kept = {name: known for name, known in after.offers.items() if name in _newest(after, OFFERED)}
         return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
@@ -367,10 +381,19 @@ def _folders(manifest: Manifest) -> set[str]:
     return {name for file in manifest.files.values() for name in (file.folder, *file.also) if name}
 
 
-def _with(manifest: Manifest, entries: Iterable[IndexedFile], edition: Edition) -> Manifest:
-    """Return a manifest with some files more; of nightlies, the newest versions alone."""
-    files = {**manifest.files, **{entry.name: entry for entry in entries}}
-    return manifest._replace(files=_kept(files) if edition.channel is Channel.NIGHTLY else files)
+def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit) -> Manifest:
+    """Return a manifest with some files more: of nightlies the newest versions alone, of a version one candidate."""
+    files = {**manifest.files, **{arrival.entry.name: arrival.entry for arrival in arrivals}}
+    if unit.edition.channel is Channel.NIGHTLY:
+        return manifest._replace(files=_kept(files))
+    older = {name for name, file in files.items() if 0 < file.candidate < unit.edition.candidate}
+    replaced = {name for name in older if _public(name) == Version(unit.version)}
+    return manifest._replace(files={name: file for name, file in files.items() if name not in replaced})
+
+
+def _public(name: str) -> Version:
+    """Return the version of a file less its local part."""
+    return Version(index.project_and_version(name)[1].public)
 
 
 def _kept(files: Mapping[str, IndexedFile]) -> dict[str, IndexedFile]:

@@ -258,7 +258,7 @@ def test_all_advice_together_is_planned_together(tmp_path: Path) -> None:
 
 def receipt(wheel: str, seconds: float, size: int) -> Receipt:
     return Receipt(
-        file=wheel, sha256="", size=size, project="demo", version="1.0", job="", folder="", key="", seconds=seconds
+        file=wheel, sha256="", size=size, project="demo", version="1.0", job="", source="", key="", seconds=seconds
     )
 
 

@@ -25,7 +25,7 @@ LAYERS = (
     "backends versionfiles",
     "observing",
     "evidence planner planfile audit sdist starter options finder pypirules",
-    "toolchain planning advise repair notes",
+    "toolchain planning advise repair notes releaseplan",
     "builder validator targets",
     "transaction",
     "publishing upkeep",

@@ -69,6 +69,8 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "owner": "@demo",
         "wheel": "demo-1.0+cu130torch2.10-cp312-cp312-manylinux_2_28_x86_64.whl",
         "public": None,
+        "folder": "cu130torch2.10",
+        "also": [],
         "toolchain": "auto",
         "env": {"A": "1"},
         "build_requires": [],

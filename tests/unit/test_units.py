@@ -9,6 +9,7 @@ from ci_tools import receipts
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
 from ci_tools.release import CORE, Offer, units_of
+from ci_tools.releaseplan import parse
 from tests.wheels import hexdigest, make
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu13
 SDIST = "demo-1.0.tar.gz"
 FOLDERS = {CUDA: "cu130", ROCM: "rocm7.1"}
 SOURCE = "5" * 64
+JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130", ROCM: "linux-rocm-rocm7.1", SDIST: "sdist"}
 TRIED = (Trial("import demo", Outcome.PASSED, ""),)
 BAD_TRIAL = (*TRIED, Trial("demo.run()", Outcome.FAILED, "exit status 1"))
 ERROR, WARNING = (
@@ -34,6 +36,8 @@ def job(name: str, wheel: str, platform: str = "", accelerator: str = "") -> dic
         "kind": "native" if platform else "pure",
         "wheel": wheel,
         "public": None,
+        "folder": FOLDERS.get(wheel, ""),
+        "also": [],
         "platform": platform or None,
         "python": "3.10",
         "torch": "2.10" if platform else None,
@@ -48,6 +52,7 @@ def plan(**changes: object) -> dict[str, Any]:
     """Return what a plan.json of a core and one optional platform holds."""
     cell = {"platform": "linux-cuda", "accelerator": "cu130", "torch": "2.10", "python": "3.12"}
     return {
+        "schema": 1,
         "sdist": SDIST,
         "jobs": [
             job("pure", PURE),
@@ -91,8 +96,7 @@ def receipt(path: Path) -> Receipt:
         size=path.stat().st_size,
         project="demo",
         version="1.0",
-        job="",
-        folder=FOLDERS.get(path.name, ""),
+        job=JOBS[path.name],
         source=SOURCE,
         key="",
         seconds=0.0,
@@ -116,13 +120,13 @@ def names(units: tuple[Unit, ...]) -> dict[str, list[str]]:
 
 
 def test_the_core_is_all_that_is_required_and_each_optional_platform_is_a_unit_of_its_own(found: Found) -> None:
-    units, left = units_of(plan(), found)
+    units, left = units_of(parse(plan()), found)
     assert names(units) == {CORE: [SDIST, PURE, CUDA], "linux-rocm": [ROCM]}
     assert left == ()
 
 
 def test_a_unit_says_what_its_targets_need(found: Found) -> None:
-    core = units_of(plan(), found)[0][0]
+    core = units_of(parse(plan()), found)[0][0]
     assert (core.tag, core.title, core.commit) == ("v1.0", "demo 1.0", "c" * 40)
     assert [(item.folder, item.made and item.made.job) for item in core.items] == [
         ("", None),
@@ -156,7 +160,7 @@ BROKEN: list[Any] = [
 @pytest.mark.parametrize(("damage", "sentence"), BROKEN)
 def test_the_core_refuses_to_exist(damage: Callable[[Found, str], Found], sentence: str, found: Found) -> None:
     with pytest.raises(RejectedInput, match=sentence) as refused:
-        units_of(plan(), damage(found, CUDA))
+        units_of(parse(plan()), damage(found, CUDA))
     assert "finish what is missing" in refused.value.hint
     assert CUDA in str(refused.value)
 
@@ -165,25 +169,25 @@ def test_the_core_refuses_to_exist(damage: Callable[[Found, str], Found], senten
 def test_an_optional_platform_is_withheld_and_the_core_does_not_wait(
     damage: Callable[[Found, str], Found], sentence: str, found: Found
 ) -> None:
-    units, left = units_of(plan(), damage(found, ROCM))
+    units, left = units_of(parse(plan()), damage(found, ROCM))
     assert names(units) == {CORE: [SDIST, PURE, CUDA]}
     assert [withheld.name for withheld in left] == ["linux-rocm"]
     with pytest.raises(RejectedInput, match=sentence):
-        units_of(plan(), damage(found, ROCM), only="linux-rocm")
+        units_of(parse(plan()), damage(found, ROCM), only="linux-rocm")
 
 
 def test_a_warning_keeps_nothing_back(found: Found) -> None:
-    assert len(units_of(plan(), changed(found, CUDA, findings=(WARNING,)))[0]) == 2
+    assert len(units_of(parse(plan()), changed(found, CUDA, findings=(WARNING,)))[0]) == 2
 
 
 def test_an_sdist_needs_no_trial_but_an_audit(found: Found) -> None:
     with pytest.raises(RejectedInput, match="was not audited"):
-        units_of(plan(), changed(found, SDIST, audited=False))
+        units_of(parse(plan()), changed(found, SDIST, audited=False))
 
 
 def test_every_problem_is_said_at_once(found: Found) -> None:
     with pytest.raises(RejectedInput) as refused:
-        units_of(plan(), changed(without(found, PURE), CUDA, audited=False))
+        units_of(parse(plan()), changed(without(found, PURE), CUDA, audited=False))
     assert len(refused.value.problems) == 2
 
 
@@ -194,26 +198,33 @@ def test_a_wheel_with_other_bytes_than_its_receipt_has_none(found: Found) -> Non
     assert receipts.load(path) == known
     path.write_bytes(path.read_bytes() + b"more")
     with pytest.raises(RejectedInput, match="no receipt of its present bytes"):
-        units_of(plan(), {**found, CUDA: (path, receipts.load(path))})
+        units_of(parse(plan()), {**found, CUDA: (path, receipts.load(path))})
 
 
 # ---------------------------------------------------------------- one part alone
 
 
 def test_an_optional_platform_can_be_published_alone_later(found: Found) -> None:
-    units, left = units_of(plan(), without(found, PURE), only="linux-rocm")
+    units, left = units_of(parse(plan()), without(found, PURE), only="linux-rocm")
     assert (names(units), left) == ({"linux-rocm": [ROCM]}, ())
 
 
 def test_the_core_can_be_published_alone(found: Found) -> None:
-    units, left = units_of(plan(), without(found, ROCM), only=CORE)
+    units, left = units_of(parse(plan()), without(found, ROCM), only=CORE)
     assert (names(units), left) == ({CORE: [SDIST, PURE, CUDA]}, ())
 
 
-@pytest.mark.parametrize("name", ["linux-cuda", "macos-arm64"])
-def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, found: Found) -> None:
-    with pytest.raises(InputError, match=f"{name} has no wheel of its own: the core's serve it"):
-        units_of(plan(), found, only=name)
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("linux-cuda", "--only: linux-cuda is a part of the core, which is required whole"),
+        ("macos-arm64", "--only: macos-arm64 is served by the core's wheels"),
+        ("linux-cudda", '--only: the release has no part "linux-cudda", did you mean "linux-cuda"'),
+    ],
+)
+def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, sentence: str, found: Found) -> None:
+    with pytest.raises(InputError, match=sentence):
+        units_of(parse(plan()), found, only=name)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +234,29 @@ def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, found: Found
         pytest.param({"jobs": [{}]}, id="a-job-without-fields"),
         pytest.param({"edition": {"channel": "weekly", "candidate": 0, "date": ""}}, id="an-unknown-channel"),
         pytest.param({"request": None}, id="no-request"),
+        pytest.param({"project": {"name": "../demo", "version": "1.0"}}, id="a-name-that-is-a-path"),
+        pytest.param({"project": {"name": "demo", "version": "1.0/../x"}}, id="a-version-that-is-a-path"),
+        pytest.param({"project": {"name": "demo", "version": "banana"}}, id="a-version-that-is-none"),
+        pytest.param({"project": {"name": "demo", "version": "\x1b[31m1.0"}}, id="a-version-with-an-escape"),
+        pytest.param({"sdist": "other-1.0.tar.gz"}, id="another-project-s-sdist"),
+        pytest.param({"sdist": "demo-2.0.tar.gz"}, id="another-version-s-sdist"),
+        pytest.param({"jobs": 5}, id="jobs-that-are-a-number"),
+        pytest.param({"jobs": [{**job("pure", PURE), "toolchain": None}]}, id="no-toolchain"),
+        pytest.param({"jobs": [{**job("pure", PURE), "name": 5}]}, id="a-job-s-name-that-is-a-number"),
+        pytest.param({"jobs": [job("pure", "../../x.whl")]}, id="a-wheel-that-leads-out"),
+        pytest.param({"jobs": [job("pure", PURE, "../../x")]}, id="a-platform-that-is-a-path"),
+        pytest.param({"jobs": [{**job("pure", PURE), "folder": "../x"}]}, id="a-folder-that-leads-out"),
+        pytest.param({"covered": [{"cell": "all"}]}, id="a-cell-without-parts"),
+        pytest.param(
+            {"request": {**plan()["request"], "release": {"tag": "{version:>9999999999}", "title": "x"}}},
+            id="a-template-that-fills-the-memory",
+        ),
+        pytest.param(
+            {"request": {**plan()["request"], "release": {"tag": "{name.__class__}", "title": "x"}}},
+            id="a-template-that-looks-into-python",
+        ),
     ],
 )
 def test_what_is_no_plan_is_said_to_be_none(broken: dict[str, Any], found: Found) -> None:
-    with pytest.raises(InputError, match="not a plan that can be published"):
-        units_of({**plan(), **broken} if broken else {}, found)
+    with pytest.raises(InputError, match="`fatwheel plan --out`"):
+        units_of(parse({**plan(), **broken} if broken else {}), found)

@@ -361,13 +361,22 @@ def test_nothing_is_made_of_a_folder_whose_plan_asks_for_none(tmp_path: Path) ->
 
 def built(folder: Path, *, asked: bool) -> Path:
     """Return a folder of finished files, with the plan that they were built by."""
-    same = {"kind": "native", "public": None, "python": "3.10", "torch": None, "toolchain": "pypi", "owner": None}
+    same = {
+        "kind": "native",
+        "public": None,
+        "also": [],
+        "python": "3.10",
+        "torch": None,
+        "toolchain": "pypi",
+        "owner": None,
+    }
     cuda = {"platform": "linux-cuda", "accelerator": {"label": "cu130", "archs": ["9.0", "10.0+PTX"]}, "covers": []}
-    pure: dict[str, object] = {"platform": None, "accelerator": None, "covers": []}
+    cuda = {**cuda, "folder": "cu130"}
+    pure: dict[str, object] = {"platform": None, "accelerator": None, "covers": [], "folder": ""}
     plan = {
         "schema": planfile.SCHEMA_VERSION,
         "project": {"name": "demo", "version": "1.0"},
-        "pins": {"source_sha256": "s" * 64, "commit": ""},
+        "pins": {"source_sha256": "5" * 64, "commit": ""},
         "edition": {"channel": "stable", "candidate": 0, "date": ""},
         "sdist": "demo-1.0.tar.gz",
         "jobs": [
@@ -390,6 +399,9 @@ def built(folder: Path, *, asked: bool) -> Path:
     return folder
 
 
+JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130"}
+
+
 def receipt(path: Path) -> Receipt:
     return Receipt(
         file=path.name,
@@ -397,9 +409,8 @@ def receipt(path: Path) -> Receipt:
         size=path.stat().st_size,
         project="demo",
         version="1.0",
-        job="",
-        folder="cu130" if path.name == CUDA else "",
-        source="s" * 64,
+        job=JOBS.get(path.name, "sdist"),
+        source="5" * 64,
         key="",
         seconds=0.0,
         audited=True,
