@@ -23,12 +23,15 @@ __all__ = [
     "Directory",
     "Manifest",
     "dumped_offers",
+    "is_project",
     "parse_directory",
     "parse_manifest",
     "parse_offers",
 ]
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
+PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as canonicalize_name leaves it
+APART = re.compile(r"([0-9a-f]{16})?")  # the folder of a file that lies apart: the start of its sha256
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 GENERIC = "cpu"  # the folder of those who have no accelerator; always there
 # The other fields of an entry are text.
@@ -87,7 +90,19 @@ def parse_directory(data: bytes) -> Directory:
     if not all(isinstance(name, str) for names in sets for name in names):
         msg = "it names something that is no text"
         raise ValueError(msg)
-    return Directory(table["generation"], *map(frozenset, sets))
+    directory = Directory(table["generation"], *map(frozenset, sets))
+    folders = directory.folders | directory.filling
+    strangers = [f"{name!r} as a project" for name in directory.projects if not is_project(name)]
+    strangers += [f"{name!r} as a folder" for name in folders if not (name and FOLDER.fullmatch(name))]
+    if strangers:
+        msg = f"it has {min(strangers)}"
+        raise ValueError(msg)
+    return directory
+
+
+def is_project(name: str) -> bool:
+    """Whether an index can have a project of that name: a canonical one, that no folder has."""
+    return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None
 
 
 def dumped_offers(offers: Iterable[Offer]) -> bytes:
@@ -106,9 +121,10 @@ def parse_offers(data: bytes) -> tuple[Offer, ...]:
 
 
 def _table(data: bytes) -> dict[str, Any]:
-    """Read a JSON object with a generation, of which every other value is a list."""
+    """Read a JSON object with a generation, of which every other value is a list; no page can hold half a character."""
     try:
-        table = json.loads(data)
+        table = json.loads(data.decode())
+        json.dumps(table, ensure_ascii=False).encode()
     except RecursionError:
         table = None
     if not isinstance(table, dict) or not isinstance(table.get("generation"), int):
@@ -136,9 +152,13 @@ def _entry(entry: object) -> IndexedFile:
     if wrong and not (wrong == ["yanked"] and file.yanked is None):
         msg = f"{entry} says something else in {wrong}"
         raise ValueError(msg)
-    folders = (file.folder, file.apart, *file.also)
-    if not all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in folders):
+    folders = (file.folder, *file.also)
+    is_placed = all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in folders)
+    if not is_placed or not APART.fullmatch(file.apart):
         msg = f"{file.name} lies in no folder of an index"
+        raise ValueError(msg)
+    if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
+        msg = f"{file.name} has a hash that is no sha256"
         raise ValueError(msg)
     if bool(file.variant) != bool(index.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
         msg = f"{file.name} needs {file.variant}, which is not what a wheel variant needs"

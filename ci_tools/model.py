@@ -618,7 +618,9 @@ class Plan:
 
 # ---------------------------------------------------------------- what is known of a finished file
 
-FOLDER = re.compile(r"([a-z0-9][a-z0-9.]*)?")  # of an index: `cu130torch2.10`; empty is its root, whose files all list
+NUMBER = r"[0-9]+(\.[0-9]+)*"
+# Of an index: `cu130torch2.10`; `variants` has the wheel variants, and empty is its root, whose files all list.
+FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER})?|variants)?")
 
 
 class Level(Name):

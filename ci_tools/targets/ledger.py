@@ -11,7 +11,15 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import MachineError
-from ci_tools.manifest import Directory, Manifest, dumped_offers, parse_directory, parse_manifest, parse_offers
+from ci_tools.manifest import (
+    Directory,
+    Manifest,
+    dumped_offers,
+    is_project,
+    parse_directory,
+    parse_manifest,
+    parse_offers,
+)
 from ci_tools.targets.store import of_bytes
 
 if TYPE_CHECKING:
@@ -20,14 +28,27 @@ if TYPE_CHECKING:
     from ci_tools.release import Offer
     from ci_tools.targets.store import Found, Store
 
-__all__ = ["OWN", "Ledger", "contended", "pauses"]
+__all__ = ["OWN", "Damaged", "Ledger", "contended", "pauses"]
 
 OWN = ".fatwheel/"
 ATTEMPTS = 200  # to change what others change as well
 PAUSE = 0.2  # seconds that the longest pause between two of them begins with
 LONGEST_PAUSE = 3.0
+RESTORE = "restore it, or remove the index and publish every file again"
+REPAIR = "`fatwheel index repair` makes it again from the manifests"
+
+LONGEST_REASON = 200  # characters of what is wrong with a file, which may quote it
 
 _T = TypeVar("_T")
+
+
+class Damaged(MachineError):
+    """What an index keeps for itself cannot be read."""
+
+    def __init__(self, store: Store, key: str, why: object, *, hint: str) -> None:
+        self.key = key
+        self.why = str(why)[:LONGEST_REASON]
+        super().__init__(f"{store.url(key)}, which the pages are made from, is damaged: {self.why}", hint=hint)
 
 
 class Ledger:
@@ -42,28 +63,30 @@ class Ledger:
     # -- manifests
 
     def manifest(self, project: str) -> Manifest:
-        """Return what the index says of a project's files; raise MachineError where it is damaged."""
+        """Return what the index says of a project's files; raise Damaged where that cannot be read."""
         return self._manifest(project)[0]
 
     def projects(self) -> frozenset[str]:
         """Return the projects that there are manifests of, be they left by a publisher that was stopped."""
         found = (key.removeprefix(self.manifests) for key in self.store.listed(self.manifests))
-        return frozenset(name.removesuffix(".json") for name in found)
+        names = (name.removesuffix(".json") for name in found if name.endswith(".json"))
+        return frozenset(filter(is_project, names))
 
     def change_manifest(
-        self, project: str, change: Callable[[Manifest], Manifest], *, anew: bool = False
+        self, project: str, change: Callable[[Manifest], Manifest], *, above: int | None = None
     ) -> tuple[Manifest, Manifest]:
         """Change a manifest, whoever else does at the same time; return what it was and what it is.
 
-        With `anew` it gets its next generation even where nothing changes, so that its pages are written again.
+        With `above` it gets a higher generation than that even where nothing changes, so that its pages are written
+        again where pages of that generation are.
         """
         key = self._manifest_key(project)
         for pause in pauses():
             before, found = self._manifest(project)
             after = change(before)
-            if found and after == before and not anew:
+            if found and after == before and above is None:
                 return before, before
-            after = after._replace(generation=before.generation + 1)
+            after = after._replace(generation=max(before.generation, above or 0) + 1)
             if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
                 return before, after
             time.sleep(pause)
@@ -74,9 +97,9 @@ class Ledger:
         read = self.store.read(key)
         if read is None:
             if project in self.directory().projects:
-                raise self._damaged(key, "it is gone")
+                raise Damaged(self.store, key, "it is gone", hint=RESTORE)
             return Manifest(project), None
-        return self._parsed(key, lambda: parse_manifest(read[0], project)), read[1]
+        return self._parsed(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
 
     def _manifest_key(self, project: str) -> str:
         return f"{self.manifests}{project}.json"
@@ -84,27 +107,37 @@ class Ledger:
     # -- the directory
 
     def directory(self) -> Directory:
-        """Return which projects and folders the index has; raise MachineError where that is damaged."""
+        """Return which projects and folders the index has; raise Damaged where that cannot be read."""
         return self._directory()[0]
 
-    def change_directory(self, change: Callable[[Directory], Directory], *, anew: bool = False) -> Directory:
-        """Change the directory as `change_manifest` does a manifest; return what it is then."""
+    def change_directory(
+        self, change: Callable[[Directory], Directory], *, above: int | None = None, damaged: Directory | None = None
+    ) -> Directory:
+        """Change the directory as `change_manifest` does a manifest; return what it is then.
+
+        `damaged` is what to change where what is there cannot be read.
+        """
         for pause in pauses():
-            before, found = self._directory()
+            before, found = self._directory(damaged)
             after = change(before)
-            if found and after == before and not anew:
+            if found and after == before and above is None:
                 return before
-            after = after._replace(generation=before.generation + 1)
+            after = after._replace(generation=max(before.generation, above or 0) + 1)
             if self.store.put(self.directory_key, of_bytes(after.dumps()), instead_of=found):
                 return after
             time.sleep(pause)
         raise contended(self.store, self.directory_key)
 
-    def _directory(self) -> tuple[Directory, Found | None]:
+    def _directory(self, damaged: Directory | None = None) -> tuple[Directory, Found | None]:
         read = self.store.read(self.directory_key)
         if read is None:
             return Directory(), None
-        return self._parsed(self.directory_key, lambda: parse_directory(read[0])), read[1]
+        try:
+            return self._parsed(self.directory_key, lambda: parse_directory(read[0]), REPAIR), read[1]
+        except Damaged:
+            if damaged is None:
+                raise
+            return damaged, read[1]
 
     # -- offers
 
@@ -129,15 +162,11 @@ class Ledger:
 
     # -- damage
 
-    def _parsed(self, key: str, parse: Callable[[], _T]) -> _T:
+    def _parsed(self, key: str, parse: Callable[[], _T], hint: str) -> _T:
         try:
             return parse()
         except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(key, error) from None
-
-    def _damaged(self, key: str, why: object) -> MachineError:
-        msg = f"{self.store.url(key)}, which the pages are made from, is damaged: {why}"
-        return MachineError(msg, hint="restore it, or remove the index and publish every file again")
+            raise Damaged(self.store, key, error, hint=hint) from None
 
 
 def pauses() -> Iterator[float]:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.model import Channel, Edition
 from tests import releases, wheels
 from tests.releases import folder_index, item, unit
-from tests.wheels import broken, edited, listed, make
+from tests.wheels import broken, edited, hexdigest, listed, make
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ci_tools.release import Published
+    from ci_tools.release import Published, Unit
 
 PURE = "demo-1.0-py3-none-any.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"
@@ -295,3 +296,53 @@ def test_nothing_is_written_outside_the_index(folder: str, also: tuple[str, ...]
     with pytest.raises(InputError, match="expected a folder such as cu130"):
         releases.publish(folder_index(root), unit("demo", wheel))
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+# ---------------------------------------------------------------- several publishers
+
+
+CANDIDATES = [Edition(Channel.TEST, number) for number in (1, 2)]
+
+
+def test_a_later_candidate_takes_the_place_of_all_of_the_earlier_one(root: Path, tmp_path: Path) -> None:
+    pure, cuda = item(make(tmp_path / "one", PURE)), item(make(tmp_path / "one", CUDA), "cu130")
+    other = item(make(tmp_path / "two", PURE, {"demo.py": b"2"}))
+    releases.publish(folder_index(root), unit("demo", pure, cuda, edition=CANDIDATES[0]))
+    releases.publish(folder_index(root), unit("demo", other, edition=CANDIDATES[1]))
+    assert listed(root / "test", "cu130") == [PURE]
+    assert [hexdigest(path) for path in root.rglob("*.whl")] == [other.sha256]
+    with pytest.raises(InputError, match="already with other bytes"):
+        releases.publish(folder_index(root), unit("demo", pure, edition=CANDIDATES[0]))
+
+
+def test_who_names_a_channel_and_who_publishes_to_it_wait_for_each_other(root: Path, tmp_path: Path) -> None:
+    releases.publish(folder_index(root), unit("demo", item(make(tmp_path, PURE)), edition=CANDIDATES[0]))
+    locks = {str(path.relative_to(root)) for path in root.rglob("*.lock")}
+    with folder_index(root / "test").store.alone():
+        pass
+    assert {str(path.relative_to(root)) for path in root.rglob("*.lock")} == locks == {"test/.fatwheel/index.lock"}
+
+
+def test_a_file_that_another_publisher_removed_after_it_was_found_is_put_again(root: Path, tmp_path: Path) -> None:
+    first, second = item(make(tmp_path / "one", PURE)), item(make(tmp_path / "two", PURE, {"demo.py": b"2"}))
+    releases.publish(folder_index(root), unit("demo", first))
+    slow = folder_index(root, replace=True)
+    slow.stage(unit("demo", first))
+    releases.publish(folder_index(root, replace=True), unit("demo", second))
+    slow.switch(unit("demo", first))
+    assert broken(root) == []
+    assert listed(root, "cpu") == [PURE]
+
+
+def test_a_nightly_that_is_too_old_by_the_time_it_is_shown_is_refused(root: Path, tmp_path: Path) -> None:
+    def nightly(day: int) -> Unit:
+        version = f"1.0.dev2026{day:04}"
+        wheel = make(tmp_path, f"demo-{version}-py3-none-any.whl")
+        return unit("demo", item(wheel), edition=Edition(Channel.NIGHTLY, date=f"2026{day:04}"), version=version)
+
+    slow, old = folder_index(root), nightly(1)
+    slow.stage(old)
+    newer = [made.items[0] for made in map(nightly, range(2, 62))]
+    releases.publish(folder_index(root), unit("demo", *newer, edition=Edition(Channel.NIGHTLY, date="20260061")))
+    with pytest.raises(InputError, match="is older than the 60 nightlies"):
+        slow.switch(old)

@@ -1,0 +1,132 @@
+"""What a user may write after `--to`: each place has one name, and nothing that is wrong or secret goes on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_tools.errors import InputError
+from ci_tools.targets.addresses import index_of, targets_of
+from ci_tools.targets.bucket import Place, place_of
+from tests.sources import world
+
+WHO = "AWS_ACCESS_KEY_ID"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        pytest.param("dir:~nosuchuser/x", "dir:~nosuchuser/x is no folder", id="no-such-user"),
+        pytest.param("dir:round/x", "dir:round/x is no folder", id="links-that-lead-round"),
+        pytest.param("dir:a\0b", "holds the character U\\+0000", id="a-zero-byte"),
+        pytest.param("dir:a\x1b[2J", "holds the character U\\+001B", id="an-escape"),
+        pytest.param("dir:a\udcff", "holds the character U\\+DCFF", id="a-byte-that-is-no-text"),
+        pytest.param("dir:", '"dir:" is no target', id="no-path"),
+        pytest.param("s3://[x", "cannot be read, expected s3://BUCKET/PREFIX", id="no-address"),
+        pytest.param("s3://bucket/\n", "holds the character U\\+000A", id="a-line-break"),
+        pytest.param("", '"" is no target', id="an-empty-variable"),
+        pytest.param("github:", '"github:" is no target', id="no-repository"),
+    ],
+)
+def test_what_names_no_place_is_said(address: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("round").symlink_to("round")
+    with pytest.raises(InputError, match=said):
+        targets_of([address], world(tmp_path))
+
+
+def test_a_folder_is_one_target_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    Path("link").symlink_to("there")
+    spellings = ("dir:there", "dir:./there/", "dir:link", f"dir:{tmp_path}/other/../there")
+    assert [target.address for target in targets_of(spellings, world(tmp_path))] == [f"dir:{tmp_path / 'there'}"]
+
+
+def test_a_bucket_is_one_target_however_it_is_written(tmp_path: Path) -> None:
+    spellings = (
+        "s3://bucket/whl?endpoint=http://host:1&region=here",
+        "s3://bucket/whl/?region=here&endpoint=HTTP://HOST:1/&timeout=5&acl=public-read",
+    )
+    targets = targets_of(spellings, world(tmp_path))
+    assert [target.address for target in targets] == ["s3://bucket/whl?endpoint=http://host:1&region=here"]
+
+
+def test_pypi_is_one_target_with_and_without_its_name(tmp_path: Path) -> None:
+    assert [target.address for target in targets_of(["pypi", "pypi:pypi"], world(tmp_path))] == ["pypi"]
+
+
+def test_two_servers_with_a_bucket_of_one_name_are_two_places(tmp_path: Path) -> None:
+    addresses = ["s3://bucket/whl?endpoint=http://host:1&region=a", "s3://bucket/whl?endpoint=http://host:2&region=a"]
+    assert [target.address for target in targets_of(addresses, world(tmp_path))] == addresses
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("bucket"),
+        Place("bucket", "whl"),
+        Place("bucket", "whl/test", "https://host:9000/path", "eu-west-1"),
+        Place("bucket", "a+b", "http://host/%2B&=", "a&b=c d"),
+    ],
+)
+def test_an_address_can_be_typed_again(place: Place) -> None:
+    assert place_of(place.address) == place
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        pytest.param("s3://bucket/whl?endpoint=", "the setting endpoint is empty", id="an-empty-setting"),
+        pytest.param("s3://bucket/whl?region", "the setting region is empty", id="a-setting-without-a-value"),
+        pytest.param("s3://bucket/whl?region=a&region=b", "the setting region is given twice", id="twice"),
+        pytest.param("s3://bucket/whl?endpoint=ftp://host", "expected an address such as https://host", id="ftp"),
+        pytest.param("s3://bucket/whl?endpoint=host:9000", 'endpoint is "host:9000"', id="no-scheme"),
+        pytest.param("s3://bucket/whl?endpoint=http://host:x", "endpoint is", id="no-port"),
+        pytest.param("s3://bucket/whl?endpoint=http://[x", "endpoint is", id="no-host"),
+        pytest.param("s3://bucket/whl?endpoint=http://h/?a", "endpoint is", id="a-query"),
+        pytest.param("s3://bucket/whl?public=javascript:1", "public is", id="no-web-address"),
+        pytest.param("s3://bucket/whl?endpont=http://h", 'did you mean "endpoint"', id="no-setting"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_said(address: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        place_of(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://me:hunter2@bucket/whl",
+        "s3://me:hunter2/with-a-slash@bucket/whl",
+        "s3://hunter2@bucket/whl",
+        "s3://me:hunter2@[x",
+        "s3://bucket/whl?endpoint=http://me:hunter2@host",
+        "s3://bucket/whl?endpoint=http://me:hunter2/x@host",
+        "s3://bucket/whl?endpoint=http://me%3Ahunter2%40host",
+        "s3://bucket/whl?public=https://me:hunter2@host",
+        "s3://bucket/whl?endpont=https://me:hunter2@host",
+        "s3://bucket/whl?timeout=1&endpoint=http://me:hunter2@host&region=",
+        "s4://me:hunter2@bucket/whl",
+        "https://me:hunter2@host/whl",
+    ],
+)
+def test_who_the_user_is_has_no_place_in_an_address_and_is_not_shown(address: str, tmp_path: Path) -> None:
+    for read in (targets_of, lambda addresses, outside: index_of(addresses[0], outside)):
+        with pytest.raises(InputError) as caught:
+            read([address], world(tmp_path))
+        assert "hunter2" not in str(caught.value)
+
+
+def test_who_writes_a_password_is_told_where_it_belongs() -> None:
+    for address in ("s3://me:hunter2@bucket", "s3://bucket?endpoint=http://me:hunter2@host"):
+        with pytest.raises(InputError) as caught:
+            place_of(address)
+        assert WHO in caught.value.hint
+
+
+def test_the_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert index_of("dir:~/whl", world(tmp_path)).address == f"dir:{tmp_path}{os.sep}whl"
