@@ -103,8 +103,9 @@ def _pythons(item: Item) -> str:
 
 def _origin(unit: Unit) -> list[str]:
     """Return what the files were built from, and with what."""
-    toolchains = sorted({item.made.toolchain for item in unit.items if item.made and item.made.toolchain})
-    built = [f"Built with {_text(', '.join(toolchains))}."] if toolchains else []
+    native = (item.made for item in unit.items if item.made and item.made.kind == "native")
+    toolchains = sorted({f"{made.accelerator or 'CPU'} by the toolchain {made.toolchain}" for made in native})
+    built = [f"Compiled for {_text(', '.join(toolchains))}."] if toolchains else []
     commit = [f"Commit {_text(unit.commit)}."] if unit.commit else []
     return [" ".join([*commit, *built]), ""] if commit or built else []
 

@@ -65,7 +65,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     path = journals / f"{unit.name}.json"
     _refuse_another(path, unit, ordered)
     _checked(unit, ordered)
-    for target in ordered:
+    for target in (target for target in ordered if target.stages):
         with reporter.step(f"bring {_named(unit)} to {target.address}") as step:
             target.stage(unit)
             target.verify(unit)

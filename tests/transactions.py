@@ -141,9 +141,9 @@ class FolderSite:
 class BucketSite:
     """An index in a bucket."""
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: Bucket, port: int) -> None:
         self.client, self.port = bucket.client(), bucket.port
-        self.address = f"s3://{BUCKET}/{PREFIX}"
+        self.address = bucket.target(PREFIX, port)
         self.touched: set[str] = set()
         self.were: list[str] = []
 
@@ -267,7 +267,7 @@ class World:
 
     def __init__(self, folder: Path, bucket: Bucket, between: Proxy, workers: Publishers) -> None:
         self.folder, self.bucket, self.between, self.workers = folder, bucket, between, workers
-        self.sites: tuple[Site, ...] = (FolderSite(folder / "index"), BucketSite(bucket))
+        self.sites: tuple[Site, ...] = (FolderSite(folder / "index"), BucketSite(bucket, between.server_port))
         self.readers: list[Reader] = []
         to = (f"dir:{folder / 'index'}", bucket.target(PREFIX, between.server_port, timeout="1"))
         self.job = self._job("1.1", "cu130", to)

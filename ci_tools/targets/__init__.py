@@ -27,6 +27,10 @@ class Target(Protocol):
     def order(self) -> int:
         """When it switches: the lowest comes first, and PyPI, which takes nothing back, comes last."""
 
+    @property
+    def stages(self) -> bool:
+        """Whether it can hold files that nobody sees yet."""
+
     def check(self, unit: Unit) -> Sequence[Change]:
         """Return what publishing would change here; write nothing.
 

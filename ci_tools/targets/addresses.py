@@ -71,9 +71,9 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
 def _unknown(address: str, *kinds: str) -> InputError:
     forms = [FORMS[kind] for kind in kinds or FORMS]
     known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
-    kind, colon, _ = address.partition(":")
+    kind = address.partition(":")[0]
     close = nearest(kind, FORMS) if kind not in FORMS else ""
-    shown = f"{kind}{colon}…" if "@" in address else address  # what stands before an @ may be a password
+    shown = "…" if "@" in address else address  # what stands before an @ may be a password
     return InputError(f'"{shown}" is no {"index" if kinds else "target"}, {known}', hint=close)
 
 

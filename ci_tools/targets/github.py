@@ -77,6 +77,7 @@ class GitHubTarget:
     """The releases of one repository; `indexes` are the addresses that its notes tell people to install from."""
 
     order: ClassVar[int] = 2
+    stages: ClassVar[bool] = True
 
     repository: str  # OWNER/REPO
     outside: Outside = field(repr=False)

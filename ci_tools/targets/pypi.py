@@ -107,6 +107,7 @@ class PyPITarget:
     """
 
     order = 3  # the last: it takes nothing back
+    stages = False
 
     def __init__(self, name: str, outside: Outside, *, uploader: str = "twine", patience: float = PATIENCE) -> None:
         if uploader not in UPLOADERS:

@@ -76,6 +76,8 @@ def folder_of(edition: Edition) -> str:
 class WheelIndex:
     """An index in a store; `replace` lets a file take the place of one of its name with other bytes."""
 
+    stages = True
+
     def __init__(self, store: Store, *, order: int, replace: bool = False) -> None:
         self.store = store
         self.address = store.address
@@ -306,7 +308,8 @@ class WheelIndex:
             yield Page(self.store.page_keys(place), page, directory.generation)
             document = index.projects_json(directory.projects)
             yield Page((f"{place}index.json",), document, directory.generation)
-        last = f"{self.address}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
+        place = self.address.partition("?")[0]  # without how it is reached
+        last = f"{place}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
         title = TITLES.get(last, "Wheels")
         page = front_page(sorted(directory.projects), title=title, folders=sorted(directory.folders))
         yield Page(self.store.page_keys(root), page, directory.generation)

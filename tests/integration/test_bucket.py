@@ -18,9 +18,12 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.model import Channel, Edition
 from ci_tools.outside import Outside, Silent
 from ci_tools.planfile import SCHEMA_VERSION
+from ci_tools.targets import bucket as bucket_store
 from ci_tools.targets.addresses import index_of
+from ci_tools.targets.bucket import ATTEMPTS, BucketStore, place_of
 from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.store import of_bytes
+from ci_tools.targets.wheelindex import WheelIndex
 from tests import buckets, releases
 from tests.buckets import BUCKET, CREDENTIALS
 from tests.faults import Fault, proxy
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import Message
 
-    from ci_tools.targets.wheelindex import WheelIndex
     from tests.buckets import Bucket
     from tests.faults import Event, Proxy
     from tests.integration.conftest import CommandLine
@@ -465,7 +467,7 @@ def test_what_the_server_says_is_told_with_what_to_do(
     [
         pytest.param("s3://nowhere/whl?endpoint={}", 2, "there is no such bucket", id="no-such-bucket"),
         pytest.param("s3://bucket/whl?endpoint=http://127.0.0.1:{free}", 3, "Could not connect", id="no-network"),
-        pytest.param("s3://bucket/whl?endpoint=here", 2, "Invalid endpoint: here", id="no-endpoint"),
+        pytest.param("s3://bucket/whl?endpoint=here", 2, 'endpoint is "here"', id="no-endpoint"),
         pytest.param("s3://BUCKET!/whl?endpoint={}", 2, "Invalid bucket name", id="no-bucket-name"),
         pytest.param("s3://bucket/whl?endpont={}", 2, 'did you mean "endpoint"?', id="no-setting"),
         pytest.param("s3://bucket/whl?timeout=soon", 2, "expected whole seconds such as 60", id="no-timeout"),
@@ -510,8 +512,11 @@ def test_a_denial_in_the_middle_of_the_switch_keeps_the_journal(here: Here, tmp_
         between.hook = lambda event: _deny_pages(between, event)
         with pytest.raises(InputError, match="may not PutObject"):
             transaction.publish(release, [target], tmp_path / "journals", Silent())
-    assert (tmp_path / "journals/core.json").exists()
-    transaction.publish(release, [here.index()], tmp_path / "journals", Silent())
+        assert (tmp_path / "journals/core.json").exists()
+        with pytest.raises(InputError, match=r"it cannot be finished without s3://.*endpoint="):  # at another server
+            transaction.publish(release, [here.index()], tmp_path / "journals", Silent())
+        between.hook = lambda _: None
+        transaction.publish(release, [target], tmp_path / "journals", Silent())
     assert here.flaws() == []
 
 
@@ -519,6 +524,90 @@ def _deny_pages(between: Proxy, event: Event) -> None:
     """Let the first page be denied that is written."""
     if event.what == "PUT" and event.where.endswith("/cpu/demo/") and between.fault is None:
         between.fault, between.at = Fault.DENIED, len(between.events) + 1
+
+
+# ---------------------------------------------------------------- what a server makes of the bytes
+
+
+def turned(text: str) -> str:
+    """Return a tag as a server gives it that makes it of something else than the bytes."""
+    return text[::-1]
+
+
+def store_of(here: Here, between: Proxy, *, has_key: bool = False) -> BucketStore:
+    """Return a store reached through the proxy; `has_key`: of a bucket that encrypts, so that no tag is a hash."""
+
+    def answered(parsed: dict[str, Any], **_: object) -> None:
+        if "ETag" in parsed:
+            parsed["ETag"] = turned(parsed["ETag"])
+
+    def asked(params: dict[str, Any], **_: object) -> None:
+        if "If-Match" in params["headers"]:
+            params["headers"]["If-Match"] = turned(params["headers"]["If-Match"])
+
+    store = BucketStore(place_of(here.target(between.server_port)))
+    if has_key:
+        store.client.meta.events.register("after-call.s3", answered)
+        store.client.meta.events.register("before-call.s3", asked)
+    return store
+
+
+def put(store: BucketStore, key: str, data: bytes) -> bool:
+    return store.put(key, of_bytes(data), instead_of=store.find(key), generation=1)
+
+
+def requests_for(between: Proxy, key: str, what: str) -> int:
+    return sum(event.what == what and event.where.endswith(f"/{key}") for event in between.events)
+
+
+def test_a_tag_that_is_no_hash_is_found_out_once_and_nothing_is_sent_twice(here: Here) -> None:
+    with proxy(here.bucket.port) as between:
+        assert put(store_of(here, between), "before", b"before the bucket encrypts")
+        between.begin()
+        store = store_of(here, between, has_key=True)
+        assert [put(store, key, key.encode()) for key in ("first", "second", "first")] == [True] * 3
+        counts = [(requests_for(between, key, "PUT"), requests_for(between, key, "GET")) for key in ("first", "second")]
+        assert counts == [(2, 1), (1, 0)]
+        found = store.find("first")
+        assert found
+        assert not store.put("first", of_bytes(b"late"), instead_of=found._replace(tag='"0"'))
+
+
+def test_a_release_is_published_where_no_tag_is_a_hash(here: Here, tmp_path: Path) -> None:
+    with proxy(here.bucket.port) as between:
+        index = WheelIndex(store_of(here, between, has_key=True), order=1)
+        publish(index, (make(tmp_path, PURE), ""), (make(tmp_path, CUDA), "cu130"))
+    assert here.flaws() == []
+
+
+@pytest.mark.parametrize(("times", "is_put"), [(1, True), (ATTEMPTS - 1, True), (ATTEMPTS, False)])
+def test_bytes_that_a_server_stores_wrong_are_sent_again_a_few_times(times: int, is_put: bool, here: Here) -> None:  # noqa: FBT001 - a parameter
+    def meanwhile(event: Event) -> None:
+        is_next = event.what == "PUT" and event.where.endswith("/page")
+        between.at = len(between.events) + 1 if is_next and requests_for(between, "page", "PUT") < times else 0
+
+    with proxy(here.bucket.port) as between:
+        between.begin(Fault.CORRUPT)
+        between.hook = meanwhile
+        store = store_of(here, between)
+        if is_put:
+            assert put(store, "page", b"right")
+            assert (store.read("page") or (b"",))[0] == b"right"
+        else:
+            with pytest.raises(MachineError, match=f"page in s3://.* has other bytes than were sent, {ATTEMPTS} times"):
+                put(store, "page", b"right")
+        assert requests_for(between, "page", "PUT") == min(times + 1, ATTEMPTS)
+
+
+def test_more_than_any_page_has_is_not_read(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_store, "MOST_READ", 10)
+    with proxy(here.bucket.port) as between:
+        store = store_of(here, between)
+        assert put(store, "page", b"1234567890")
+        assert (store.read("page") or (b"",))[0] == b"1234567890"
+        assert put(store, "page", b"12345678901")
+        with pytest.raises(MachineError, match="has 11 bytes, expected at most 10"):
+            store.read("page")
 
 
 # ---------------------------------------------------------------- a server that checks

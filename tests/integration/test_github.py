@@ -603,7 +603,8 @@ def test_a_file_that_was_taken_out_of_its_release_is_in_no_index(hub: GitHub, ma
     publish(hub.url, unit(made))
     hub.releases[0].assets = [asset for asset in hub.releases[0].assets if asset.name != LOCAL]
     assert [one.file.name for one in target(hub.url).linked("demo")] == [PLAIN]
-    assert target(hub.url).linked("other") == ()
+    with pytest.raises(InputError, match='no release of octo/demo holds a file of a project "other", known: demo'):
+        target(hub.url).linked("other")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"files": [{}]}', b'{"files": [1]}', b"[" * 100_000])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from twine.utils import TEST_REPOSITORY
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
 from ci_tools.model import Route
+from ci_tools.outside import Silent
 from ci_tools.targets import pypi
 from ci_tools.targets.pypi import PyPITarget
 from tests.sources import world
@@ -196,6 +198,7 @@ def test_a_section_of_pypirc_names_an_index(plain: Server, uploader: str, unit: 
     [
         pytest.param("nowhere", 'there is no index "nowhere"', id="no-such-section"),
         pytest.param("https://me:hunter2@localhost/", "names a user or a password", id="a-password"),
+        pytest.param("https://me:hunter2/x@localhost/", "has no address to upload to", id="a-password-with-a-slash"),
         pytest.param("ftp://localhost/", "has no address to upload to", id="no-web-address"),
         pytest.param("http://[/", "has no address to upload to", id="no-address"),
     ],
@@ -236,6 +239,24 @@ def test_a_file_that_is_not_what_was_recorded_is_not_sent(plain: Server, unit: U
             target(tmp_path, seen).switch(unit)
         assert [problem.where for problem in caught.value.problems] == [NATIVE, "", SDIST]
         assert state.uploads == []
+
+
+def test_a_file_that_changes_while_another_is_uploaded_is_not_sent(
+    plain: Server, uploader: str, unit: Unit, tmp_path: Path
+) -> None:
+    class Meddling(Silent):
+        @contextmanager
+        def step(self, title: str) -> Iterator[Silent]:
+            yield self
+            if NATIVE in title:
+                (tmp_path / "made" / PURE).write_bytes(b"no wheel")
+
+    with between(plain) as (state, seen):
+        outside = replace(world(tmp_path, **seen.environ), reporter=Meddling())
+        there = PyPITarget(seen.upload, outside, uploader=uploader, patience=5.0)
+        with pytest.raises(MachineError, match=f"{PURE} changed while it was published") as caught:
+            there.switch(unit)
+        assert (state.uploads, "the same command" in caught.value.hint) == ([NATIVE], True)
 
 
 def test_an_address_that_is_no_index_is_said(plain: Server, unit: Unit, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ WHO = "AWS_ACCESS_KEY_ID"
         pytest.param("dir:a\0b", "holds the character U\\+0000", id="a-zero-byte"),
         pytest.param("dir:a\x1b[2J", "holds the character U\\+001B", id="an-escape"),
         pytest.param("dir:a\udcff", "holds the character U\\+DCFF", id="a-byte-that-is-no-text"),
-        pytest.param("dir:", '"dir:" is no target', id="no-path"),
+        pytest.param("dir:", '"dir:" is no index', id="no-path"),
         pytest.param("s3://[x", "cannot be read, expected s3://BUCKET/PREFIX", id="no-address"),
         pytest.param("s3://bucket/\n", "holds the character U\\+000A", id="a-line-break"),
         pytest.param("", '"" is no target', id="an-empty-variable"),
@@ -111,6 +111,7 @@ def test_a_setting_that_is_wrong_is_said(address: str, said: str) -> None:
         "s3://bucket/whl?timeout=1&endpoint=http://me:hunter2@host&region=",
         "s4://me:hunter2@bucket/whl",
         "https://me:hunter2@host/whl",
+        "hunter2@host",
     ],
 )
 def test_who_the_user_is_has_no_place_in_an_address_and_is_not_shown(address: str, tmp_path: Path) -> None:
