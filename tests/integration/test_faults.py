@@ -12,7 +12,7 @@ from tests.faults import Fault
 if TYPE_CHECKING:
     from tests.transactions import Point
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
