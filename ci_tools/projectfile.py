@@ -31,6 +31,7 @@ __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
+VERSION_PLUGINS = frozenset({"setuptools-git-versioning", "setuptools-scm"})
 UNTOLD = "0.0.0"  # what setuptools says where a plugin that is not there would tell
 LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # what builds a project that names no backend (PEP 517)
 
@@ -170,12 +171,18 @@ class ProjectFile:
         found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
         return found[1] if found else ""
 
+    def _asks_its_repository(self) -> bool:
+        """Whether a plugin tells the project's version, by asking the repository."""
+        found = (re.match(r"[\w.-]+", str(requirement)) for requirement in self.list("build-system", "requires"))
+        return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
+
     def _version(self, observed: str, unseen: str) -> str:
         own = self.text("project", "version") or self.setting("metadata", "version")
         own = "" if own.startswith(("attr:", "file:")) else own
         asked = self.request.version
         where = self.place("project", "version")
-        own = own or ("" if observed == UNTOLD else observed) or self.packed_version()
+        untold = observed == UNTOLD and self._asks_its_repository()
+        own = own or ("" if untold else observed) or self.packed_version()
         if not own and not asked:
             why = f", and its build does not tell it: {unseen}" if unseen else ""
             msg = f"{self.name}: the project's version is dynamic{why}"

@@ -239,7 +239,8 @@ def test_publish_refuses_what_has_changed_since_it_was_built(fatwheel: CommandLi
 def test_publish_takes_what_a_release_made(fatwheel: CommandLine, project: Path) -> None:
     release(fatwheel, project)
     ran = fatwheel("publish", "dist", "--to", "dir:elsewhere", cwd=project)
-    assert (ran.status, len(ran.stdout.splitlines())) == (0, 2)
+    assert ran.status == 0, ran.stderr
+    assert {path.name for path in (project / "elsewhere").iterdir()} >= {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
 
 
 def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: CommandLine, project: Path) -> None:

@@ -81,6 +81,8 @@ def test_an_sdist_that_makes_another_wheel_is_not_released(fatwheel: CommandLine
 @slow
 def test_a_wheel_is_held_against_its_own_plan_before_it_is_published(fatwheel: CommandLine, project: Path) -> None:
     fatwheel(*BUILD, cwd=project)
+    fatwheel("build", "--job", "sdist", "--out", "out", cwd=project)
+    assert fatwheel("audit", "out/tiny-1.0.tar.gz", "--config", "fatwheel.yml", cwd=project).status == 0
     stranger = write_project(project.parent / "stranger")
     (stranger / "pyproject.toml").write_text((project / "pyproject.toml").read_text().replace("1.0", "2.0"))
     audit = ("audit", f"out/{WHEEL}", "--format", "json", "--config")
