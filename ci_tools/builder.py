@@ -66,7 +66,10 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
         request.subdirectory,
         repr(request.build),
         toolchain.identity,
-        *(f"{name}={value}" for name, value in editions.variables(plan.project, plan.edition).items()),
+        *(
+            f"{name}={value}"
+            for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
+        ),
     ]
     own = [plan.sdist]
     if job:
@@ -231,7 +234,9 @@ def _needs_of_sdist(plan: Plan) -> _Needs:
 def _runner(isolated: Environment, bench: _Bench, minutes: int) -> pyproject_hooks.SubprocessRunner:
     """Return what runs the backend's hooks: output to the log, and all of them together within `minutes`."""
     deadline = time.monotonic() + minutes * 60
-    told = editions.variables(bench.plan.project, bench.plan.edition)  # for no requirement that is built on the way
+    plan = bench.plan
+    # For no requirement that is built on the way.
+    told = editions.variables(plan.project, plan.edition, plan.request.version)
 
     def run_hook(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
         variables = {**isolated.variables, **told, **(extra_environ or {})}

@@ -104,13 +104,14 @@ def version(base: str, edition: Edition) -> str:
     return f"{said.base_version}{post}.dev{edition.date}"
 
 
-def variables(project: Project, edition: Edition) -> dict[str, str]:
-    """Return what a build of an edition is told by environment; a stable one is told nothing.
+def variables(project: Project, edition: Edition, said: str = "") -> dict[str, str]:
+    """Return what a build of an edition is told by environment.
 
-    `project` has the edition's version. The names are those that backends and PyTorch's own builds know.
+    `project` has the edition's version, `said` is the one of the config: a stable build is told that alone, since the
+    copy that it sees has no repository to ask. The names are those that backends and PyTorch's own builds know.
     """
-    if edition.channel is Channel.STABLE:
-        return {}
     own = canonicalize_name(project.name).replace("-", "_").upper()
     names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")
+    if edition.channel is Channel.STABLE:
+        return dict.fromkeys(names, project.version) if said else {}
     return {**dict.fromkeys(names, project.version), "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}

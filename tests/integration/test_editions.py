@@ -216,3 +216,8 @@ def test_a_project_that_takes_no_other_version_is_refused_with_what_to_do(tmp_pa
 def test_a_version_of_the_config_gives_way_to_that_of_the_nightly(tmp_path: Path) -> None:
     files = {**PROJECTS["setup.py"], "fatwheel.yml": f"{CONFIG}build:\n  env: {{BUILD_VERSION: 1.2.0}}\n"}
     assert [said(file.path) for file in build(project(tmp_path / "tiny", files), tmp_path / "out")] == [DEV, DEV]
+
+
+def test_a_plugin_that_would_ask_the_repository_is_told_the_version_of_the_config(tmp_path: Path) -> None:
+    made = build(project(tmp_path / "tiny", PROJECTS["setuptools-scm"]), tmp_path / "out", Edition())
+    assert [said(file.path) for file in made] == ["1.2.0", "1.2.0"]

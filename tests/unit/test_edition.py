@@ -96,6 +96,7 @@ def test_a_build_is_told_by_the_names_that_backends_and_pytorch_know() -> None:
     assert told["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_DEMO"] == told["PDM_BUILD_SCM_VERSION"] == DEV
     assert variables(project, CANDIDATE)["CHANNEL"] == "test"
     assert variables(project, Edition()) == {}
+    assert variables(project, Edition(), "1.2.0").keys() < told.keys()
 
 
 # ---------------------------------------------------------------- files
