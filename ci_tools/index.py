@@ -53,6 +53,7 @@ class IndexedFile(NamedTuple):
     platform: str = ""  # linux-cuda; empty for a pure wheel
     archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
     toolchain: str = ""
+    commit: str = ""  # of the source it was built from
     variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
 
     @property

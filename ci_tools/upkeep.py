@@ -400,7 +400,16 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
             items = tuple(_item(source, file, Path(folder)) for file in files.values() if not file.variant)
             variants = tuple(_item(source, file, Path(folder)) for file in files.values() if file.variant)
         offers = ledger.offers(named.project, manifest.offers.get(version, ""))
-        unit = Unit(name=CORE, project=named.project, version=version, items=items, variants=variants, offers=offers)
+        commit = next(iter(files.values())).commit
+        unit = Unit(
+            name=CORE,
+            project=named.project,
+            version=version,
+            items=items,
+            variants=variants,
+            commit=commit,
+            offers=offers,
+        )
         what = f"{source.address} {named.project}=={version}"
         journals = outside.cache / "promotions" / hashlib.sha256(what.encode()).hexdigest()
         return transaction.publish(unit, targets, journals, outside.reporter)

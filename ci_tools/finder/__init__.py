@@ -61,6 +61,7 @@ class File(NamedTuple):
     platform: str = ""  # linux-cuda; empty for the pure wheel and the sdist
     archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
     toolchain: str = ""
+    commit: str = ""  # of the source it was built from
     driver: str = ""  # the oldest driver that runs its machine code
     ptx_driver: str = ""  # the oldest driver that compiles its PTX
     provenance: str = ""  # the address of its attestation
@@ -120,6 +121,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
         platform=file.platform,
         archs=file.archs,
         toolchain=file.toolchain,
+        commit=file.commit,
         driver=driver,
         ptx_driver=ptx_driver,
         provenance=provenance,

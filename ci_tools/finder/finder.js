@@ -464,6 +464,7 @@ function factsOf(file, why = "") {
     ["NVIDIA driver", driverOf(file)],
     ["Python", file.requires_python],
     ["Toolchain", file.toolchain],
+    ["Built from", file.commit && `commit ${file.commit}`],
     ["Size", sizeOf(file.size)],
     ["Published", file.uploaded && element("time", { dateTime: file.uploaded }, file.uploaded.slice(0, 10))],
     ["SHA-256", element("code", {}, file.sha256)],

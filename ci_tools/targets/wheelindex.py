@@ -458,10 +458,11 @@ def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
         platform=item.made.platform if item.made else "",
         archs=item.made.archs if item.made else (),
         toolchain=item.made.toolchain if item.made else "",
+        commit=unit.commit,
         variant=item.variant,
     )
     if old and old.sha256 == entry.sha256:
-        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked)
+        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
         entry = entry._replace(apart=old.apart) if old.folder == entry.folder else entry
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 

@@ -138,6 +138,7 @@ def evil_shelf() -> Shelf:
         yanked=HOSTILE,
         archs=(HOSTILE,),
         toolchain=HOSTILE,
+        commit=HOSTILE,
         driver=HOSTILE,
         provenance="http://[",
     )
