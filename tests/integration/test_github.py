@@ -409,7 +409,8 @@ def test_one_fault_at_any_request_is_lived_through(made: Path, how: Fault | Answ
             assert is_right(hub, unit(made)), f"request {number}, {calm.requests[number - 1]}"
 
 
-@pytest.mark.parametrize("how", FIRST_AND_THEN_LONG)
+@pytest.mark.long
+@pytest.mark.parametrize("how", FAULTS.values(), ids=FAULTS)
 def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(made: Path, how: Fault | Answer) -> None:
     later = unit(made, PLAIN.replace("py3-none-any", "py3-none-win_amd64"), name="windows")
     for number in range(1, 25):

@@ -383,7 +383,7 @@ def test_a_page_that_never_lists_what_it_took_is_said(
         assert [file.new for file in target(tmp_path, seen).switch(there)] == [False]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_a_killed_upload_is_finished_by_the_same_command(
     where: str, count: int, uploader: str, server: Server, tmp_path: Path
