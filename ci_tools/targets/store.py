@@ -6,7 +6,6 @@ Nothing is ever written over blindly: who writes says what was there when it loo
 from __future__ import annotations
 
 import hashlib
-import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -171,7 +170,8 @@ class FolderStore:
         own = self._path(f"{root}.fatwheel")
         with locked(own / "index", self.reporter.say):
             self._unfinished = own / UNFINISHED
-            shutil.rmtree(self._unfinished, ignore_errors=True)
+            for begun in self._unfinished.glob("*"):
+                begun.unlink(missing_ok=True)
             yield
 
     def url(self, key: str) -> str:
