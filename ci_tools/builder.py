@@ -123,8 +123,9 @@ class Workshop:
             cleaned = repair.without_own_paths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
                 self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
-            for path, local in ((out / name, job.local), (out / (job.public or name), "" if job.public else job.local)):
-                relabel(built, path, local=local, requires_torch=job.requires_torch, replaced=cleaned)
+            labels = {name: job.local} | ({job.public: ""} if job.public else {})
+            for each, local in labels.items():
+                relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
             return out / name
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:

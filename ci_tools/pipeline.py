@@ -23,10 +23,10 @@ from ci_tools.manifest import GENERIC
 from ci_tools.model import Finding, JobKind, Level, Outcome, Receipt, Trial, Validation
 from ci_tools.planner import PURE
 from ci_tools.planning import SDIST
-from ci_tools.publishing import PLAN, publish
+from ci_tools.publishing import PLAN, publish, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, locked, sha256_of, write_atomically
-from ci_tools.targets.addresses import index_of, targets_of
+from ci_tools.targets.addresses import index_of
 from ci_tools.validator import Validator, has_gpu, own_imports, own_python
 from ci_tools.wheelfile import differing
 
@@ -344,8 +344,10 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     with the rest; Rejected where a wheel is bad.
     """
     started = time.monotonic()
-    targets_of(to.addresses, outside)  # what is no target is known before anything is built
     left = _left_over(planned, outside, here=here)
+    without = frozenset(job.name for job, _ in left)
+    to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
+    targets_at(to, outside)  # what cannot be published to is known before anything is built
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
     made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside)
     with _working_in(out, outside):
@@ -354,7 +356,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         from_sdist = _sdist_trial(planned, made, out, outside)
         refuse_failures({made[0].path.name: [from_sdist]})
         refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
-    published = publish(out, to._replace(without=frozenset(job.name for job, _ in left)), outside)
+    published = publish(out, to, outside)
     with _working_in(out, outside):
         trials, install = _tried(planned, made, jobs, to, out, outside)
     return Released(
@@ -373,9 +375,7 @@ def _tried(
 ) -> tuple[tuple[Trial, ...], str]:
     """Install from the first folder that the release went to; return what came of it, and the command."""
     plan = planned.plan
-    folder = next(
-        (address for address in to.addresses or plan.request.publish.targets if address.startswith("dir:")), ""
-    )
+    folder = next((address for address in to.addresses if address.startswith("dir:")), "")
     if not folder:
         return (), ""
     requirement, index = _most_specific(jobs, plan, index_of(folder, outside))

@@ -14,15 +14,14 @@ from ci_tools.storage import locked
 from ci_tools.targets.addresses import UPLOADERS, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from ci_tools.outside import Outside
-    from ci_tools.release import Change, ReleasePlan, Unit, Withheld
+    from ci_tools.release import Change, Unit, Withheld
     from ci_tools.targets import Target
     from ci_tools.transaction import Shown
 
-__all__ = ["PLAN", "Destination", "Outcome", "preview", "publish"]
+__all__ = ["PLAN", "Destination", "Outcome", "preview", "publish", "targets_at"]
 
 PLAN = "plan.json"  # beside the files that were built by it
 LOCAL = "dir:"
@@ -93,10 +92,11 @@ def _opened(
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
     kept = tuple(made for made in plan.jobs if made.job not in to.without)
     units, left = units_of(plan._replace(jobs=kept), found, to.only)
-    addresses = _addresses(plan, to)
-    if plan.variants and any(map(OWN_INDEX.match, addresses)):
+    to = to._replace(addresses=to.addresses or plan.targets)
+    targets = targets_at(to, outside)
+    if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
         units = tuple(_with_variants(unit, extra, outside) for unit in units)
-    return units, left, targets_of(addresses, outside, replace=to.replace, uploader=to.uploader)
+    return units, left, targets
 
 
 def _with_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
@@ -105,13 +105,13 @@ def _with_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
     return replace(unit, variants=found)
 
 
-def _addresses(plan: ReleasePlan, to: Destination) -> Sequence[str]:
-    addresses = to.addresses or plan.targets
-    if not addresses:
+def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
+    """Return the targets of a destination; raise InputError where it has none, or one that cannot take it."""
+    if not to.addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
-    distant = [address for address in addresses if not address.startswith(LOCAL)]
+    distant = [address for address in to.addresses if not address.startswith(LOCAL)]
     if to.without and distant:
         msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
-    return addresses
+    return targets_of(to.addresses, outside, replace=to.replace, uploader=to.uploader)

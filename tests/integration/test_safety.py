@@ -53,9 +53,19 @@ def test_a_lock_file_in_the_source_hides_nothing(fatwheel: CommandLine, project:
     assert [job["kind"] for job in jobs] == ["native"]
 
 
-def test_a_target_that_is_a_file_is_refused_before_any_work(fatwheel: CommandLine, project: Path) -> None:
-    ran = fatwheel("release", "--to", "dir:pyproject.toml", cwd=project)
-    assert (ran.status, "dir:pyproject.toml is a file" in ran.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("targets", "sentence"),
+    [
+        pytest.param(["--to", "dir:pyproject.toml"], "dir:pyproject.toml is a file", id="a-file"),
+        pytest.param(["--to", "ftp://x"], '"ftp://x" is no target, expected dir:PATH', id="none-that-is-known"),
+        pytest.param([], "no target is named, neither with --to nor in the config", id="none-at-all"),
+    ],
+)
+def test_what_is_no_target_is_refused_before_any_work(
+    targets: list[str], sentence: str, fatwheel: CommandLine, project: Path
+) -> None:
+    ran = fatwheel("release", *targets, cwd=project)
+    assert (ran.status, sentence in ran.stderr) == (2, True), ran.stderr
     assert not (project / "dist").exists()
 
 
