@@ -18,6 +18,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
 from ci_tools.model import STABLE, Level, Platform, Python
 from ci_tools.outside import Outside
 from ci_tools.storage import cache_folder, write_atomically
+from ci_tools.targets import UPLOADERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -240,7 +241,7 @@ def _target_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     text = "the program that uploads to PyPI and its like; default: %(default)s"
-    parser.add_argument("--uploader", choices=("twine", "uv"), default="twine", help=text)
+    parser.add_argument("--uploader", choices=UPLOADERS, default=UPLOADERS[0], help=text)
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -429,8 +430,9 @@ def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.targets.addresses import index_of
 
     index = index_of(options.target, outside)
-    terminal.show(terminal.flaws_table(upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)))
-    return DONE
+    flaws = upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
+    terminal.show(terminal.flaws_table(flaws))
+    return BAD if any(flaw.is_left for flaw in flaws) else DONE
 
 
 def _index_pages(options: argparse.Namespace, outside: Outside) -> int:

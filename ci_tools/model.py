@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OWN_SUFFIX",
+    "SDIST",
     "Accelerator",
     "AcceleratorKind",
     "Binding",
@@ -620,6 +621,7 @@ class Plan:
 
 NUMBER = r"[0-9]+(\.[0-9]+)*"
 # Of an index: `cu130torch2.10`; `variants` has the wheel variants, and empty is its root, whose files all list.
+SDIST = "sdist"  # what takes a job's name where a file is the sdist
 FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER})?|variants)?")
 
 

@@ -20,9 +20,8 @@ from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
 from ci_tools.manifest import GENERIC
-from ci_tools.model import Finding, JobKind, Level, Outcome, Receipt, Trial, Validation
+from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validation
 from ci_tools.planner import PURE
-from ci_tools.planning import SDIST
 from ci_tools.publishing import PLAN, publish, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, locked, sha256_of, write_atomically

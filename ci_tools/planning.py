@@ -9,7 +9,7 @@ from ci_tools import config, planfile, planner, source
 from ci_tools import edition as editions
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
-from ci_tools.model import STABLE
+from ci_tools.model import SDIST, STABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
-__all__ = ["SDIST", "Planned", "make_plan"]
-
-SDIST = "sdist"
+__all__ = ["Planned", "make_plan"]
 
 
 class Planned(NamedTuple):

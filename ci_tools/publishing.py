@@ -11,7 +11,8 @@ from ci_tools.errors import InputError
 from ci_tools.index import VARIANTS
 from ci_tools.release import units_of
 from ci_tools.storage import locked
-from ci_tools.targets.addresses import UPLOADERS, targets_of
+from ci_tools.targets import UPLOADERS
+from ci_tools.targets.addresses import targets_of
 
 if TYPE_CHECKING:
     from pathlib import Path

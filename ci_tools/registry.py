@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "download", "files_of", "users_index"]
+__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "download", "files_of", "innermost", "users_index"]
 
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # a server that packs a .tar.gz once more has it unpacked on arrival
@@ -80,7 +80,7 @@ def download(
                 msg = f"{file} has the sha256 {digest}, expected {sha256}"
                 raise InputError(msg)
     except UNANSWERED as error:
-        msg = f"{file} cannot be fetched from the package index: {_reason(error)}"
+        msg = f"{file} cannot be fetched from the package index: {innermost(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from None
 
 
@@ -99,7 +99,7 @@ def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Map
         msg = f'the package index has no project "{project}"'
         raise InputError(msg) from None
     except UNANSWERED as error:
-        msg = f"{project} cannot be read from the package index: {_reason(error)}"
+        msg = f"{project} cannot be read from the package index: {innermost(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from None
 
 
@@ -131,9 +131,9 @@ def _fetch(session: requests.Session, url: str, sink: BinaryIO, progress: Callab
     return digest.hexdigest()
 
 
-def _reason(error: Exception) -> str:
+def innermost(error: BaseException) -> str:
     """Return the innermost cause in a few words, without the addresses a client wraps it in."""
     while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]  # an Exception caused it
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]  # one of them is there
     first = str(error).partition("\n")[0]
     return redacted(first.rpartition("] ")[2]) or type(error).__name__

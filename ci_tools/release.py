@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.model import STABLE, Edition, Level, Outcome, Route
+from ci_tools.model import SDIST, STABLE, Edition, Level, Outcome, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CORE", "Change", "Item", "Made", "Offer", "Published", "ReleasePlan", "Unit", "Withheld", "units_of"]
 
-SDIST = "sdist"  # the job of the receipt of an sdist
 CORE = "core"  # the pure wheel, the sdist and every required platform
 UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
 

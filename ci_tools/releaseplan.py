@@ -37,11 +37,9 @@ def read(path: Path) -> ReleasePlan:
 
 def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
     """Return what a plan says of its release; raise RejectedInput with everything that no plan of ours says."""
-    problems = [Problem(where, what) for what in (*_misshapen(plan),)] or [
-        Problem(where, what) for what in _untrue(plan)
-    ]
-    if problems:
-        raise RejectedInput(problems, hint=HINT)
+    wrong = list(_misshapen(plan)) or list(_untrue(plan))
+    if wrong:
+        raise RejectedInput([Problem(where, what) for what in wrong], hint=HINT)
     project, request = plan["project"], plan["request"]
     edition = planfile.edition_of(dict(plan)) or STABLE
     known = {"name": project["name"], "version": project["version"]}

@@ -432,8 +432,8 @@ def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
 def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
     """Yield what is wrong with an index, and what was done about it."""
     table = _table(_count(len(flaws), "flaw"), "where", "what", "")
-    for where, what, done in flaws:
-        _row(table, where, what, done)
+    for flaw in flaws:
+        _row(table, flaw.key, flaw.what, flaw.done)
     yield table
 
 

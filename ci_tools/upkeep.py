@@ -23,7 +23,6 @@ from ci_tools.model import FOLDER
 from ci_tools.release import CORE, Item, Made, Unit
 from ci_tools.storage import sha256_of, write_atomically
 from ci_tools.targets import releaseindex
-from ci_tools.targets.github import GitHubTarget
 from ci_tools.targets.ledger import OWN, RESTORE, Damaged, Ledger
 from ci_tools.targets.store import of_bytes
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
@@ -61,6 +60,7 @@ class Flaw(NamedTuple):
     key: str
     what: str
     done: str = ""
+    is_left: bool = False  # whether nothing could be done about it
 
 
 class Release(NamedTuple):
@@ -195,20 +195,10 @@ def _file_flaws(index: WheelIndex, file: IndexedFile) -> Iterator[Flaw]:
 
 
 def _file_flaw(index: WheelIndex, file: IndexedFile) -> str:
-    sha256, size = _sha256_and_size(index, file.key)
+    sha256, size = index.sha256_and_size_at(file.key)
     if sha256 != file.sha256:
         return DAMAGED if sha256 else GONE
     return "" if size == file.size else OTHER_SIZE
-
-
-def _sha256_and_size(index: WheelIndex, key: str) -> tuple[str, int]:
-    """Return the sha256 and the size of what is at a key, read whole; no sha256 where there is nothing."""
-    digest, size = hashlib.sha256(), 0
-    for chunk in index.store.chunks(key):
-        digest.update(chunk)
-        size += len(chunk)
-    is_there = size > 0 or index.store.find(key) is not None
-    return (digest.hexdigest() if is_there else ""), size
 
 
 def _page_flaws(index: WheelIndex, pages: Iterable[Page]) -> tuple[list[Flaw], int]:
@@ -253,7 +243,7 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
         with outside.reporter.step(f"mend {index.address}"):
             _mend(index, look, remove_unlisted=remove_unlisted)
             left = frozenset(_look(index, {flaw.key for flaw in look.flaws}).flaws)
-    return tuple(flaw._replace(done=_done(flaw, left, look.directory)) for flaw in look.flaws)
+    return tuple(_mended(flaw, left, look.directory) for flaw in look.flaws)
 
 
 def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
@@ -282,7 +272,7 @@ def _righted(index: WheelIndex, manifest: Manifest, suspects: AbstractSet[str]) 
     files = dict(manifest.files)
     for name, file in manifest.files.items():
         if file.key in suspects:
-            sha256, size = _sha256_and_size(index, file.key)
+            sha256, size = index.sha256_and_size_at(file.key)
             files[name] = file._replace(size=size)
             if sha256 != file.sha256:
                 del files[name]
@@ -312,15 +302,17 @@ def _is_publishers(key: str, directory: Directory) -> bool:
         return False
 
 
-def _done(flaw: Flaw, left: AbstractSet[Flaw], directory: Directory) -> str:
-    """Return what was done about a flaw, or why nothing was."""
+def _mended(flaw: Flaw, left: AbstractSet[Flaw], directory: Directory) -> Flaw:
+    """Return a flaw with what was done about it, or why nothing was."""
     if flaw not in left:
-        return DONE.get(flaw.what, "written again")
+        return flaw._replace(done=DONE.get(flaw.what, "written again"))
     if flaw.what == UNLISTED:
         is_ours = _is_publishers(flaw.key, directory)
-        return "left: --remove-unlisted removes it" if is_ours else "left: no publisher puts such a file there"
-    is_broken = flaw.what.startswith(BROKEN)
-    return f"left: {RESTORE}" if is_broken else "left: mend it again when nothing is damaged and nobody publishes"
+        why = "--remove-unlisted removes it" if is_ours else "no publisher puts such a file there"
+    else:
+        is_broken = flaw.what.startswith(BROKEN)
+        why = RESTORE if is_broken else "mend it again when nothing is damaged and nobody publishes"
+    return flaw._replace(done=f"left: {why}", is_left=True)
 
 
 def _fetched(index: WheelIndex, key: str, folder: Path) -> Path:
@@ -341,6 +333,8 @@ def write_pages(address: str, project: str, out: Path, outside: Outside) -> tupl
     if kind != "github" or not repository:
         msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
         raise InputError(msg)
+    from ci_tools.targets.github import GitHubTarget  # noqa: PLC0415 - no other verb needs its client
+
     pages = releaseindex.pages(GitHubTarget(repository, outside).linked(project))
     for name, content in pages.items():
         with write_atomically(out / name) as sink:

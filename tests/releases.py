@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ci_tools.model import SDIST, Outcome, Receipt, Trial
 from ci_tools.outside import Silent
 from ci_tools.release import CORE, Item, Made, Unit
 from ci_tools.storage import sha256_of
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ci_tools.model import Edition
     from ci_tools.release import Published
     from ci_tools.targets import Target
+
+SOURCE = "5" * 64  # the sha256 of the source that every receipt names
+TRIED = (Trial("import demo", Outcome.PASSED),)
 
 
 def item(path: Path, folder: str = "", also: tuple[str, ...] = ()) -> Item:
@@ -35,6 +39,23 @@ def item(path: Path, folder: str = "", also: tuple[str, ...] = ()) -> Item:
         covers=(),
     )
     return Item(path, sha256_of(path), path.stat().st_size, made if path.suffix == ".whl" else None, folder, also)
+
+
+def receipt(path: Path, job: str = SDIST) -> Receipt:
+    """Return the receipt of a file that was audited and, a wheel, imported; of an sdist where no job made it."""
+    return Receipt(
+        file=path.name,
+        sha256=sha256_of(path),
+        size=path.stat().st_size,
+        project="demo",
+        version="1.0",
+        job=job,
+        source=SOURCE,
+        key="",
+        seconds=0.0,
+        audited=True,
+        trials=() if job == SDIST else TRIED,
+    )
 
 
 def unit(project: str, *items: Item, edition: Edition | None = None, version: str = "1.0") -> Unit:

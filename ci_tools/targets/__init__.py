@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from ci_tools.release import Change, Published, Unit
 
-__all__ = ["Target"]
+__all__ = ["UPLOADERS", "Target"]
+
+UPLOADERS = ("twine", "uv")  # to PyPI and its like; the first is the default
 
 
 class Target(Protocol):

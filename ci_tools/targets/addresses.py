@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
+from ci_tools.targets import UPLOADERS
 from ci_tools.targets.store import FolderStore
 from ci_tools.targets.wheelindex import WheelIndex
 
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
 
-__all__ = ["UPLOADERS", "index_of", "targets_of"]
+__all__ = ["index_of", "targets_of"]
 
-UPLOADERS = ("twine", "uv")
 FORMS = {
     "dir": "dir:PATH",
     "s3": "s3://BUCKET/PREFIX",

@@ -42,10 +42,8 @@ ATTEMPTS = 5  # of one request, with a growing pause between them
 SECONDS = "60"  # without an answer, or without a byte of one
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 MOST_READ = 64 << 20  # bytes of a manifest or a page
-SHA256, GENERATION = (
-    "checksum-sha256",
-    "fatwheel-generation",
-)  # metadata; the first is the one that PyTorch's bucket has
+SHA256 = "checksum-sha256"  # metadata, as PyTorch's own bucket has it
+GENERATION = "fatwheel-generation"  # metadata: of the manifest that a page was made from
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",

@@ -33,9 +33,10 @@ from ci_tools.errors import InputError, MachineError, Problem, Rejected, Rejecte
 from ci_tools.model import Route
 from ci_tools.process import redacted, run
 from ci_tools.pypirules import Archive, Held, Release, pypi_problems, strangers
-from ci_tools.registry import AS_IT_IS, TIMEOUT, UNANSWERED
+from ci_tools.registry import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
 from ci_tools.release import CORE, Change, Published
 from ci_tools.storage import CHUNK, sha256_of
+from ci_tools.targets import UPLOADERS
 from ci_tools.wheelfile import CONTROL, opened
 
 if TYPE_CHECKING:
@@ -50,9 +51,8 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.release import Item, Unit
 
-__all__ = ["UPLOADERS", "PyPITarget", "archive_of"]
+__all__ = ["PyPITarget", "archive_of"]
 
-UPLOADERS = ("twine", "uv")
 PATIENCE = 300.0  # seconds until the index must list what it took; PyPI's pages come from a cache
 SETTLING = 10.0  # seconds in which another publisher's upload of a file may come to its end
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between two looks at a page; the last one again and again
@@ -355,8 +355,8 @@ class _Pages:
                     yield client
         except UNANSWERED as error:
             if _status(error) in UNAUTHORISED:
-                raise self._refused(_cause(error)) from None
-            msg = f"{self._address} cannot be read: {_cause(error)}"
+                raise self._refused(_shown(innermost(error))) from None
+            msg = f"{self._address} cannot be read: {_shown(innermost(error))}"
             raise MachineError(msg, hint=f"check the network; {AGAIN}") from None
 
     def _simple(self, session: requests.Session) -> str:
@@ -555,14 +555,6 @@ def _fetched_sha256(session: requests.Session, url: str) -> str:
 def _status(error: Exception) -> int:
     answer = error.response if isinstance(error, requests.RequestException) else None
     return 0 if answer is None else answer.status_code
-
-
-def _cause(error: BaseException) -> str:
-    """Return an error's innermost cause in a few words, without the addresses a client wraps it in."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]  # one of them is there
-    first = str(error).partition("\n")[0]
-    return _shown(redacted(first.rpartition("] ")[2])) or type(error).__name__
 
 
 def _answer(said: str) -> tuple[int, str]:

@@ -84,7 +84,7 @@ class WheelIndex:
         self.order = order
         self.replace = replace
         self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
-        self.found: set[str] = set()  # what of it was there before
+        self.found: set[str] = set()  # the keys of what was there before
 
     # -- the four steps
 
@@ -126,7 +126,7 @@ class WheelIndex:
         with self.store.alone(root):
             offers = ledger.keep_offers(project, unit.offers) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
-            self._lay_once_more(root, after)
+            self._lay_once_more(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
         entries = (after.files[name] for name in self.laid if name in after.files)
@@ -200,8 +200,6 @@ class WheelIndex:
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
-        if self.store.find(f"{root}{arrival.entry.key}"):
-            self.found.add(arrival.entry.name)
         if not self._put(f"{root}{arrival.entry.key}", arrival.content):
             old = manifest.files.get(arrival.entry.name)
             is_its_own = old and (old.key, old.sha256) == (arrival.entry.key, arrival.entry.sha256)
@@ -212,16 +210,22 @@ class WheelIndex:
             self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
         return arrival
 
-    def _lay_once_more(self, root: str, manifest: Manifest) -> None:
-        """Put what was found here in place of put: who had put it may have removed it before the manifest named it."""
+    def _lay_once_more(self, root: str, before: Manifest) -> None:
+        """Put what was found and no manifest named: who had put it may have removed it before this one named it."""
+        named = {file.key for file in before.files.values()}
         for entry, content, metadata in self.laid.values():
-            if entry.name in manifest.files and entry.name in self.found:
-                self._put_again(f"{root}{entry.key}", content)
-                self._put_again(f"{root}{entry.key}{METADATA_SUFFIX}", of_bytes(metadata)) if metadata else None
+            key = f"{root}{entry.key}"
+            if entry.key not in named and key in self.found:
+                self._put_again(key, content)
+                if metadata:
+                    self._put_again(f"{key}{METADATA_SUFFIX}", of_bytes(metadata))
 
     def _put(self, key: str, content: Content) -> bool:
         """Put a file, once more where that very file has been damaged; return whether it is there, and not another."""
-        if self.store.put(key, content, instead_of=None) or self.sha256_at(key) == content.sha256:
+        if self.store.put(key, content, instead_of=None):
+            return True
+        self.found.add(key)
+        if self.sha256_at(key) == content.sha256:
             return True
         found = self.store.find(key)
         is_damaged = found is not None and found.sha256 == content.sha256
@@ -237,11 +241,16 @@ class WheelIndex:
 
     def sha256_at(self, key: str) -> str:
         """Return the sha256 of what is at a key, read whole; nothing where there is nothing."""
-        digest, is_empty = hashlib.sha256(), True
+        return self.sha256_and_size_at(key)[0]
+
+    def sha256_and_size_at(self, key: str) -> tuple[str, int]:
+        """Return the sha256 and the size in bytes of what is at a key, read whole; no sha256 where there is nothing."""
+        digest, size = hashlib.sha256(), 0
         for chunk in self.store.chunks(key):
             digest.update(chunk)
-            is_empty = False
-        return "" if is_empty and self.store.find(key) is None else digest.hexdigest()
+            size += len(chunk)
+        is_there = size > 0 or self.store.find(key) is not None
+        return (digest.hexdigest() if is_there else ""), size
 
     def _entered(self, manifest: Manifest, unit: Unit, offers: str) -> Manifest:
         """Return the manifest with the unit's files in it."""
@@ -250,7 +259,8 @@ class WheelIndex:
             raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
         after = _with(manifest, arrivals, unit)
         self._refuse_late(after, arrivals)
-        kept = {name: known for name, known in after.offers.items() if name in _newest(after, OFFERED)}
+        newest = _newest(after.files, OFFERED)
+        kept = {name: known for name, known in after.offers.items() if name in newest}
         return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
     def _as_laid(self, arrival: Arrival) -> Arrival:
@@ -332,12 +342,12 @@ class WheelIndex:
     # -- what is left over
 
     def _tidy(self, ledger: Ledger, before: Manifest, after: Manifest) -> None:
-        """Remove what no page names any more."""
-        keys = {file.key for file in after.files.values()}
-        for file in before.files.values():
-            if file.key not in keys:
-                self.store.remove(f"{ledger.root}{file.key}")
-                self.store.remove(f"{ledger.root}{file.key}{METADATA_SUFFIX}")
+        """Remove what no page names any more; what somebody has named again meanwhile stays."""
+        gone = {file.key for file in before.files.values()} - {file.key for file in after.files.values()}
+        named = {file.key for file in ledger.manifest(after.project).files.values()} if gone else set()
+        for key in sorted(gone - named):
+            self.store.remove(f"{ledger.root}{key}")
+            self.store.remove(f"{ledger.root}{key}{METADATA_SUFFIX}")
         for name in variants.documents(before).keys() - variants.documents(after).keys():
             self.store.remove(f"{ledger.root}{VARIANTS}/{name}")
         for sha256 in set(before.offers.values()) - set(after.offers.values()):
@@ -390,25 +400,24 @@ def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit) -> Manife
     if unit.edition.channel is Channel.NIGHTLY:
         return manifest._replace(files=_kept(files))
     older = {name for name, file in files.items() if 0 < file.candidate < unit.edition.candidate}
-    replaced = {name for name in older if _public(name) == Version(unit.version)}
+    replaced = {name for name in older if Version(_public(name)) == Version(unit.version)}
     return manifest._replace(files={name: file for name, file in files.items() if name not in replaced})
 
 
-def _public(name: str) -> Version:
+def _public(name: str) -> str:
     """Return the version of a file less its local part."""
-    return Version(index.project_and_version(name)[1].public)
+    return index.project_and_version(name)[1].public
 
 
 def _kept(files: Mapping[str, IndexedFile]) -> dict[str, IndexedFile]:
     """Return the files of the newest versions."""
-    newest = _newest(Manifest("", files=files), NIGHTLIES)
-    return {name: file for name, file in files.items() if index.project_and_version(name)[1].public in newest}
+    newest = _newest(files, NIGHTLIES)
+    return {name: file for name, file in files.items() if _public(name) in newest}
 
 
-def _newest(manifest: Manifest, count: int) -> set[str]:
-    """Return the newest versions of a project, without local parts."""
-    versions = {index.project_and_version(name)[1].public for name in manifest.files}
-    return set(sorted(versions, key=Version, reverse=True)[:count])
+def _newest(names: Iterable[str], count: int) -> set[str]:
+    """Return the newest versions among some files, without local parts."""
+    return set(sorted(set(map(_public, names)), key=Version, reverse=True)[:count])
 
 
 # ---------------------------------------------------------------- what arrives

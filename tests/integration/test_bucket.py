@@ -28,8 +28,8 @@ from tests import buckets, releases
 from tests.buckets import BUCKET, CREDENTIALS
 from tests.faults import Fault, proxy
 from tests.publishers import Job, publishers
-from tests.releases import item, unit
-from tests.unit.test_units import SDIST, plan, receipt
+from tests.releases import item, receipt, unit
+from tests.unit.test_units import JOBS, SDIST, plan
 from tests.upload_servers import UV, free_port
 from tests.wheels import edited, hexdigest, make
 
@@ -418,7 +418,7 @@ def dist(tmp_path: Path) -> Path:
     (folder / "plan.json").write_text(json.dumps(table))
     (folder / SDIST).write_bytes(b"sdist")
     for path in (make(folder, PURE), folder / SDIST):
-        receipts.save(path, receipt(path))
+        receipts.save(path, receipt(path, JOBS[path.name]))
     return folder
 
 

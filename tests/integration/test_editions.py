@@ -15,8 +15,7 @@ import pytest
 from ci_tools import pipeline, planning
 from ci_tools.edition import nightly
 from ci_tools.errors import Rejected
-from ci_tools.model import Channel, Edition
-from ci_tools.planning import SDIST
+from ci_tools.model import SDIST, Channel, Edition
 from ci_tools.storage import sha256_of
 from tests.sources import world, write
 

@@ -7,17 +7,15 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import releases
+from tests.servers import over_http
 from tests.wheels import broken, hexdigest, listed, make
 
 if TYPE_CHECKING:
@@ -68,18 +66,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [(make(folder / "made", name, content), "") for name, content in whose.items()]
     publish(folder / "in dex", files[0], (files[1][0], "cu130"), (later, ""))
     return folder / "in dex"
-
-
-@contextmanager
-def over_http(root: Path) -> Iterator[str]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @contextmanager

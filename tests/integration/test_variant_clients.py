@@ -10,11 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +22,7 @@ from ci_tools.targets.addresses import index_of
 from ci_tools.variants import variants_of
 from tests.buckets import CREDENTIALS, moto
 from tests.releases import folder_index, item, publish, unit
+from tests.servers import over_http
 from tests.upload_servers import UV
 from tests.wheels import edited, hexdigest, make
 
@@ -69,18 +66,6 @@ def root(release: Unit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index") / "whl"
     publish(folder_index(folder), release)
     return folder
-
-
-@contextmanager
-def over_http(root: Path) -> Iterator[str]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -7,23 +7,23 @@ import pytest
 
 from ci_tools import receipts
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
+from ci_tools.model import Finding, Level, Outcome, Trial
 from ci_tools.release import CORE, Offer, units_of
 from ci_tools.releaseplan import parse
-from tests.wheels import hexdigest, make
+from tests.releases import SOURCE, TRIED, receipt
+from tests.wheels import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ci_tools.model import Receipt
     from ci_tools.release import Unit
 
 PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu130", "+rocm7.1"))
 SDIST = "demo-1.0.tar.gz"
 FOLDERS = {CUDA: "cu130", ROCM: "rocm7.1"}
-SOURCE = "5" * 64
 JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130", ROCM: "linux-rocm-rocm7.1", SDIST: "sdist"}
-TRIED = (Trial("import demo", Outcome.PASSED, ""),)
 BAD_TRIAL = (*TRIED, Trial("demo.run()", Outcome.FAILED, "exit status 1"))
 ERROR, WARNING = (
     Finding("demo", "rule", level, "it is wrong", "found", "expected") for level in (Level.ERROR, Level.WARNING)
@@ -86,23 +86,7 @@ def found(tmp_path: Path) -> Found:
     for name in (PURE, CUDA, ROCM):
         make(tmp_path, name)
     (tmp_path / SDIST).write_bytes(b"sdist")
-    return {name: (tmp_path / name, receipt(tmp_path / name)) for name in (PURE, CUDA, ROCM, SDIST)}
-
-
-def receipt(path: Path) -> Receipt:
-    return Receipt(
-        file=path.name,
-        sha256=hexdigest(path),
-        size=path.stat().st_size,
-        project="demo",
-        version="1.0",
-        job=JOBS[path.name],
-        source=SOURCE,
-        key="",
-        seconds=0.0,
-        audited=True,
-        trials=() if path.name == SDIST else TRIED,
-    )
+    return {name: (tmp_path / name, receipt(tmp_path / name, JOBS[name])) for name in (PURE, CUDA, ROCM, SDIST)}
 
 
 def changed(found: Found, name: str, **fields: object) -> Found:

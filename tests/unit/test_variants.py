@@ -10,14 +10,14 @@ from ci_tools import catalog, config, planfile, publishing, receipts, upkeep
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.index import project_and_version, variant_label
 from ci_tools.manifest import parse_manifest
-from ci_tools.model import Channel, Edition, Outcome, Receipt, Trial
+from ci_tools.model import SDIST, Channel, Edition
 from ci_tools.outside import Outside, Silent
 from ci_tools.release import Made
 from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.store import FolderStore
 from ci_tools.targets.wheelindex import NIGHTLIES, WheelIndex
 from ci_tools.variants import SCHEMA, Variant, documents, dumps, variant_of, variants_of
-from tests.releases import folder_index, item, publish, unit
+from tests.releases import folder_index, item, publish, receipt, unit
 from tests.wheels import MACHINE, Links, edited, hexdigest, listed, make, members_of, recorded
 
 if TYPE_CHECKING:
@@ -395,27 +395,11 @@ def built(folder: Path, *, asked: bool) -> Path:
     (folder / "demo-1.0.tar.gz").write_bytes(b"sdist")
     (folder / "plan.json").write_text(json.dumps(plan))
     for path in (*made, folder / "demo-1.0.tar.gz"):
-        receipts.save(path, receipt(path))
+        receipts.save(path, receipt(path, JOBS.get(path.name, SDIST)))
     return folder
 
 
 JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130"}
-
-
-def receipt(path: Path) -> Receipt:
-    return Receipt(
-        file=path.name,
-        sha256=hexdigest(path),
-        size=path.stat().st_size,
-        project="demo",
-        version="1.0",
-        job=JOBS.get(path.name, "sdist"),
-        source="5" * 64,
-        key="",
-        seconds=0.0,
-        audited=True,
-        trials=(Trial("import demo", Outcome.PASSED),),
-    )
 
 
 # ---------------------------------------------------------------- upkeep
