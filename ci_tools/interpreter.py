@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Python
     from ci_tools.process import Ended
 
-__all__ = ["Environment", "create", "find"]
+__all__ = ["IDENTITY", "Environment", "create", "find"]
 
 IDENTITY = (
     "import sys, sysconfig; "

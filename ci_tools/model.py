@@ -6,7 +6,7 @@ Nothing here reads a file, a clock or the environment.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +59,7 @@ __all__ = [
     "Torch",
     "TorchAbi",
     "Trial",
+    "Validated",
     "Validation",
 ]
 
@@ -659,6 +660,19 @@ class Trial(NamedTuple):
     detail: str = ""
 
 
+class Validated(NamedTuple):
+    """What was tried with a file at one place."""
+
+    where: str  # a site of the plan, or this kind of machine and its Python: linux-x86_64, Python 3.12
+    key: str  # a hash of what the trials were run with
+    trials: tuple[Trial, ...]
+
+    @property
+    def failed(self) -> tuple[Trial, ...]:
+        """What did not work there."""
+        return tuple(trial for trial in self.trials if trial.outcome is Outcome.FAILED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """What is known of one finished file: which job made it from what, and what it has been through."""
@@ -674,8 +688,21 @@ class Receipt:
     seconds: float  # what the build took
     findings: tuple[Finding, ...] = ()
     audited: bool = False
-    trials: tuple[Trial, ...] = ()
-    trials_key: str = ""  # a hash of what the trials were run with
+    validated: tuple[Validated, ...] = ()
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All that was tried with it, anywhere."""
+        return tuple(trial for place in self.validated for trial in place.trials)
+
+    def at(self, where: str) -> Validated | None:
+        """Return what was tried with it at a place; None where nothing was."""
+        return next((place for place in self.validated if place.where == where), None)
+
+    def with_place(self, place: Validated) -> Receipt:
+        """Return the receipt with what was tried at a place, instead of what was tried there before."""
+        others = (other for other in self.validated if other.where != place.where)
+        return replace(self, validated=(*others, place))
 
     @property
     def is_sound(self) -> bool:

@@ -20,7 +20,7 @@ from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
 from ci_tools.manifest import GENERIC
-from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validation
+from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
 from ci_tools.planner import PURE
 from ci_tools.publishing import PLAN, publish, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
@@ -54,6 +54,7 @@ __all__ = [
 
 MOST_REBUILT = 600  # seconds a build may take to be done once more, from the sdist
 FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that hold a wheel against what its plan says of it
+FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel once more
 SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
 
 
@@ -256,16 +257,17 @@ def _validate(path: Path, request: Request | None, python: Python | None, outsid
     _refuse_no_file(path)
     validation = request.validate if request else Validation(imports=own_imports(path))
     validator = _validator(validation, python or own_python(path.name), path.parent, outside)
-    key = validator.key(sha256_of(path))
+    where, key = validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
-    if receipt and receipt.trials_key == key and all(trial.outcome is not Outcome.FAILED for trial in receipt.trials):
+    kept = receipt and receipt.at(where)
+    if kept and kept.key == key and not kept.failed:
         outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
-        return receipt.trials
+        return kept.trials
     with outside.reporter.step(f"validate {path.name}") as step:
         trials = validator.from_file(path)
         step.result(_outcomes(trials))
     if request and receipt and canonicalize_name(request.name) == canonicalize_name(receipt.project):
-        _note(path, trials=trials, trials_key=key)
+        receipts.save(path, receipt.with_place(Validated(where, key, trials)))
     return trials
 
 
@@ -303,13 +305,15 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
         return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
     key = f"{sdist.receipt.sha256}-{wheel.receipt.sha256}"
     kept = receipts.load(sdist.path)
-    if kept and kept.trials_key == key and kept.is_sound:
-        return kept.trials[0]
+    place = kept and kept.at(FROM_SDIST)
+    if kept and place and place.key == key and kept.is_sound:
+        return place.trials[0]
     with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
         trial = _same_wheel(planned, sdist, wheel, Path(folder), out / "from-sdist", outside)
         step.result(str(trial.outcome))
     trial = trial._replace(what=what)
-    _note(sdist.path, trials=(trial,), trials_key=key)
+    if kept:
+        receipts.save(sdist.path, kept.with_place(Validated(FROM_SDIST, key, (trial,))))
     return trial
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
+from ci_tools.model import Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.storage import sha256_of, write_atomically
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def load(file: Path) -> Receipt | None:
 def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
     """Read a receipt; raise ValueError, TypeError or KeyError where it is none."""
     findings = tuple(_finding(*_texts(finding)) for finding in entry["findings"])
-    receipt = Receipt(**{**entry, "findings": findings, "trials": _trials(entry)})
+    validated = tuple(_validated(*place) for place in entry["validated"])
+    receipt = Receipt(**{**entry, "findings": findings, "validated": validated})
     kinds = {field.name: KINDS.get(str(field.type), (tuple,)) for field in fields(Receipt)}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(receipt, name), kind)]
     if wrong:
@@ -59,6 +60,11 @@ def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
 
 def _finding(wheel: str, rule: str, level: str, message: str, found: str, expected: str) -> Finding:
     return Finding(wheel, rule, Level(level), message, found, expected)
+
+
+def _validated(where: Any, key: Any, trials: Any) -> Validated:  # noqa: ANN401 - whatever the file says
+    where, key = _texts([where, key])
+    return Validated(where, key, _trials({"trials": trials}))
 
 
 def _trials(entry: Any) -> tuple[Trial, ...]:  # noqa: ANN401 - whatever the file says

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shlex
 import shutil
 import stat
@@ -21,7 +22,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from ci_tools.errors import MachineError, Rejected
-from ci_tools.interpreter import create
+from ci_tools.interpreter import IDENTITY, create
 from ci_tools.model import Minor, Outcome, Python, Trial
 from ci_tools.process import output, redacted, run, tail
 from ci_tools.wheelfile import opened
@@ -73,6 +74,12 @@ class Validator:
     logs: Path
     outside: Outside
     gpu: bool
+
+    @property
+    def where(self) -> str:
+        """What a receipt calls this place: linux-x86_64, Python 3.12."""
+        version = output([self.interpreter, "-c", IDENTITY])
+        return f"{platform.system().lower()}-{platform.machine().lower()}, Python {version}"
 
     def key(self, what: str) -> str:
         """Return a hash of `what` and of all that trying it depends on: the same key, the same outcome."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import receipts
-from ci_tools.model import Finding, Level, Outcome, Receipt, Trial
+from ci_tools.model import Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.storage import sha256_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def receipt(wheel: Path) -> Receipt:
         seconds=1.5,
         findings=(Finding(wheel.name, "size", Level.WARNING, "large", "2", "1"),),
         audited=True,
-        trials=TRIALS,
-        trials_key="t",
+        validated=(Validated("linux-x86_64, Python 3.12", "t", TRIALS),),
     )
 
 
@@ -70,9 +69,9 @@ def test_no_receipt_is_none(wheel: Path) -> None:
         pytest.param(b"[]", id="a-list"),
         pytest.param(b"null", id="null"),
         pytest.param(b"{}", id="nothing-in-it"),
-        pytest.param(b'{"findings": [], "trials": [], "sha": 1}', id="other-fields"),
-        pytest.param(b'{"findings": [["a"]], "trials": []}', id="half-a-finding"),
-        pytest.param(b'{"findings": [], "trials": [["a", "perhaps", ""]]}', id="no-outcome"),
+        pytest.param(b'{"findings": [], "validated": [], "sha": 1}', id="other-fields"),
+        pytest.param(b'{"findings": [["a"]], "validated": []}', id="half-a-finding"),
+        pytest.param(b'{"findings": [], "validated": [["here", "", [["a", "perhaps", ""]]]]}', id="no-outcome"),
     ],
 )
 def test_a_damaged_receipt_is_none(content: bytes, wheel: Path) -> None:
@@ -86,7 +85,9 @@ def test_a_damaged_receipt_is_none(content: bytes, wheel: Path) -> None:
     [
         pytest.param({"size": "x"}, id="size-as-text"),
         pytest.param({"audited": "yes"}, id="audited-as-text"),
-        pytest.param({"trials": [[1, "passed", ""]]}, id="trial-of-a-number"),
+        pytest.param({"validated": [["here", "", [[1, "passed", ""]]]]}, id="trial-of-a-number"),
+        pytest.param({"validated": [["here", 1, []]]}, id="key-of-a-number"),
+        pytest.param({"validated": [["here", ""]]}, id="half-a-place"),
         pytest.param({"findings": [["w", "r", "warning", "m", 2, "1"]]}, id="finding-of-a-number"),
     ],
 )
@@ -113,7 +114,7 @@ def test_a_file_is_good_once_something_passed_and_nothing_failed(
     wheel: Path,
 ) -> None:
     trials = tuple(Trial("import demo", Outcome(outcome)) for outcome in outcomes)
-    assert replace(receipt(wheel), trials=trials).is_good is is_good
+    assert replace(receipt(wheel), validated=(Validated("here", "", trials),)).is_good is is_good
 
 
 def test_another_field_makes_a_receipt_another_version_s(wheel: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ci_tools import receipts
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.model import Finding, Level, Outcome, Trial
+from ci_tools.model import Finding, Level, Outcome, Trial, Validated
 from ci_tools.release import CORE, Offer, units_of
 from ci_tools.releaseplan import parse
 from tests.releases import SOURCE, TRIED, receipt
@@ -24,7 +24,7 @@ PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu13
 SDIST = "demo-1.0.tar.gz"
 FOLDERS = {CUDA: "cu130", ROCM: "rocm7.1"}
 JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130", ROCM: "linux-rocm-rocm7.1", SDIST: "sdist"}
-BAD_TRIAL = (*TRIED, Trial("demo.run()", Outcome.FAILED, "exit status 1"))
+BAD_TRIAL = (*TRIED, Validated("macos-arm64", "", (Trial("demo.run()", Outcome.FAILED, "exit status 1"),)))
 ERROR, WARNING = (
     Finding("demo", "rule", level, "it is wrong", "found", "expected") for level in (Level.ERROR, Level.WARNING)
 )
@@ -132,9 +132,9 @@ BROKEN: list[Any] = [
     pytest.param(lambda found, name: changed(found, name, source="6" * 64), "another source", id="another-source"),
     pytest.param(lambda found, name: changed(found, name, version="1.1"), "another version", id="another-version"),
     pytest.param(lambda found, name: changed(found, name, findings=(ERROR,)), "it is bad: it is wrong", id="a-finding"),
-    pytest.param(lambda found, name: changed(found, name, trials=()), "was not validated", id="not-validated"),
+    pytest.param(lambda found, name: changed(found, name, validated=()), "was not validated", id="not-validated"),
     pytest.param(
-        lambda found, name: changed(found, name, trials=BAD_TRIAL),
+        lambda found, name: changed(found, name, validated=BAD_TRIAL),
         r"it is bad: demo\.run\(\): exit status 1",
         id="a-failed-trial",
     ),
