@@ -123,6 +123,7 @@ class GitHub:
         self.problems: list[str] = []  # what the description forbids
         self.faults: dict[int, Fault | Answer | Callable[[], Fault | None]] = {}
         self.lock = threading.RLock()
+        self.routes = [*ROUTES]
         self._numbers = iter(range(1, 1_000_000))
 
     def fail_at(self, number: int, how: Fault | Answer | Callable[[], Fault | None]) -> None:
@@ -424,7 +425,8 @@ def complaint(hub: GitHub, asked: Asked, answer: Answer) -> str:
     kind = asked.headers.get("Content-Type", "")
     body = b"" if kind == "application/octet-stream" else asked.body
     parameters = RequestParameters(query=ImmutableMultiDict(asked.query), header=Headers(dict(asked.headers)))
-    path = re.sub("(?<=/git/ref/).+", lambda ref: quote(ref[0], safe=""), asked.path)  # the one part with slashes in it
+    with_slashes = "(?<=/git/ref/).+|(?<=/contents/).*"
+    path = re.sub(with_slashes, lambda part: quote(part[0], safe="") or "%2F", asked.path)
     request = Described(hub.url, path, asked.method.lower(), parameters, kind, body or None)
     reply = Replied(answer.status, Headers(dict(answer.headers)), "application/json", answer.data)
     try:
@@ -458,7 +460,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the base class names them so
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the base class names them so
 
     def _serve(self) -> None:
         asked = self._asked()
@@ -504,7 +506,7 @@ class Handler(BaseHTTPRequestHandler):
             return Answer(422, {"documentation_url": "https://docs.github.com/rest", **error.args[0]})
 
     def _routed(self, asked: Asked) -> Answer:
-        for method, pattern, route in ROUTES:
+        for method, pattern, route in self.hub.routes:
             match = re.fullmatch(pattern, asked.path)
             if method == asked.method and match:
                 return route(self.hub, asked, *map(unquote, match.groups()))

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Outside
 
-__all__ = ["Busy", "Failed", "Hub", "printable"]
+__all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
 
 Answer = TypeVar("Answer")
 
 TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is taken, as gh does it
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+WHOSE = "query { viewer { login } }"  # it answers a workflow's own token as well, which `GET /user` does not
 HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # a token goes unencrypted nowhere else
 TRIES = 5
 TIMEOUT = 60  # seconds without a byte
@@ -52,6 +53,10 @@ class Busy(Failed):
     """Something is in the way that goes away by itself."""
 
 
+class Forbidden(InputError):
+    """What GitHub does not let a token do."""
+
+
 class Wait(NamedTuple):
     """How long to wait before the next try, and what for."""
 
@@ -69,6 +74,7 @@ class Hub:
     base_url: str = ""  # empty: GITHUB_API_URL, or GitHub itself
     pause: float = PAUSE
     patience: float = PATIENCE
+    permission: str = "contents"  # what its writes need, as a workflow's `permissions` name it
 
     @contextmanager
     def opened(self) -> Iterator[Repository]:
@@ -109,16 +115,20 @@ class Hub:
             self._count_down(wait)
             again, waited = True, waited + wait.seconds
 
+    def login(self, opened: Repository) -> str:
+        """Return whose the token is: a person's name, or that of a bot such as github-actions[bot]."""
+        return self.ask(lambda _: str(opened.requester.graphql_query(WHOSE, {})[1]["data"]["viewer"]["login"]))
+
     # -- what is asked with
 
     def _token(self) -> tuple[str, str]:
         """Return the variable that has the token, and the token."""
         found = [(name, value) for name in TOKENS if (value := self.outside.environ.get(name, "").strip())]
         if not found:
-            msg = f"publishing to {self.repository} needs a token, and neither {' nor '.join(TOKENS)} is set"
+            msg = f"GitHub needs a token for {self.repository}, and neither {' nor '.join(TOKENS)} is set"
             hint = (
                 'on this machine: export GH_TOKEN="$(gh auth token)"; in a workflow: '
-                "env: GH_TOKEN: ${{ github.token }}, and permissions: contents: write"
+                f"env: GH_TOKEN: ${{{{ github.token }}}}, and permissions: {self.permission}: write"
             )
             raise InputError(msg, hint=hint)
         if not re.fullmatch(r"[!-~]+", found[0][1]):
@@ -157,7 +167,7 @@ class Hub:
         """Return the error that the user sees."""
         if wait is not None:
             longer = f", and asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
-            return MachineError(f"{self._place()} cannot be published to now: {wait.why}{longer}", hint=AGAIN)
+            return MachineError(f"{self._place()} cannot be asked now: {wait.why}{longer}", hint=AGAIN)
         if not isinstance(error, GithubException):
             return MachineError(f"{self._place()}: {printable(str(error))}", hint=AGAIN)
         return self._refusal(error)
@@ -169,40 +179,43 @@ class Hub:
             msg = f"GitHub does not take the token in {token}: {said}"
             return InputError(msg, hint='it ran out or was withdrawn: export GH_TOKEN="$(gh auth token)", or make one')
         if error.status == codes.forbidden:
-            return InputError(f"GitHub lets this token not write to {self.repository}: {said}", hint=self._mend(error))
+            msg = f"GitHub forbids this token what it was asked for in {self.repository}: {said}"
+            return Forbidden(msg, hint=self._mend(error))
         if error.status == codes.not_found:
             msg = f"{self.repository} is not on {self._place()}, or is private and not open to the token in {token}"
             return InputError(msg, hint=f"check the name, and what the token sees: gh repo view {self.repository}")
         if error.status == codes.unprocessable_entity:
-            return Rejected(f"GitHub refuses the release in {self.repository}: {said}", hint=_mended_rule(said))
+            msg = f"GitHub refuses what it was asked for in {self.repository}: {said}"
+            return Rejected(msg, hint=_mended_rule(said))
         return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
 
     def _mend(self, error: GithubException) -> str:
         """Return the setting or the command that makes GitHub take a write it forbids."""
         said, headers = _said(error).lower(), _headers(error)
-        owner = self.repository.partition("/")[0]
+        owner, named = self.repository.partition("/")[0], self.permission.replace("-", " ").capitalize()
         if "sso" in said or "saml" in said or "x-github-sso" in headers:
             page = re.search(r"url=(https://\S+)", headers.get("x-github-sso", ""))
             return f"let the token into {owner} by single sign-on: {printable(page[1]) if page else 'gh auth refresh'}"
         for words, mend in MENDS:
             if any(word in said for word in words):
-                return " ".join(mend.format(repository=self.repository, owner=owner).split())
+                values = {"repository": self.repository, "owner": owner, "permission": self.permission, "named": named}
+                return " ".join(mend.format(**values).split())
         if "x-oauth-scopes" in headers and "repo" not in re.split(r",\s*", headers["x-oauth-scopes"]):
             return "the token lacks the scope `repo`: gh auth refresh -s repo"
-        wanted = headers.get("x-accepted-github-permissions", "contents=write")
-        return f"the token needs: {printable(wanted)}; in a workflow: permissions: contents: write"
+        wanted = headers.get("x-accepted-github-permissions", f"{self.permission.replace('-', '_')}=write")
+        return f"the token needs: {printable(wanted)}; in a workflow: permissions: {self.permission}: write"
 
 
 # Words of GitHub's own, and what mends what they complain of.
 MENDS = (
     (
         ("by integration",),
-        """give the job `permissions: contents: write`; where that is refused: Settings, Actions, General, Workflow
+        """give the job `permissions: {permission}: write`; where that is refused: Settings, Actions, General, Workflow
 permissions of {repository}""",
     ),
     (
         ("by personal access token",),
-        """give the token the permission `Contents: Read and write` for {repository}: Settings, Developer settings,
+        """give the token the permission `{named}: Read and write` for {repository}: Settings, Developer settings,
 Fine-grained tokens""",
     ),
     (
