@@ -211,7 +211,8 @@ def _tried(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -
         pipeline.refuse_findings(findings)
         passed = []
         for python in _ends(changed.plan, made, outside):
-            trials = pipeline.validate_files([made.path], changed.plan.request, python, outside)
+            here = pipeline.Here(python, changed.tree.root)
+            trials = pipeline.validate_files([made.path], changed.plan.request, here, outside)
             pipeline.refuse_failures(trials)
             count = sum(trial.outcome is Outcome.PASSED for tried in trials.values() for trial in tried)
             passed.append(f"{count} trials passed on Python {python}")

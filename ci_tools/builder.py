@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import stat
 import tempfile
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import build
 
 from ci_tools import edition as editions
-from ci_tools import repair
+from ci_tools import repair, runner
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
 from ci_tools.model import AcceleratorKind, Channel, JobKind
@@ -28,17 +29,15 @@ from ci_tools.projectfile import ProjectFile
 from ci_tools.sdist import write_dated
 from ci_tools.source import Tree
 from ci_tools.storage import locked, write_atomically
-from ci_tools.surroundings import search_path
+from ci_tools.surroundings import search_path, settled
 from ci_tools.versionfiles import restated
 from ci_tools.wheelfile import relabel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    import pyproject_hooks
-
     from ci_tools.interpreter import Environment
-    from ci_tools.model import Job, Plan
+    from ci_tools.model import Hook, Job, Plan
     from ci_tools.outside import Outside
     from ci_tools.toolchain import Toolchain
 
@@ -53,6 +52,7 @@ HINTS = {
     "Killed": "the machine ran out of memory: lower `build: {max-jobs: …}`",
     "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
     "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
+    "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
     "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
 }
 
@@ -85,6 +85,7 @@ class _Bench(NamedTuple):
     tree: Tree
     scratch: Path
     log: Path
+    minutes: int  # that its commands may take together
 
     @property
     def source(self) -> Path:
@@ -97,6 +98,7 @@ class _Needs(NamedTuple):
 
     unsaid: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
+    torch: str = ""  # how the local version of its torch begins, where another would compile for something else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +113,10 @@ class Workshop:
 
         Raises Rejected where the build fails or makes another wheel than planned.
         """
-        with self._bench(plan, tree, job.name) as bench:
+        with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
-            needs = _Needs((*job.build_requires,), (f"torch=={job.torch}.*",) if job.torch else ())
+            pins = (f"torch=={job.torch}.*",) if job.torch else ()
+            needs = _Needs((*job.build_requires,), pins, _label_of_torch(job))
             built = self._backend("wheel", bench, toolchain.python, variables, needs)
             if job.kind is JobKind.NATIVE:
                 built = self._repaired(built, job, bench)
@@ -130,7 +133,7 @@ class Workshop:
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:
         """Build the project's sdist into `out`."""
-        with self._bench(plan, tree, "sdist") as bench:
+        with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
             built = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench)
@@ -141,7 +144,7 @@ class Workshop:
     # -- the place
 
     @contextmanager
-    def _bench(self, plan: Plan, tree: Tree, job: str) -> Iterator[_Bench]:
+    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int) -> Iterator[_Bench]:
         """Yield an empty folder whose path is the same on every machine, for this run alone, and a fresh log.
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
@@ -155,14 +158,14 @@ class Workshop:
             log = self.logs / f"{job}.log"
             log.unlink(missing_ok=True)
             try:
-                yield _Bench(plan, tree, scratch, log)
+                yield _Bench(plan, tree, scratch, log, minutes)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
         """Return what a build is told by environment; the config has the last word."""
-        jobs = str(bench.plan.request.build.max_jobs or os.cpu_count() or 1)
-        told = {**SAME_EVERY_TIME, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs}
+        jobs = str(self._compilers(job, bench.plan))
+        told = {**SAME_EVERY_TIME, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs, **settled(job.accelerator)}
         for variable, folder in toolchain.folders:
             told[variable] = str(self._lent(folder, bench.scratch / variable.lower()))
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
@@ -170,6 +173,13 @@ class Workshop:
         if job.accelerator and job.archs:
             told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
         return {**told, **dict(job.env)}
+
+    def _compilers(self, job: Job, plan: Plan) -> int:
+        """Return how many compilers run at a time, and say so where memory decides it."""
+        found = runner.compilers(runner.machine(), job.care.job_memory_gib, plan.request.build.max_jobs)
+        if found.reason:
+            self.outside.reporter.say(f"{job.name}: {found.reason}")
+        return found.number
 
     def _lent(self, folder: Path, place: Path) -> Path:
         """Put a toolchain's folder where the build sees it: a copy of what we fetched, a link to what is installed.
@@ -198,14 +208,16 @@ class Workshop:
         _copy_source(bench)
         _restate(bench)
         isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
-        runner = _runner(isolated, bench, request.build.timeout_minutes)
+        shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the backend's own are in the log
-                project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), runner)
-                _install(isolated, {*project.build_system_requires, *needs.unsaid}, needs.pins, bench)
-                _install(isolated, project.get_requires_for_build(what), needs.pins, bench)
-                return Path(project.build(what, bench.scratch / "built"))
+                project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
+                _install(isolated, {*project.build_system_requires, *needs.unsaid}, needs, bench)
+                if what == "wheel":  # an sdist carries the source as it is
+                    shell.run_hooks("build.before", request.build.before)
+                _install(isolated, project.get_requires_for_build(what), needs, bench)
+                built = Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # the runner's own
                 raise error.exception from None
@@ -214,6 +226,9 @@ class Workshop:
         except build.BuildException as error:
             msg = f"the project cannot be built: {error}"
             raise Rejected(msg, hint=f"log: {bench.log}") from None
+        if what == "wheel":
+            _run_after(built, shell)
+        return built
 
     def _repaired(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Return the wheel with its platform tag proven and written; one that misses its tag fails the build."""
@@ -232,29 +247,64 @@ def _needs_of_sdist(plan: Plan) -> _Needs:
     return _Needs(tuple(unsaid), (f"torch=={torch}.*",) if torch else ())
 
 
-def _runner(isolated: Environment, bench: _Bench, minutes: int) -> pyproject_hooks.SubprocessRunner:
-    """Return what runs the backend's hooks: output to the log, and all of them together within `minutes`."""
-    deadline = time.monotonic() + minutes * 60
-    plan = bench.plan
-    # For no requirement that is built on the way.
-    told = editions.variables(plan.project, plan.edition, plan.request.version)
+class _Shell(NamedTuple):
+    """Runs the commands of one build in its environment: output to the log, and all of them before the deadline."""
 
-    def run_hook(cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
-        variables = {**isolated.variables, **told, **(extra_environ or {})}
-        left = max(deadline - time.monotonic(), 1)
-        ended = run(cmd, log=bench.log, cwd=Path(cwd or bench.source), env=variables, timeout=left)
+    isolated: Environment
+    bench: _Bench
+    deadline: float  # in the seconds of time.monotonic
+
+    def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
+        """Run a hook of the backend, as pyproject_hooks asks for it."""
+        self.run_told("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
+
+    def run_hooks(self, key: str, hooks: Sequence[Hook], **told: str) -> None:
+        """Run the config's own commands at the root of the source, each with the variables in `told`."""
+        for hook in hooks:
+            what = f"{key} ({hook.where})"
+            self.run_told(what, _started(hook.run, what, self), self.bench.source, told)
+
+    def run_told(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
+        """Run one command; raise Rejected with the last lines where it fails or comes to the deadline."""
+        plan = self.bench.plan
+        # For no requirement that is built on the way.
+        version = editions.variables(plan.project, plan.edition, plan.request.version)
+        variables = {**self.isolated.variables, **version, **told}
+        left = max(self.deadline - time.monotonic(), 1)
+        ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
         if ended.status:
-            what = f"the build took over {minutes} minutes" if ended.timed_out else "the build failed"
-            raise _failed(bench.log, what)
-
-    return run_hook
+            took = f"{what} took over {self.bench.minutes} minutes"
+            raise _failed(self.bench.log, took if ended.timed_out else f"{what} failed")
 
 
-def _install(isolated: Environment, requirements: Collection[str], pins: Sequence[str], bench: _Bench) -> None:
+def _started(command: str, what: str, shell: _Shell) -> list[str]:
+    """Return a command's words, its program as a path: one of the source, of the build's environment or the machine."""
+    program, *rest = shlex.split(command)
+    own = shell.bench.source / program
+    path = str(own) if "/" in program else shutil.which(program, path=shell.isolated.variables["PATH"])
+    if path is None:
+        msg = f"{what} cannot be started: there is no command {program}"
+        raise Rejected(msg, hint="a script is run by what reads it: `bash packaging/prepare.sh`")
+    if "/" in program and not os.access(own, os.X_OK):
+        msg = f"{what} cannot be started: {program} is not executable"
+        raise Rejected(msg, hint=f"`git update-index --chmod=+x {program}`, or run it by `bash` or `python`")
+    return [path, *rest]
+
+
+def _run_after(wheel: Path, shell: _Shell) -> None:
+    """Run what the config wants done with a wheel; it may change the file, but neither take it away nor rename it."""
+    hooks = shell.bench.plan.request.build.after
+    shell.run_hooks("build.after", hooks, FATWHEEL_WHEEL=str(wheel))
+    if not wheel.is_file():
+        msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
+        raise Rejected(msg, hint=f"log: {shell.bench.log}")
+
+
+def _install(isolated: Environment, requirements: Collection[str], needs: _Needs, bench: _Bench) -> None:
     """Install build requirements, held to the job's pins and the config's constraints."""
     if not requirements:
         return
-    files = {"-r": sorted(requirements), "-c": pins}
+    files = {"-r": sorted(requirements), "-c": needs.pins}
     arguments: list[str | Path] = []
     for option, lines in files.items():
         path = bench.scratch / f"requirements{option}.txt"
@@ -262,6 +312,23 @@ def _install(isolated: Environment, requirements: Collection[str], pins: Sequenc
         arguments += [option, path]
     constraints = bench.plan.request.build.constraints
     isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
+    _refuse_other_torch(isolated, needs.torch)
+
+
+def _label_of_torch(job: Job) -> str:
+    """Return what the local version of a build's torch has to be: the package index has one for CUDA alone."""
+    accelerator = job.accelerator
+    return accelerator.label if accelerator and accelerator.kind is AcceleratorKind.ROCM else ""
+
+
+def _refuse_other_torch(isolated: Environment, label: str) -> None:
+    """Refuse a torch that is not for the job's accelerator: its extensions would hold no code for that."""
+    for found in isolated.path.glob("lib/python*/site-packages/torch-*.dist-info") if label else ():
+        version = found.name.removeprefix("torch-").removesuffix(".dist-info")
+        if f"{version.partition('+')[2]}.".startswith(f"{label}."):
+            continue
+        msg = f"the build would get torch {version}, expected one for {label}"
+        raise MachineError(msg, hint="let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its ROCm wheels")
 
 
 def _own_locks(base: Path) -> Path:

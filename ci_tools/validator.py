@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 import shutil
 import stat
 import tempfile
@@ -22,9 +21,11 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from ci_tools.errors import MachineError, Rejected
+from ci_tools.hooks import in_source, script_of
 from ci_tools.interpreter import IDENTITY, create
 from ci_tools.model import Minor, Outcome, Python, Trial
 from ci_tools.process import output, redacted, run, tail
+from ci_tools.storage import sha256_of
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Validator:
     logs: Path
     outside: Outside
     gpu: bool
+    source: Path | None = None  # where the scripts lie that the commands run; None: nowhere on this machine
 
     @property
     def where(self) -> str:
@@ -83,8 +85,15 @@ class Validator:
 
     def key(self, what: str) -> str:
         """Return a hash of `what` and of all that trying it depends on: the same key, the same outcome."""
-        parts = [what, repr(self.validation), str(self.interpreter), self.gpu]
+        scripts = [sha256_of(path) for path in self._scripts()]
+        parts = [what, repr(self.validation), str(self.interpreter), self.gpu, *scripts]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _scripts(self) -> Iterator[Path]:
+        """Yield the scripts of the source that the commands run."""
+        named = (script_of(command.run) for command in self.validation.commands)
+        paths = (self.source / script for script in named if script and self.source)
+        return (path for path in paths if path.is_file())
 
     def runs_here(self, wheel: Path) -> bool:
         """Whether the wheel is for this kind of machine."""
@@ -138,7 +147,7 @@ class Validator:
     def _commanded(self, environment: Environment, command: Command) -> Trial:
         if command.needs_gpu and not self.gpu:
             return Trial(command.run, Outcome.NOT_EXERCISED, "no GPU here")
-        return self._run(environment, command.run, shlex.split(command.run))
+        return self._run(environment, command.run, in_source(command.run, self.source))
 
     def _run(self, environment: Environment, what: str, command: list[str]) -> Trial:
         """Run one command in the environment, away from any source tree."""

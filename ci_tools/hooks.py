@@ -1,0 +1,83 @@
+"""The scripts of a source that its config's commands run: which they are, and whether the source has them."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import shlex
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import Problem, RejectedInput, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ci_tools.model import Build, Hook, Request
+
+__all__ = ["hooks_of", "in_source", "missing", "refuse_missing", "script_of", "warnings"]
+
+ENDINGS = (".sh", ".py")
+INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
+MOST_NAMED = 8  # scripts of a source, where none has a name like the one that is missing
+
+
+def script_of(command: str) -> str:
+    """Return the script of the source that a command runs, as a path below its root, as far as its words tell.
+
+    It is the first word, where that is a path, or what a shell or Python is given to run. Nothing where the command
+    runs a program of the machine, or what it runs is not to be seen.
+    """
+    word, *rest = shlex.split(command)
+    if posixpath.basename(word) in INTERPRETERS:
+        word = next(iter(rest), "")
+        is_script = word.endswith(ENDINGS)
+    else:
+        is_script = "/" in word or word.endswith(ENDINGS)
+    return posixpath.normpath(word) if is_script and not word.startswith(("-", "/")) else ""
+
+
+def hooks_of(build: Build) -> Iterator[tuple[str, Hook]]:
+    """Yield every command that runs beside a build, after the key it stands at."""
+    yield from (("build.before", hook) for hook in build.before)
+    yield from (("build.after", hook) for hook in build.after)
+
+
+def refuse_missing(request: Request, root: Path, files: Sequence[str]) -> None:
+    """Raise InputError with every command beside the build whose script is none of the source's `files`."""
+    problems = [
+        Problem(hook.where, f"{key} runs {script}, {missing(script, root, files)}")
+        for key, hook in hooks_of(request.build)
+        if (script := script_of(hook.run)) and script not in files
+    ]
+    if problems:
+        raise RejectedInput(problems)
+
+
+def missing(script: str, root: Path, files: Sequence[str]) -> str:
+    """Say that a script is none of the source's files, and which is nearest."""
+    if (root / script).is_file():
+        return "which is no part of the source: git ignores it, or `source: include` leaves it out"
+    alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
+    close = difflib.get_close_matches(script, alike, n=1, cutoff=0.5)
+    elsewhere = [name for name in alike if posixpath.basename(name) == posixpath.basename(script)]
+    known = close or elsewhere[:1] or alike[:MOST_NAMED]
+    return f"which the source does not have{', ' + nearest(script, known) if known else ''}"
+
+
+def in_source(command: str, root: Path | None) -> list[str]:
+    """Return a command's words, the script of the source among them as a path that leads there from anywhere."""
+    words = shlex.split(command)
+    script = script_of(command)
+    if root is None or not script or not (root / script).is_file():
+        return words
+    at = next(index for index, word in enumerate(words) if posixpath.normpath(word) == script)
+    return [*words[:at], str(root / script), *words[at + 1 :]]
+
+
+def warnings(build: Build) -> Iterator[str]:
+    """Yield what a plan cannot see: the evidence is of the source as it is before its commands have run."""
+    if build.before:
+        where = build.before[0].where
+        changes = "runs before the build and can change what is compiled; what the plan shows is the source without it"
+        yield f"build.before ({where}) {changes}"

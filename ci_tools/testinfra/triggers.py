@@ -1,0 +1,90 @@
+"""The workflow that calls ours: it starts where those that it takes the place of started."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["PLACE", "merged", "workflow"]
+
+PLACE = ".github/workflows/wheels.yml"
+TEMPLATE = """\
+name: Wheels
+
+on:
+{triggers}
+permissions: {{}}
+
+jobs:
+  wheels:
+    permissions:
+      contents: read # to check the source out
+      id-token: write # to sign where each wheel comes from
+      attestations: write # to keep that signature
+    # Put the newest release here: its commit, and its version behind it.
+    uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z
+    with:
+{inputs}"""
+REFS = frozenset({"branches", "tags"})  # one of them filters the other's pushes out
+
+
+def workflow(triggers: Iterable[Any], inputs: Mapping[str, str], replaced: Iterable[str]) -> str:
+    """Return the text of a workflow that calls ours with these inputs, started by what any of the others started by.
+
+    Where they name one of the files that it replaces, it names itself.
+    """
+    events = _renamed(merged(triggers), {f".github/workflows/{name}" for name in replaced})
+    return TEMPLATE.format(
+        triggers=_indented(events or {"workflow_dispatch": None}, "  "), inputs=_indented(inputs, "      ")
+    )
+
+
+def _indented(table: Mapping[str, Any], by: str) -> str:
+    shown = yaml.safe_dump(dict(table), sort_keys=False, width=1000)
+    return textwrap.indent(shown.replace(": null\n", ":\n"), by)
+
+
+def merged(triggers: Iterable[Any]) -> dict[str, Any]:
+    """Return the events that start any of several workflows: where their filters differ, what any of them lets in."""
+    events: dict[str, Any] = {}
+    for each in triggers:
+        for event, filters in _events(each).items():
+            events[event] = _either(events[event], filters) if event in events else filters
+    return events
+
+
+def _events(triggers: Any) -> Mapping[str, Any]:  # noqa: ANN401 - YAML
+    if isinstance(triggers, dict):
+        return triggers
+    return dict.fromkeys([triggers] if isinstance(triggers, str) else triggers or ())
+
+
+def _either(one: Any, other: Any) -> Any:  # noqa: ANN401 - YAML
+    """Return the filters that let in what either of two does; None lets everything in."""
+    if isinstance(one, list) and isinstance(other, list):
+        return [*one, *(item for item in other if item not in one)]
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return None
+    both = {key: _either(one[key], other[key]) for key in one if key in other and one[key] != other[key]}
+    same = {key: value for key, value in one.items() if other.get(key) == value}
+    widened = {key: value for key, value in both.items() if value is not None and not key.endswith("-ignore")}
+    found = {**same, **widened}
+    if one.keys() & REFS and other.keys() & REFS:
+        found |= {key: _either(one.get(key, []), other.get(key, [])) for key in (one | other).keys() & REFS}
+    else:
+        found = {key: value for key, value in found.items() if key not in REFS}
+    return found or None
+
+
+def _renamed(value: Any, replaced: set[str]) -> Any:  # noqa: ANN401 - YAML
+    """Return filters with this workflow in place of those that it replaces, once."""
+    if isinstance(value, dict):
+        return {key: _renamed(inner, replaced) for key, inner in value.items()}
+    if isinstance(value, list) and replaced.intersection(item for item in value if isinstance(item, str)):
+        return list(dict.fromkeys(PLACE if item in replaced else item for item in value))
+    return value
