@@ -15,6 +15,7 @@ import yaml
 from packaging.version import InvalidVersion, Version
 
 from ci_tools.errors import InputError
+from ci_tools.platformfiles import INCLUDE
 from ci_tools.yamlfile import compose
 
 if TYPE_CHECKING:
@@ -346,8 +347,8 @@ def with_cmake_target(text: str, target: Minor) -> str | None:
 def with_setting(text: str, platform: str, key: str, value: str) -> str | None:
     """Return a config one of whose platforms has a setting."""
     table = _platform(text, platform)
-    if table is None or not table.value:
-        return None
+    if table is None or not table.value or any(name.value == INCLUDE for name, _ in table.value):
+        return None  # an included file is its team's
     for name, old in table.value:
         if name.value == key:
             start, end = old.start_mark.index, old.end_mark.index

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Document", "Value", "read"]
+__all__ = ["Document", "Keys", "Place", "Value", "read"]
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | bool | None"
 Keys: TypeAlias = "tuple[str | int, ...]"
@@ -31,21 +31,54 @@ BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, 
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # what "\\0" and the like can write
 
 
+class Place(NamedTuple):
+    """Where a value or a key stands; line and column count from 1."""
+
+    line: int
+    column: int
+    file: str
+
+    def __str__(self) -> str:
+        """Return `file:line:column`."""
+        return f"{self.file}:{self.line}:{self.column}"
+
+
 class Document(NamedTuple):
     """A parsed file: its values, and where each of them and each key stands."""
 
     name: str
     value: Value
-    values: Mapping[Keys, tuple[int, int]]
-    keys: Mapping[Keys, tuple[int, int]]
+    values: Mapping[Keys, Place]
+    keys: Mapping[Keys, Place]
 
     def where(self, keys: Keys = (), *, key: bool = False) -> str:
         """Return `file:line:column` of the value at `keys`, or of its key; of the nearest parent if it has none."""
         table = self.keys if key else self.values
         while keys and keys not in table:
             keys = keys[:-1]
-        line, column = table.get(keys, (1, 1))
-        return f"{self.name}:{line}:{column}"
+        return str(table.get(keys, Place(1, 1, self.name)))
+
+    def with_part(self, keys: Keys, part: Document) -> Document:
+        """Return this document with another one as its value at `keys`, all of which still stands where it stood."""
+        return Document(
+            self.name,
+            _with(self.value, keys, part.value),
+            {**_outside(self.values, keys), **{(*keys, *inner): place for inner, place in part.values.items()}},
+            {**_outside(self.keys, keys, 1), **{(*keys, *inner): place for inner, place in part.keys.items()}},
+        )
+
+
+def _with(value: Value, keys: Keys, part: Value) -> Value:
+    """Return a mapping of mappings with another value at `keys`."""
+    if not keys:
+        return part
+    table = value if isinstance(value, dict) else {}
+    return {**table, str(keys[0]): _with(table.get(str(keys[0])), keys[1:], part)}
+
+
+def _outside(places: Mapping[Keys, Place], keys: Keys, below: int = 0) -> dict[Keys, Place]:
+    """Return the places but those at `keys` and deeper, or but those at least `below` levels under it."""
+    return {at: place for at, place in places.items() if at[: len(keys)] != keys or len(at) < len(keys) + below}
 
 
 def read(path: Path, name: str) -> Document:
@@ -102,6 +135,8 @@ def compose(text: str, name: str) -> yaml.Node | None:
         reason = f"the character U+{ord(text[error.position]):04X} is not allowed in it"
     except RecursionError:
         where, reason = f"{name}:1:1", "values are nested too deep"
+    except (OverflowError, ValueError):  # what PyYAML makes of "\UFFFFFFFF"
+        where, reason = f"{name}:1:1", "an escape in it is of no character"
     raise RejectedInput([Problem(where, f"this is not YAML: {reason}")])
 
 
@@ -111,21 +146,22 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.problems: list[Problem] = []
-        self.values: dict[Keys, tuple[int, int]] = {}
-        self.keys: dict[Keys, tuple[int, int]] = {}
+        self.values: dict[Keys, Place] = {}
+        self.keys: dict[Keys, Place] = {}
         self.count = 0
 
     def problem(self, node: yaml.Node, what: str) -> None:
-        line, column = position(node)
-        self.problems.append(Problem(f"{self.name}:{line}:{column}", what))
+        self.problems.append(Problem(str(self.place(node)), what))
+
+    def place(self, node: yaml.Node) -> Place:
+        return Place(*position(node), self.name)
 
     def value(self, node: yaml.Node, keys: Keys) -> Value:
         self.count += 1
         if self.count > MOST_VALUES or len(keys) > DEEPEST:
-            line, column = position(node)
             what = f"aliases expand to more than {MOST_VALUES:,} values or {DEEPEST} levels, expected a plain config"
-            raise RejectedInput([Problem(f"{self.name}:{line}:{column}", what)])
-        self.values.setdefault(keys, position(node))
+            raise RejectedInput([Problem(str(self.place(node)), what)])
+        self.values.setdefault(keys, self.place(node))
         if isinstance(node, yaml.MappingNode) and node.tag == CORE + "map":
             return self.mapping(node, keys)
         if isinstance(node, yaml.SequenceNode) and node.tag == CORE + "seq":
@@ -148,8 +184,8 @@ class _Reader:
             name = key_node.value
             path = (*keys, name)
             if name in result:
-                self.problem(key_node, f'the key "{name}" is here twice, first on line {self.keys[path][0]}')
-            self.keys.setdefault(path, position(key_node))
+                self.problem(key_node, f'the key "{name}" is here twice, first on line {self.keys[path].line}')
+            self.keys.setdefault(path, self.place(key_node))
             result[name] = self.value(value_node, path)
         return result
 

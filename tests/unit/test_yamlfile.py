@@ -92,6 +92,14 @@ def test_a_value_is_what_was_written(tmp_path: Path, text: str, value: object) -
         pytest.param("[" * 100_000, "a.yml:1:1: this is not YAML: values are nested too deep", id="deep-lists"),
         pytest.param("- " * 100_000, "a.yml:1:1: this is not YAML: values are nested too deep", id="deep-items"),
         pytest.param(
+            'a: "\\UFFFFFFFF"', "a.yml:1:1: this is not YAML: an escape in it is of no character", id="no-character"
+        ),
+        pytest.param(
+            'a: "\\U00110000"',
+            "a.yml:1:1: this is not YAML: an escape in it is of no character",
+            id="past-the-last-one",
+        ),
+        pytest.param(
             "[" * 50 + "]" * 50, "a.yml:1:42: aliases expand to more than 20,000 values", id="deeper-than-read"
         ),
     ],
@@ -124,4 +132,23 @@ def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
 )
 def test_a_document_knows_where_a_value_stands(tmp_path: Path, keys: yamlfile.Keys, where: str, where_key: str) -> None:
     document = read(tmp_path, "a:\n  b: [1,\n    2]\n")
+    assert (document.where(keys), document.where(keys, key=True)) == (where, where_key)
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "where_key"),
+    [
+        pytest.param(("a", "b"), "b.yml:2:1", "a.yml:1:5", id="the-part-itself-and-its-own-key"),
+        pytest.param(("a", "b", "x"), "b.yml:2:4", "b.yml:2:1", id="what-is-in-it"),
+        pytest.param(("a", "b", "c"), "b.yml:2:1", "a.yml:1:5", id="what-was-in-its-place"),
+        pytest.param(("a", "d"), "a.yml:1:19", "a.yml:1:16", id="what-is-beside-it"),
+    ],
+)
+def test_a_part_of_another_file_keeps_its_places(
+    tmp_path: Path, keys: yamlfile.Keys, where: str, where_key: str
+) -> None:
+    (tmp_path / "b.yml").write_text("# mine\nx: 1\n")
+    part = yamlfile.read(tmp_path / "b.yml", "b.yml")
+    document = read(tmp_path, "a: {b: {c: 0}, d: 1}\n").with_part(("a", "b"), part)
+    assert document.value == {"a": {"b": {"x": 1}, "d": 1}}
     assert (document.where(keys), document.where(keys, key=True)) == (where, where_key)
