@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKFLOWS := $(wildcard .github/workflows/*.yml .github/actions/*/action.yml action.yml)
+PARSER := tests/workflows/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .PHONY: help release test test-fast proof lint benchmark clean
@@ -23,11 +25,13 @@ proof: $(VENV)/.tests ## run the longest tests, hold the toolkit against other p
 	@$(BIN)/python -m pytest -m long --numprocesses 2 --dist loadfile
 	@$(BIN)/python -m tests.proof
 
-lint: $(VENV)/.lint ## check style, types and formatting
+lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow files
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'package/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+	@node tests/workflows/parse.mjs $(WORKFLOWS)
+	@$(BIN)/zizmor --quiet --offline --persona=pedantic --strict-collection --config .github/zizmor.yml $(WORKFLOWS)
 
 benchmark: $(VENV)/.tests ## measure planning and index writing
 	@$(BIN)/python -m tests.benchmarks
@@ -53,3 +57,7 @@ $(VENV)/.tests: $(VENV)/.toolkit pyproject.toml
 $(VENV)/.lint: $(VENV)/.tests
 	@$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
+
+# GitHub's own parser of workflow files, which needs Node 20.6 or later: npm writes this file last.
+$(PARSER): tests/workflows/package-lock.json
+	@npm ci --prefix tests/workflows --no-audit --no-fund --loglevel=error >/dev/null

@@ -1,0 +1,418 @@
+"""Runs workflow files as they are, under act, on a fresh copy of the repository, and tells what came of every job.
+
+act runs every job on this machine, whatever its runner label says, and knows no `$/`, no `container:` there, no store
+of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same files, `container:` is dropped,
+`job.workflow_repository` and `job.workflow_sha` are written out, and each action of others is stood for by a script of
+`standins`. What GitHub refuses before any job starts is refused here as well (`startup`), and what act lets pass in
+silence is a problem of the run (`Run.problems`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.workflows import records, rules
+from tests.workflows.startup import refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.workflows.records import Job
+
+ROOT = Path(__file__).parents[2]
+STANDINS = Path(__file__).parent / "standins"
+ACT = Path(sys.executable).with_name("act")
+
+PASSED_ON = re.compile(r"(PIP_|UV_|SSL_|REQUESTS_CA)\w*|\w*_proxy", re.IGNORECASE)  # how this machine reaches an index
+INSTALLED = """\
+toolkit=$(cd "$(dirname "$0")/../../.." && pwd)
+mkdir -p "$RUNNER_TEMP/fatwheel/bin"
+cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
+#!/bin/sh
+exec "PYTHON" -I "TOOLKIT" "$toolkit" "\\$@"
+END
+chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
+echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
+"""
+OURS = re.compile(r"(uses:\s*[\"']?)\$/([^\s\"'#]*)")
+AUTHOR = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Tester"), ("EMAIL", "tester@example.invalid"), ("DATE", "2026-01-01T00:00:00Z"))
+}
+# act gives every command a terminal, and GitHub none: git would wait in a pager.
+NO_TERMINAL = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "color.ui",
+    "GIT_CONFIG_VALUE_0": "false",
+}
+TOKEN = "ghs_thetokenofthisrun"  # noqa: S105 - it opens nothing
+LONGEST = 1800  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What starts a run: `push`, `pull_request`, `workflow_dispatch` or `schedule`, and its payload."""
+
+    name: str
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def push(cls, ref: str = "refs/heads/main") -> Event:
+        return cls(name="push", payload={"ref": ref, "repository": {"default_branch": "main"}})
+
+    @classmethod
+    def pull_request(
+        cls, number: int = 1, *, base: str = "", branch: str = "topic", title: str = "A change", fork: bool = False
+    ) -> Event:
+        """Return the event of a pull request that changes what the commit `base` holds (see `change`)."""
+        head = {"ref": branch, "repo": {"fork": fork, "full_name": "somebody/else" if fork else "owner/name"}}
+        pull = {"number": number, "title": title, "head": head, "base": {"ref": "main", "sha": base}}
+        return cls(name="pull_request", payload={"action": "synchronize", "number": number, "pull_request": pull})
+
+    @classmethod
+    def dispatch(cls, **inputs: str | bool) -> Event:
+        texts = {
+            name.replace("_", "-"): str(value).lower() if isinstance(value, bool) else value
+            for name, value in inputs.items()
+        }
+        return cls(name="workflow_dispatch", payload={"ref": "refs/heads/main", "inputs": texts})
+
+    @classmethod
+    def schedule(cls, cron: str) -> Event:
+        return cls(name="schedule", payload={"schedule": cron, "repository": {"default_branch": "main"}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What lies outside of a run: the runners, secrets and servers that it finds, and what earlier runs left."""
+
+    labels: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+    path: tuple[Path, ...] = ()  # folders of commands that come first
+    aws: Mapping[str, str] | None = None  # AWS_* of a bucket server
+    index: str = ""  # where twine uploads
+    index_token: str = ""
+    token: str = TOKEN  # what a GitHub App is given
+    runs: Mapping[str, Path] = field(default_factory=dict)  # the artifacts of other runs, by their number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What came of a run."""
+
+    status: int
+    jobs: tuple[Job, ...]
+    problems: tuple[str, ...]
+    shared: Path
+    log: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether GitHub would show a green run: nothing failed but jobs that may (act knows no such job)."""
+        failed = [job for job in self.jobs if job.result not in {"success", "skipped"}]
+        return not self.problems and all(job.may_fail for job in failed) and (self.status == 0 or bool(failed))
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder of artifacts, one folder for each."""
+        return self.shared / "artifacts"
+
+    @property
+    def results(self) -> dict[str, str]:
+        """The result of each job, by its name."""
+        return {job.name: job.result for job in self.jobs}
+
+    @property
+    def summary(self) -> str:
+        return "\n".join(job.summary for job in self.jobs if job.summary)
+
+    @property
+    def annotations(self) -> tuple[records.Annotation, ...]:
+        return tuple(annotation for job in self.jobs for annotation in job.annotations)
+
+    def job(self, name: str) -> Job:
+        """Return the one job of a name."""
+        (found,) = (job for job in self.jobs if job.name == name)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """A repository as act sees it: its files in git, under a name; `pin` is the commit that callers name it by."""
+
+    name: str
+    folder: Path
+    files: rules.Project
+    pin: str
+
+
+def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool = False) -> Repository:
+    """Copy what git tracks or would track of this repository, and `files` over it, to a new repository in `folder`.
+
+    Installing the toolkit takes a minute for each job. Unless a test wants it (`installs`), the jobs run the copy with
+    what the tests' own environment has.
+    """
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "-z", folder=ROOT).split("\0")
+    for path in filter(lambda path: (ROOT / path).is_file(), listed):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, folder / path)
+    command = INSTALLED.replace("PYTHON", sys.executable).replace("TOOLKIT", str(STANDINS / "toolkit.py"))
+    installed = {} if installs else {".github/actions/setup/install.sh": command}
+    return repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})})
+
+
+def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "") -> Repository:
+    """Make a repository of a folder's files, and of `files` by their paths."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    read = rules.project(folder)
+    pin = hashlib.sha1("".join("\n".join(file.lines) for file in read.values()).encode()).hexdigest()  # noqa: S324
+    for path, file in read.items():
+        text = (folder / path).read_text(encoding="utf-8")
+        (folder / path).write_text(runnable(text, file, f"{name}/", pin), encoding="utf-8")
+    commit(folder, name, tag)
+    return Repository(name=name, folder=folder, files=read, pin=pin)
+
+
+def change(mine: Repository, files: Mapping[str, str]) -> str:
+    """Commit a change of files other than workflows, and return the commit before it."""
+    base = git("rev-parse", "HEAD", folder=mine.folder)
+    for path, text in files.items():
+        (mine.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (mine.folder / path).write_text(text, encoding="utf-8")
+    git("add", "--all", "--force", folder=mine.folder)
+    git("commit", "--quiet", "--message", "A change", folder=mine.folder)
+    return base
+
+
+def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
+    """Return a workflow's text as act can run it; its lines keep their numbers."""
+    lines = text.splitlines(keepends=True)
+    for keys in ((("jobs", name, "container")) for name, job in file.jobs.items() if "container" in job):
+        first = file.line(keys) - 1
+        depth = len(lines[first]) - len(lines[first].lstrip())
+        last = next((n for n in range(first + 1, len(lines)) if _indented(lines[n]) <= depth), len(lines))
+        lines[first:last] = ["\n"] * (last - first)
+    for known, value in (("repository", prefix.rstrip("/")), ("sha", pin)):
+        lines = [line.replace(f"job.workflow_{known}", f"'{value}'") for line in lines]
+    return OURS.sub(lambda use: f"{use[1]}{prefix}{use[2]}".rstrip("/") + f"@{pin}", "".join(lines))
+
+
+def _indented(line: str) -> int:
+    return len(line) - len(line.lstrip()) if line.strip() else 1_000
+
+
+def commit(folder: Path, name: str, *tags: str) -> None:
+    """Commit a folder to a repository of its own, which says that it came from GitHub."""
+    git("init", "--quiet", "--initial-branch=main", folder=folder)
+    git("config", "uploadpack.allowAnySHA1InWant", "true", folder=folder)
+    git("remote", "add", "origin", _address(name), folder=folder)
+    git("add", "--all", "--force", folder=folder)
+    git("commit", "--quiet", "--message", "All files", folder=folder)
+    for tag in filter(None, tags):
+        git("tag", tag, folder=folder)
+
+
+def _address(name: str) -> str:
+    return f"https://github.com/{name}"
+
+
+def git(*arguments: str, folder: Path) -> str:
+    environ = {**{name: value for name, value in os.environ.items() if not name.startswith("GIT_")}, **AUTHOR}
+    command = ["git", "-c", "core.hooksPath=", "-c", "commit.gpgsign=false", *arguments]
+    return subprocess.run(command, cwd=folder, env=environ, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def run(workflow: str, event: Event, home: Path, *repositories: Repository, world: World | None = None) -> Run:
+    """Run a workflow file of the first repository, by its name; the others are there to be called.
+
+    Raises `startup.Refused` where GitHub would refuse the run before any job starts.
+    """
+    world = world or World()
+    mine = repositories[0]
+    path = f".github/workflows/{workflow}"
+    refusals(mine.files[path], event.name, event.payload.get("inputs", {}), {it.name: it for it in repositories})
+    (home / "home").mkdir(parents=True)
+    seed(home, repositories, world)
+    done = subprocess.run(
+        act(path, event, home, mine, world),
+        cwd=home,  # act reads .env, .secrets and .vars where it is started
+        env=environment(home, world),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    return result(done, path, home, repositories, world)
+
+
+def act(path: str, event: Event, home: Path, mine: Repository, world: World) -> list[str]:
+    """Return the command line."""
+    payload = home / "event.json"
+    payload.write_text(json.dumps(event.payload), encoding="utf-8")
+    command = [str(ACT), event.name, "--directory", str(mine.folder), "--workflows", path, "--eventpath", str(payload)]
+    command += ["--action-cache-path", str(home / "cache"), "--action-offline-mode", "--no-cache-server", "--rm"]
+    command += ["--json", "--insecure-secrets", "--no-skip-checkout", "--actor", "tester", "--defaultbranch", "main"]
+    pairs = [("--platform", f"{label}=-self-hosted") for label in (*rules.HOSTED, *world.labels)]
+    pairs += [("--secret", f"{name}={value}") for name, value in secrets(world, event).items()]
+    pairs += [("--var", f"{name}={value}") for name, value in world.variables.items()]
+    pairs += [("--input", f"{name}={value}") for name, value in event.payload.get("inputs", {}).items()]
+    return command + [word for pair in pairs for word in pair]
+
+
+def secrets(world: World, event: Event) -> dict[str, str]:
+    """Return the secrets that a run gets: those of the repository not where a fork's pull request started it."""
+    head = event.payload.get("pull_request", {}).get("head", {})
+    return {"GITHUB_TOKEN": TOKEN, **({} if head.get("repo", {}).get("fork") else world.secrets)}
+
+
+def environment(home: Path, world: World) -> dict[str, str]:
+    """Return the variables of act and of every job: none of this process but how to reach an index, and its cache."""
+    passed = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
+    path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
+    own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
+    return {**passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
+
+
+def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> None:
+    """Fill act's cache with everything that the repositories use, each under the name that act looks for."""
+    (home / "settings.json").write_text(json.dumps(settings(home, repositories, world)), encoding="utf-8")
+    executable(home / "bin" / "gh", "gh.py", home / "settings.json")
+    named = {it.name: it for it in repositories}
+    used = (text for it in repositories for file in rules.project(it.folder).values() for _, text in rules.uses(file))
+    for action, _, ref in {text.partition("@") for text in used}:
+        owner, name, *inner = action.split("/")
+        is_workflow = inner[:1] == [".github"] and action.endswith((".yml", ".yaml"))
+        folder = home / "cache" / ("-".join([owner, name, *([] if is_workflow else inner)]) + f"@{ref}")
+        if folder.exists():
+            continue
+        if source := named.get(f"{owner}/{name}"):
+            git("clone", "--quiet", str(source.folder), str(folder), folder=home)
+            git("remote", "set-url", "origin", _address(source.name), folder=folder)  # act asks where it came from
+            git("tag", "--force", ref, folder=folder)
+        else:
+            stand_in(folder, action, home / "settings.json")
+            commit(folder, f"{owner}/{name}", ref)
+
+
+def stand_in(folder: Path, action: str, settings: Path) -> None:
+    """Write an action that takes and hands on what the real one does, and runs a script of ours."""
+    if action not in rules.ACTIONS:
+        msg = f"{action} has no stand-in: describe it in {STANDINS / 'actions.toml'} and write its script"
+        raise LookupError(msg)
+    known = rules.ACTIONS[action]
+    target = folder.joinpath(*action.split("/")[2:])
+    executable(target / "stand-in", known["script"], settings)
+    step = {
+        "id": "it",
+        "shell": "bash",
+        "run": '"$GITHUB_ACTION_PATH/stand-in"',
+        "env": {"INPUTS": "${{ toJSON(inputs) }}"},
+    }
+    interface = {
+        "name": action,
+        "inputs": {name: {} if value is True else {"default": value} for name, value in known["inputs"].items()},
+        "outputs": {name: {"value": f"${{{{ steps.it.outputs.{name} }}}}"} for name in known["outputs"]},
+        "runs": {"using": "composite", "steps": [step]},
+    }
+    (target / "action.yml").write_text(json.dumps(interface, indent=1), encoding="utf-8")  # JSON is YAML
+
+
+def executable(path: Path, script: str, settings: Path) -> None:
+    """Write a command that runs a script of ours with the Python of the tests."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = f'STANDIN_SETTINGS="{settings}" exec "{sys.executable}" "{STANDINS / script}" "$@"'
+    path.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def settings(home: Path, repositories: tuple[Repository, ...], world: World) -> dict[str, Any]:
+    """Return what the stand-ins know of their run."""
+    return {
+        "shared": str(home / "shared"),
+        "repositories": {it.name: str(it.folder) for it in repositories},
+        "pins": [it.pin for it in repositories],
+        "signers": [f"{it.name}/{path}" for it in repositories for path, file in it.files.items() if _attests(file)],
+        "pythons": pythons(),
+        "aws": world.aws,
+        "index": world.index,
+        "index_token": world.index_token,
+        "token": world.token,
+        "runs": {number: str(path) for number, path in world.runs.items()},
+    }
+
+
+def _attests(file: rules.File) -> bool:
+    return any(step.action == "actions/attest" for step in file.steps)
+
+
+@functools.cache
+def pythons() -> list[tuple[str, str]]:
+    """Return the Pythons of this machine with their versions, the newest first."""
+    folders = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
+    folders += sorted((Path.home() / ".pyenv" / "versions").glob("*/bin"))
+    names = {path.resolve() for folder in folders for path in folder.glob("python3*") if "shims" not in path.parts}
+    found = {_version(path): str(path) for path in sorted(names) if re.fullmatch(r"python3(\.\d+)?", path.name)}
+    return sorted(((v, p) for v, p in found.items() if v), key=lambda it: [*map(int, it[0].split("."))], reverse=True)
+
+
+def _version(path: Path) -> str:
+    """Return a Python's version; empty for one that is too old for `venv` and pip, or does not start."""
+    asked = "import sys, venv; print('.'.join(map(str, sys.version_info[:3])) if sys.version_info >= (3, 8) else '')"
+    done = subprocess.run([str(path), "-I", "-c", asked], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def result(
+    done: subprocess.CompletedProcess[str], path: str, home: Path, repositories: tuple[Repository, ...], world: World
+) -> Run:
+    """Return what act's records tell, and what it let pass in silence."""
+    workflows = {
+        str(file.value.get("name", "")): file for it in repositories for file in it.files.values() if file.jobs
+    }
+    entry = repositories[0].files[path]
+    found = records.jobs(done.stdout, workflows, entry)
+    for kind in ("artifacts", "attestations", "caches"):
+        (home / "shared" / kind).mkdir(parents=True, exist_ok=True)
+    problems = (
+        *records.silent(found, workflows),
+        *leaks(done.stdout, home / "shared", {"GITHUB_TOKEN": TOKEN, **world.secrets}),
+    )
+    errors = "\n".join(line for line in done.stderr.splitlines() if line)
+    return Run(
+        status=done.returncode,
+        jobs=found,
+        problems=problems,
+        shared=home / "shared",
+        log=f"{records.text(done.stdout)}\n{errors}",
+    )
+
+
+def leaks(log: str, shared: Path, secrets: Mapping[str, str]) -> list[str]:
+    """Return where a secret shows: in the log, outputs and summaries that act recorded unmasked, and in every store."""
+    places = {"the log": log.encode()}
+    places |= {str(path.relative_to(shared)): path.read_bytes() for path in shared.rglob("*") if path.is_file()}
+    return [
+        f"the secret {name} is in {place}"
+        for name, value in secrets.items()
+        for place, content in places.items()
+        if value and value.encode() in content
+    ]

@@ -1,0 +1,605 @@
+"""What our workflow and action files hold to, beyond what GitHub's parser and zizmor see: a generator for each rule."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ci_tools import yamlfile
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Keys: TypeAlias = tuple[str | int, ...]
+
+MOST_RUN_LINES = 4
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+VERSION = re.compile(r"\s# v\d+\.\d+\.\d+\b")
+OURS = ("./", "$/")
+SENTENCE = re.compile(r"[A-Z`].*\.", re.DOTALL)
+CODE_WORDS = frozenset(
+    {"args", "bash", "cmd", "code", "command", "commands", "eval", "exec", "hook", "script", "shell"}
+)
+STATUS = re.compile(r"\b(?:always|cancelled|failure|success)\(\)")
+PROJECT_CODE = re.compile(r"\bfatwheel(?: step)? (?:build|plan|prove|validate)\b")
+UPLOADS = ("actions/upload-artifact", "actions/cache", "actions/attest", "pypa/gh-action-pypi-publish")
+# GitHub's own runners of 2026 that a plan or a workflow may name; a run's `labels` adds those of its own machines.
+HOSTED = (
+    *("macos-14", "macos-15", "macos-26", "macos-latest"),
+    *("ubuntu-22.04", "ubuntu-22.04-arm", "ubuntu-24.04", "ubuntu-24.04-arm", "ubuntu-latest"),
+    *("windows-11-arm", "windows-2022", "windows-2025", "windows-latest"),
+)
+# What an action cannot do without, where it is given the input in the middle.
+RIGHTS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("actions/attest", "", {"id-token": "write", "attestations": "write"}),
+    ("actions/checkout", "", {"contents": "read"}),
+    ("aws-actions/configure-aws-credentials", "role-to-assume", {"id-token": "write"}),
+    ("pypa/gh-action-pypi-publish", "", {"id-token": "write"}),
+)
+SIGNING = frozenset({"attestations", "id-token"})
+RANKS = {"none": 0, "read": 1, "write": 2}
+
+# The actions of others that we use: what each takes and hands on.
+ACTIONS: dict[str, dict[str, Any]] = tomllib.loads(
+    (Path(__file__).parent / "standins" / "actions.toml").read_text(encoding="utf-8")
+)
+
+
+class Finding(NamedTuple):
+    """What breaks a rule, and where."""
+
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+class Step(NamedTuple):
+    """A step of a job or of a composite action."""
+
+    keys: Keys
+    value: Mapping[str, Any]
+
+    @property
+    def action(self) -> str:
+        """What the step uses, without its version; empty for a step that runs a command."""
+        return self.value.get("uses", "").partition("@")[0]
+
+
+class Reference(NamedTuple):
+    """A name that an expression takes from a context: `needs.plan.outputs.jobs` is needs, (plan, outputs, jobs)."""
+
+    keys: Keys
+    context: str
+    names: tuple[str, ...]
+
+    @property
+    def job(self) -> str | None:
+        return str(self.keys[1]) if self.keys[0] == "jobs" else None
+
+
+@dataclass(frozen=True)
+class File:
+    """A workflow or an action: its values, their places, and the lines with their comments."""
+
+    document: yamlfile.Document
+    lines: tuple[str, ...]
+
+    @classmethod
+    def from_path(cls, path: Path, name: str) -> File:
+        return cls(yamlfile.read(path, name), tuple(path.read_text(encoding="utf-8").splitlines()))
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        return self.document.value  # type: ignore[return-value]
+
+    @property
+    def is_action(self) -> bool:
+        return Path(self.document.name).name == "action.yml"
+
+    @property
+    def jobs(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.value.get("jobs", {})
+
+    @property
+    def triggers(self) -> Mapping[str, Any]:
+        events = self.value.get("on", {})
+        return events if isinstance(events, dict) else dict.fromkeys([events] if isinstance(events, str) else events)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        places: list[tuple[Keys, Mapping[str, Any]]] = [(("jobs", name), job) for name, job in self.jobs.items()]
+        places += [(("runs",), self.value["runs"])] if self.is_action else []
+        found = ((keys, number, step) for keys, job in places for number, step in enumerate(job.get("steps", [])))
+        return tuple(Step((*keys, "steps", number), step) for keys, number, step in found)
+
+    @cached_property
+    def references(self) -> tuple[Reference, ...]:
+        return tuple(reference for keys, text in strings(self.value) for reference in _references(keys, text))
+
+    def declared(self, kind: str, *events: str) -> dict[str, tuple[Keys, Mapping[str, Any]]]:
+        """Return what a file declares as its inputs, secrets or outputs: by name, its place and its keys."""
+        if self.is_action:
+            return {name: ((kind, name), value or {}) for name, value in self.value.get(kind, {}).items()}
+        return {
+            name: (("on", event, kind, name), value or {})
+            for event in events or ("workflow_call", "workflow_dispatch")
+            for name, value in (self._event(event).get(kind) or {}).items()
+        }
+
+    def _event(self, name: str) -> Mapping[str, Any]:
+        event = self.triggers.get(name)
+        return event if isinstance(event, dict) else {}
+
+    def finding(self, keys: Keys, message: str) -> Finding:
+        return Finding(f"{self.document.name}:{self.line(keys)}", message)
+
+    def line(self, keys: Keys) -> int:
+        return int(self.document.where(keys, key=keys in self.document.keys).split(":")[1])
+
+    def comment(self, keys: Keys) -> str:
+        """Return what is written after the value, on its line."""
+        return self.lines[self.line(keys) - 1].partition(" # ")[2].strip()
+
+
+Project: TypeAlias = "Mapping[str, File]"
+Rule: TypeAlias = "Callable[[File, Project], Iterator[Finding]]"
+
+
+def project(root: Path) -> Project:
+    """Read every workflow and action file of a repository, by its path in it."""
+    paths = (path for pattern in PLACES for path in sorted(root.glob(pattern)))
+    names = {path.relative_to(root).as_posix(): path for path in paths}
+    return {name: File.from_path(path, name) for name, path in names.items()}
+
+
+PLACES = (".github/workflows/*.yml", ".github/actions/*/action.yml", "action.yml")
+
+
+def findings(file: File, files: Project, *only: Rule) -> list[Finding]:
+    """Return what breaks a rule in a file, from top to bottom."""
+    found = {finding for rule in only or RULES for finding in rule(file, files)}
+    return sorted(found, key=lambda finding: int(finding.where.rpartition(":")[2]))
+
+
+def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:
+    """Yield every text within a value, and where it stands."""
+    if isinstance(value, str):
+        yield keys, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from strings(item, (*keys, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from strings(item, (*keys, number))
+
+
+CONTEXT = re.compile(r"(?<![\w.-])(inputs|secrets|needs|steps|jobs)((?:\.[\w*-]+|\['[^']*'\])*)")
+NAME = re.compile(r"\.([\w*-]+)|\['([^']*)'\]")
+EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
+
+
+def _references(keys: Keys, text: str) -> Iterator[Reference]:
+    expressions = EXPRESSION.findall(text)
+    if keys[-1] == "if" and not expressions:
+        expressions = [text]
+    for expression in expressions:
+        for context, path in CONTEXT.findall(LITERAL.sub("''", expression)):
+            yield Reference(keys, context, tuple(plain or quoted for plain, quoted in NAME.findall(path)))
+
+
+def uses(file: File) -> list[tuple[Keys, str]]:
+    """Return what the jobs and steps of a file use, and where."""
+    return [(keys, text) for keys, text in strings(file.value) if keys[-1] == "uses" and "with" not in keys]
+
+
+def uses_are_pinned(file: File, _: Project) -> Iterator[Finding]:
+    for keys, text in uses(file):
+        if text.startswith(OURS):
+            continue
+        if not PINNED.fullmatch(text):
+            yield file.finding(keys, f"{text} is not pinned, expected OWNER/NAME@ and a commit's 40 digits")
+        elif not VERSION.search(file.lines[file.line(keys) - 1]):
+            yield file.finding(keys, f"{text} has no version beside it, expected a comment such as # v1.2.3")
+
+
+def nothing_is_permitted_on_top(file: File, _: Project) -> Iterator[Finding]:
+    if not file.is_action and file.value.get("permissions") != {}:
+        yield file.finding(("permissions",), "a workflow permits nothing on top, expected permissions: {}")
+
+
+def each_grant_has_its_reason(file: File, _: Project) -> Iterator[Finding]:
+    for name, job in file.jobs.items():
+        grants = job.get("permissions", {})
+        if not isinstance(grants, dict):
+            yield file.finding(("jobs", name, "permissions"), f"{grants} grants too much, expected one line for each")
+            continue
+        for scope in grants:
+            if not file.comment(("jobs", name, "permissions", scope)):
+                keys = ("jobs", name, "permissions", scope)
+                yield file.finding(keys, f"job {name} is granted {scope}, expected the reason as a comment")
+
+
+def _grants(job: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a job is granted, scope by scope; `read-all` and its kind are refused above."""
+    grants = job.get("permissions", {})
+    return grants if isinstance(grants, dict) else {}
+
+
+def everything_is_named(file: File, _: Project) -> Iterator[Finding]:
+    if not file.value.get("name"):
+        yield file.finding((), "the file has no name")
+    for name, job in file.jobs.items():
+        if not job.get("name"):
+            yield file.finding(("jobs", name), f"job {name} has no name")
+    for step in file.steps:
+        if not step.value.get("name"):
+            yield file.finding(step.keys, "the step has no name")
+
+
+def everything_is_described_in_a_sentence(file: File, _: Project) -> Iterator[Finding]:
+    if file.is_action and not SENTENCE.fullmatch(file.value.get("description", "").strip()):
+        yield file.finding(("description",), "the action is not described in a sentence")
+    for kind in ("inputs", "outputs", "secrets"):
+        for name, (keys, value) in file.declared(kind).items():
+            if not SENTENCE.fullmatch(str(value.get("description", "")).strip()):
+                yield file.finding(keys, f"{name} is not described in a sentence, with a capital and a full stop")
+
+
+def run_is_short_and_expands_nothing(file: File, _: Project) -> Iterator[Finding]:
+    for step in file.steps:
+        text = step.value.get("run", "")
+        keys = (*step.keys, "run")
+        if "${{" in text:
+            yield file.finding(keys, "run: expands ${{ }}, expected the value in env:")
+        if (count := len(text.strip().splitlines())) > MOST_RUN_LINES:
+            yield file.finding(keys, f"run: has {count} lines, expected {MOST_RUN_LINES} at most: move it into the CLI")
+
+
+def checkouts_keep_no_credentials(file: File, _: Project) -> Iterator[Finding]:
+    for step in file.steps:
+        if step.action == "actions/checkout" and step.value.get("with", {}).get("persist-credentials") is not False:
+            yield file.finding(step.keys, "the checkout keeps its token, expected persist-credentials: false")
+
+
+def jobs_have_a_timeout(file: File, _: Project) -> Iterator[Finding]:
+    for name, job in file.jobs.items():
+        if "uses" not in job and "timeout-minutes" not in job:
+            yield file.finding(("jobs", name), f"job {name} may run for six hours, expected timeout-minutes")
+
+
+def nothing_is_uploaded_always(file: File, _: Project) -> Iterator[Finding]:
+    for step in file.steps:
+        conditions = {step.keys: step.value.get("if", "")}
+        if step.keys[0] == "jobs" and step.action.startswith(UPLOADS):
+            conditions[step.keys[:2]] = file.jobs[str(step.keys[1])].get("if", "")
+        for keys, condition in conditions.items():
+            if "always()" in str(condition):
+                yield file.finding(
+                    (*keys, "if"), "always() uploads what failed or was cancelled, expected !cancelled()"
+                )
+
+
+def no_input_is_code(file: File, _: Project) -> Iterator[Finding]:
+    for name, (keys, _value) in file.declared("inputs").items():
+        if CODE_WORDS.intersection(re.split(r"[-_]", name.lower())):
+            yield file.finding(keys, f"the input {name} is named as code, which belongs in a committed file")
+
+
+def matrices_are_gated(file: File, _: Project) -> Iterator[Finding]:
+    for name, job in file.jobs.items():
+        matrix = job.get("strategy", {}).get("matrix", {})
+        if any("${{" in text for _keys, text in strings(matrix, ("matrix",))) and "if" not in job:
+            keys = ("jobs", name, "strategy", "matrix")
+            yield file.finding(keys, f"the matrix of {name} can be empty, which fails: expected an if: on the job")
+
+
+def only_what_is_not_required_may_fail(file: File, _: Project) -> Iterator[Finding]:
+    places = [(("jobs", name), job, True) for name, job in file.jobs.items()]
+    for keys, value, is_job in (*places, *((step.keys, step.value, False) for step in file.steps)):
+        allowed = value.get("continue-on-error", False)
+        if allowed and not (is_job and allowed == "${{ !matrix.required }}"):
+            message = f"continue-on-error: {allowed}, expected ${{{{ !matrix.required }}}} on a job"
+            yield file.finding((*keys, "continue-on-error"), message)
+
+
+def inputs_are_declared(file: File, _: Project) -> Iterator[Finding]:
+    inputs = file.declared("inputs")
+    for keys, context, names in file.references:
+        if context == "inputs" and names and names[0] not in inputs:
+            yield file.finding(keys, f"inputs.{names[0]} is declared nowhere in this file")
+
+
+def secrets_are_declared(file: File, _: Project) -> Iterator[Finding]:
+    """Only a reusable workflow can say which secrets it takes; any other has those of its repository."""
+    taken = {*file.declared("secrets", "workflow_call"), "GITHUB_TOKEN"}
+    for keys, context, names in file.references if "workflow_call" in file.triggers else ():
+        if context == "secrets" and names and names[0] not in taken:
+            yield file.finding(keys, f"secrets.{names[0]} is not among the secrets that this workflow takes")
+
+
+def inputs_are_used(file: File, _: Project) -> Iterator[Finding]:
+    used = {reference.names[:1] for reference in file.references if reference.context == "inputs"}
+    for name, (keys, _value) in file.declared("inputs").items():
+        if (name,) not in used and () not in used:
+            yield file.finding(keys, f"the input {name} is used nowhere")
+
+
+def needs_are_declared(file: File, files: Project) -> Iterator[Finding]:
+    for reference in file.references:
+        if reference.context not in {"needs", "jobs"} or not reference.names or reference.names[0] == "*":
+            continue
+        job, *rest = reference.names
+        if reference.context == "needs" and job not in _needs(file, reference.job):
+            yield file.finding(reference.keys, f"needs.{job} is used, but the job does not need {job}")
+        elif job not in file.jobs:
+            yield file.finding(reference.keys, f"there is no job {job}")
+        elif rest[:1] == ["outputs"] and rest[1:] and not _hands_on(file.jobs[job], rest[1], files):
+            yield file.finding(reference.keys, f"the job {job} has no output {rest[1]}")
+
+
+def _needs(file: File, job: str | None) -> tuple[str, ...]:
+    needs = file.jobs[job].get("needs", []) if job else []
+    return (needs,) if isinstance(needs, str) else tuple(needs)
+
+
+def _hands_on(job: Mapping[str, Any], output: str, files: Project) -> bool:
+    if "uses" not in job:
+        return output in job.get("outputs", {})
+    called = _called(job["uses"], files)
+    return called is None or output in called.declared("outputs", "workflow_call")
+
+
+def _called(uses: str, files: Project) -> File | None:
+    """Return the file of ours that `$/` or `./` names; None for another repository's."""
+    if not uses.startswith(OURS):
+        return None
+    path = uses[2:].strip("/")
+    return files.get(path) or files.get(f"{path}/action.yml".lstrip("/"))
+
+
+def our_own_files_exist(file: File, files: Project) -> Iterator[Finding]:
+    for keys, text in uses(file):
+        if text.startswith(OURS) and _called(text, files) is None:
+            yield file.finding(keys, f"{text} names no file of this repository")
+
+
+def actions_are_given_what_they_take(file: File, files: Project) -> Iterator[Finding]:
+    for step in file.steps:
+        inputs = _inputs(step, files)
+        given = step.value.get("with", {})
+        for name in given if inputs is not None else ():
+            if name not in (inputs or ()):
+                yield file.finding((*step.keys, "with", name), f"{step.action} takes no input {name}")
+        for name, is_required in (inputs or {}).items():
+            if is_required and name not in given:
+                yield file.finding(step.keys, f"{step.action} requires the input {name}")
+
+
+def _inputs(step: Step, files: Project) -> dict[str, bool] | None:
+    """Return what the action of a step takes, and whether it must be given; None where that is not known."""
+    called = _called(step.value.get("uses", ""), files)
+    if called:
+        return {name: value.get("required") is True for name, (_, value) in called.declared("inputs").items()}
+    known = ACTIONS.get(step.action)
+    return {name: value is True for name, value in known["inputs"].items()} if known else None
+
+
+def steps_are_declared(file: File, files: Project) -> Iterator[Finding]:
+    for keys, context, names in file.references:
+        if context != "steps" or not names:
+            continue
+        step = _step(file, keys, names[0])
+        if step is None:
+            yield file.finding(keys, f"no step before this one has the id {names[0]}")
+        elif names[1:2] == ("outputs",) and names[2:] and names[2] not in _outputs(step, files, names[2]):
+            yield file.finding(keys, f"{step.action} has no output {names[2]}")
+
+
+def _step(file: File, keys: Keys, name: str) -> Step | None:
+    """Return the step with an id that runs in the same job as what stands at `keys`, and before it."""
+    parent, last = (keys[:2], keys[3]) if keys[0] == "jobs" else (("runs",), keys[2] if keys[0] == "runs" else None)
+    within = keys[len(parent) : len(parent) + 1] == ("steps",)
+    before = (step for step in file.steps if step.keys[: len(parent)] == parent)
+    found = (step for step in before if not within or int(step.keys[-1]) < int(last))  # type: ignore[arg-type]
+    return next((step for step in found if step.value.get("id") == name), None)
+
+
+def _outputs(step: Step, files: Project, asked: str) -> set[str]:
+    """Return what a step hands on; what a command writes to $GITHUB_OUTPUT is not known from here."""
+    called = _called(step.value.get("uses", ""), files)
+    return set(called.declared("outputs")) if called else set(ACTIONS.get(step.action, {"outputs": [asked]})["outputs"])
+
+
+def outputs_are_used(file: File, _: Project) -> Iterator[Finding]:
+    used = {(names[0], names[2]) for _keys, context, names in file.references if context != "steps" and len(names) > 2}
+    for job, value in file.jobs.items():
+        for output in value.get("outputs", {}):
+            if (job, output) not in used:
+                yield file.finding(("jobs", job, "outputs", output), f"the output {output} of {job} is used nowhere")
+
+
+def expanded_values_are_quoted(file: File, _: Project) -> Iterator[Finding]:
+    for step in file.steps:
+        if step.value.get("shell", "bash") not in {"bash", "sh"}:
+            continue
+        for name in sorted(_expanded(file, step) & unquoted(step.value.get("run", ""))):
+            yield file.finding((*step.keys, "run"), f'${name} comes from an expression, expected "${name}"')
+
+
+def _expanded(file: File, step: Step) -> set[str]:
+    """Return the variables of a step whose values come from an expression."""
+    job = file.jobs[str(step.keys[1])] if step.keys[0] == "jobs" else {}
+    places = (file.value.get("env", {}), job.get("env", {}), step.value.get("env", {}))
+    return {name for env in places for name, value in env.items() if "${{" in str(value)}
+
+
+SHELL = re.compile(r"\\.|'[^']*'|\$\(|\$\{?(\w+)[^}\"]*?(?:\}|(?<=\w)(?!\w))|[\"()]", re.DOTALL)
+
+
+def unquoted(command: str) -> set[str]:
+    """Return the variables that a shell command expands outside of double quotes, where they fall apart into words."""
+    found: set[str] = set()
+    quoted = [False]
+    for match in SHELL.finditer(command):
+        word = match[0]
+        if word == '"':
+            quoted[-1] = not quoted[-1]
+        elif word in {"$(", "("}:
+            quoted.append(False)
+        elif word == ")" and len(quoted) > 1:
+            quoted.pop()
+        elif match[1] and not quoted[-1]:
+            found.add(match[1])
+    return found
+
+
+def nobody_asks_for_more_than_is_granted(file: File, files: Project) -> Iterator[Finding]:
+    """GitHub refuses the whole run, before any `if:`, where a called job asks for what its caller was not granted."""
+    for name, job in file.jobs.items():
+        called = _called(job.get("uses", ""), files)
+        granted = _grants(job)
+        for scope, level in (asked(called, files) if called else {}).items():
+            if RANKS[level] > RANKS[granted.get(scope, "none")]:
+                yield file.finding(
+                    ("jobs", name), f"{job['uses']} asks for {scope}: {level}, which {name} does not grant"
+                )
+
+
+def asked(file: File, files: Project) -> dict[str, str]:
+    """Return what the jobs of a workflow ask for together, those of the workflows that it calls included."""
+    total: dict[str, str] = {}
+    for job in file.jobs.values():
+        called = _called(job.get("uses", ""), files)
+        for scope, level in {**_grants(job), **(asked(called, files) if called else {})}.items():
+            total[scope] = max(total.get(scope, "none"), level, key=RANKS.__getitem__)
+    return total
+
+
+def labels_have_a_runner(file: File, _: Project) -> Iterator[Finding]:
+    for name, job in file.jobs.items():
+        for keys, label in strings(job.get("runs-on", []), ("jobs", name, "runs-on")):
+            if "${{" not in label and label not in HOSTED:
+                yield file.finding(keys, f"the label {label} is no runner that GitHub hosts")
+
+
+def the_shell_is_named(file: File, _: Project) -> Iterator[Finding]:
+    """Without a name it is PowerShell on Windows, and elsewhere a bash that goes on when a command of a pipe fails."""
+    for step in file.steps if not file.is_action else ():
+        places = (file.value, file.jobs[str(step.keys[1])])
+        named = [place.get("defaults", {}).get("run", {}).get("shell") for place in places]
+        if "run" in step.value and not any((*named, step.value.get("shell"))):
+            yield file.finding(
+                (*step.keys, "run"), "the shell is not named, expected defaults: run: shell: bash on top"
+            )
+
+
+def runs_are_kept_apart(file: File, _: Project) -> Iterator[Finding]:
+    """Two runs of one release must not meet; `github.workflow` in a called one is its caller, which it would end."""
+    started = set(file.triggers) - {"workflow_call"}
+    group = file.value.get("concurrency", {}).get("group", "")
+    if not file.is_action and started and not group:
+        yield file.finding((), f"runs on {', '.join(sorted(started))} may meet, expected concurrency: with a group")
+    if "workflow_call" in file.triggers and "github.workflow" in group:
+        yield file.finding(("concurrency",), "a called workflow's group must not be named by github.workflow")
+
+
+def conditions_behind_others_are_said(file: File, _: Project) -> Iterator[Finding]:
+    """GitHub's own success() asks after every job before this one, those that a needed job looked past included.
+
+    https://github.com/actions/runner/issues/2205
+    """
+    for name, job in file.jobs.items():
+        past = [need for need in _needs(file, name) if STATUS.search(str(file.jobs.get(need, {}).get("if", "")))]
+        if past and not STATUS.search(str(job.get("if", ""))):
+            message = (
+                f"{name} is skipped where a job before {past[0]} was not successful: say success() or !cancelled()"
+            )
+            yield file.finding(("jobs", name), message)
+
+
+def the_projects_code_runs_without_rights(file: File, _: Project) -> Iterator[Finding]:
+    for step in file.steps if not file.is_action else ():
+        job = file.jobs[str(step.keys[1])]
+        rights = [scope for scope, level in _grants(job).items() if level == "write"]
+        rights += [text for _, text in strings(job) if "secrets." in text]
+        if rights and PROJECT_CODE.search(step.value.get("run", "")):
+            yield file.finding((*step.keys, "run"), f"a project's own code runs here, beside {', '.join(rights)}")
+
+
+def actions_have_the_rights_they_need(file: File, _: Project) -> Iterator[Finding]:
+    for step in file.steps if not file.is_action else ():
+        granted = _grants(file.jobs[str(step.keys[1])])
+        for action, given, rights in RIGHTS:
+            applies = step.action == action and (not given or given in step.value.get("with", {}))
+            for scope, level in rights.items() if applies else ():
+                if RANKS[level] > RANKS[granted.get(scope, "none")]:
+                    yield file.finding(step.keys, f"{action} needs {scope}: {level}, which the job does not grant")
+
+
+def nothing_is_granted_in_vain(file: File, files: Project) -> Iterator[Finding]:
+    for name, job in file.jobs.items():
+        called = _called(job.get("uses", ""), files)
+        needed = asked(called, files) if called else _signs(file, name)
+        for scope, level in _grants(job).items():
+            if (called or scope in SIGNING) and RANKS[level] > RANKS[needed.get(scope, "none")]:
+                keys = ("jobs", name, "permissions", scope)
+                yield file.finding(keys, f"job {name} is granted {scope}: {level}, and nothing in it asks for that")
+
+
+def _signs(file: File, job: str) -> dict[str, str]:
+    """Return the rights to sign that the actions of a job need, and to read what was signed."""
+    used = {step.action for step in file.steps if step.keys[1] == job}
+    needed = {scope: level for action, _, rights in RIGHTS if action in used for scope, level in rights.items()}
+    return {"attestations": "read", **needed}
+
+
+def what_zizmor_is_told_to_ignore_has_a_reason(file: File, _: Project) -> Iterator[Finding]:
+    for number, line in enumerate(file.lines, 1):
+        if re.search(r"# zizmor: ignore\[[\w,-]+\]\W*$", line):
+            yield Finding(f"{file.document.name}:{number}", "a finding is ignored, expected the reason after it")
+
+
+RULES: tuple[Rule, ...] = (
+    uses_are_pinned,
+    nothing_is_permitted_on_top,
+    each_grant_has_its_reason,
+    everything_is_named,
+    everything_is_described_in_a_sentence,
+    run_is_short_and_expands_nothing,
+    checkouts_keep_no_credentials,
+    jobs_have_a_timeout,
+    nothing_is_uploaded_always,
+    no_input_is_code,
+    matrices_are_gated,
+    only_what_is_not_required_may_fail,
+    inputs_are_declared,
+    secrets_are_declared,
+    inputs_are_used,
+    needs_are_declared,
+    our_own_files_exist,
+    actions_are_given_what_they_take,
+    steps_are_declared,
+    outputs_are_used,
+    expanded_values_are_quoted,
+    nobody_asks_for_more_than_is_granted,
+    labels_have_a_runner,
+    the_shell_is_named,
+    runs_are_kept_apart,
+    conditions_behind_others_are_said,
+    actions_have_the_rights_they_need,
+    nothing_is_granted_in_vain,
+    the_projects_code_runs_without_rights,
+    what_zizmor_is_told_to_ignore_has_a_reason,
+)
