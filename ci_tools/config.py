@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import InvalidVersion, Version
 from pathspec import GitIgnoreSpec
 
-from ci_tools import shape, yamlfile
+from ci_tools import hooks, platformfiles, runner, shape, yamlfile
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.model import (
+    HOSTED_MINUTES,
     Accelerator,
     AcceleratorKind,
     Build,
+    Care,
     Command,
     CudaArch,
     Enabled,
+    GfxArch,
     GitSource,
     Globs,
+    Hook,
     Minor,
     PathSource,
     Platform,
@@ -41,9 +45,9 @@ from ci_tools.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.catalog import Catalog, Cuda
+    from ci_tools.catalog import Catalog, Cuda, PlatformFacts, Rocm
     from ci_tools.yamlfile import Document, Keys
 
 __all__ = ["DEFAULT_NAME", "SCHEMA", "load"]
@@ -59,6 +63,8 @@ LEVELS = (
 )
 TEMPLATE_FIELDS = frozenset({"name", "version"})  # a release is of every Python, torch and CUDA
 WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # a name alone is often a token
+NO_CONTAINER = "none"
+SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")  # what a platform has from `build` or its own
 Table = dict[str, Any]
 
 
@@ -67,12 +73,13 @@ def load(path: Path, catalog: Catalog) -> Request:
     if not path.exists():
         msg = f"there is no {path}, expected a config that says what to build"
         raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
-    document = yamlfile.read(path, str(path))
-    flaws = shape.flaws(document, _schema())
+    document, flaws = platformfiles.included(yamlfile.read(path, str(path)), path.parent)
+    left_out = [flaw.keys for flaw in flaws]
+    flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
     meaning = _Meaning(document, [flaw.keys for flaw in flaws], catalog, path.parent)
     problems = [*(flaw.problem for flaw in flaws), *meaning.problems()]
     if problems:
-        raise RejectedInput(sorted(problems, key=_by_place))
+        raise RejectedInput(sorted(problems, key=lambda problem: _by_place(problem, document.name)))
     return _request(document, catalog, path)
 
 
@@ -82,8 +89,10 @@ def _schema() -> Table:
     return schema
 
 
-def _by_place(problem: Problem) -> tuple[int, ...]:
-    return tuple(int(part) for part in problem.where.rsplit(":", 2)[1:])
+def _by_place(problem: Problem, first: str) -> tuple[bool, str, int, int]:
+    """Return what problems sort by: those of the file `first`, then those of each other file, as they stand in it."""
+    file, line, column = problem.where.rsplit(":", 2)
+    return file != first, file, int(line), int(column)
 
 
 # ---------------------------------------------------------------- the meaning: catalog and files
@@ -108,10 +117,13 @@ class _Meaning:
         yield from self.template("release", "title")
         yield from self.validated_torch("validate", "torch")
         yield from self.commands("validate", "commands")
+        yield from self.commands("build", "before")
+        yield from self.commands("build", "after")
         yield from self.pypi_cuda("publish", "pypi-cuda")
         yield from self.variants("publish", "variants")
         for name in self.get("platforms") or {}:
             yield from self.platform("platforms", name)
+        yield from self.timeouts()
 
     # -- the values whose shape is right
 
@@ -158,12 +170,39 @@ class _Meaning:
         toolkits = [self.catalog.cuda[Minor.parse(name)] for name in versions]
         for (place, arch), toolkit in product(self.items(*keys, "archs"), toolkits):
             yield from self.arch(place, CudaArch.parse(arch), toolkit)
+        if keys[-1] == Platform.LINUX_ROCM:
+            yield from self.rocm(*keys)
 
     def arch(self, keys: Keys, arch: CudaArch, toolkit: Cuda) -> Iterator[Problem]:
         if not toolkit.knows(arch):
             name = f"{arch.capability}{arch.variant}"
             what = f'nvcc of CUDA {toolkit.version} does not know the architecture "{name}"'
             yield self.at(keys, f"{what}, {nearest(name, toolkit.architectures)}")
+
+    def rocm(self, *keys: str) -> Iterator[Problem]:
+        known = list(map(str, self.catalog.rocm))
+        yield from self.known((*keys, "rocm"), known, "ROCm")
+        releases = [self.catalog.rocm[Minor.parse(name)] for _, name in self.items(*keys, "rocm") if name in known]
+        archs = [(place, GfxArch.parse(text)) for place, text in self.items(*keys, "archs")]
+        for (place, arch), release in product(archs, releases):
+            yield from self.gfx(place, arch, release)
+        for index, (place, arch) in enumerate(archs):
+            yield from self.features(place, arch, [earlier for _, earlier in archs[:index]])
+
+    def gfx(self, keys: Keys, arch: GfxArch, release: Rocm) -> Iterator[Problem]:
+        if arch.processor not in release.architectures:
+            what = f'hipcc of ROCm {release.version} does not know the architecture "{arch.processor}"'
+            yield self.at(keys, f"{what}, {nearest(arch.processor, release.architectures)}")
+
+    def features(self, keys: Keys, arch: GfxArch, earlier: Sequence[GfxArch]) -> Iterator[Problem]:
+        taken = [name for name, takers in self.catalog.gfx.features.items() if arch.processor in takers]
+        if not {*arch.named} <= {*taken} or len({*arch.named}) < len(arch.named):
+            expected = f"expected {' or '.join(taken)} once at most" if taken else f"expected {arch.processor} alone"
+            yield self.at(keys, f'"{arch}" asks for what {arch.processor} has not, or twice for the same, {expected}')
+        for other in earlier:
+            if other.processor == arch.processor and (other == arch or other.named != arch.named):
+                what = f'"{other}" and "{arch}" cannot be in one library'
+                yield self.at(keys, f"{what}, expected each target of {arch.processor} to name the same features")
 
     def wheel_platform(self, *keys: str) -> Iterator[Problem]:
         if not (wheel_platform := self.get(*keys, "wheel-platform")):
@@ -225,6 +264,15 @@ class _Meaning:
             yield self.at(("source", "subdirectory"), f'the source has no folder "{subdirectory}"')
         if (constraints := self.get("build", "constraints")) and not (root / constraints).is_file():
             yield self.at(("build", "constraints"), f'the source has no file "{constraints}"')
+        yield from self.scripts(root, "validate", "commands")
+
+    def scripts(self, root: Path, *keys: str) -> Iterator[Problem]:
+        for place, command in self.lines(*keys):
+            script = "" if _wrong_command(command) else hooks.script_of(command)
+            if script and not (root / script).is_file():
+                beside = (root / script).parent.glob(f"*{Path(script).suffix}")
+                names = sorted(path.relative_to(root).as_posix() for path in beside)
+                yield self.at(place, f'this runs "{script}", {hooks.missing(script, root, names)}')
 
     def globs(self, *keys: str) -> Iterator[Problem]:
         if not isinstance(self.get(*keys), dict):
@@ -251,10 +299,34 @@ class _Meaning:
             yield self.at(keys, f'"{version}" is not a version, expected one such as "1.2.3" (PEP 440)')
 
     def commands(self, *keys: str) -> Iterator[Problem]:
+        for place, command in self.lines(*keys):
+            if wrong := _wrong_command(command):
+                yield self.at(place, wrong)
+
+    def lines(self, *keys: str) -> Iterator[tuple[Keys, str]]:
+        """Yield the command lines of a list, each with its keys."""
         for place, item in self.items(*keys):
             where = place if isinstance(item, str) else (*place, "run")
-            if (command := self.get(*where)) and (wrong := _wrong_command(command)):
-                yield self.at(where, wrong)
+            if command := self.get(*where):
+                yield where, command
+
+    def timeouts(self) -> Iterator[Problem]:
+        """Yield what would take longer than a hosted runner lets a job run, where it is said."""
+        hosted: dict[Keys, list[str]] = {}
+        asked = self.get("platforms") or {}
+        for name in (name for name in asked if ("platforms", name) not in self.flawed):
+            own: Keys = ("platforms", name, "timeout-minutes")
+            keys: Keys = own if self.get(*own) else ("build", "timeout-minutes")
+            if (self.get(*keys) or 0) > HOSTED_MINUTES and self.is_hosted(name):
+                hosted.setdefault(keys, []).append(name)
+        for keys, names in hosted.items():
+            what = f"a hosted runner ends a job after {HOSTED_MINUTES} minutes, and builds {', '.join(names)}"
+            yield self.at(keys, f"{what}: expected {HOSTED_MINUTES} or less there, or a `runner` of your own")
+
+    def is_hosted(self, name: str) -> bool:
+        """Whether a platform that is not switched off is built by one of GitHub's own runners."""
+        labels = self.get("platforms", name, "runner") or self.catalog.platforms[Platform(name)].runner
+        return self.get("platforms", name, "enabled") is not False and runner.is_hosted(_labels(labels))
 
     def template(self, *keys: str) -> Iterator[Problem]:
         template = self.get(*keys)
@@ -305,7 +377,8 @@ def _wrong_in(template: str) -> str:
 def _request(document: Document, catalog: Catalog, path: Path) -> Request:
     root: Table = document.value  # type: ignore[assignment]  # the schema has shown it
     source = root.get("source") or {}
-    name = _name_in_source(path, source)
+    name = _name_in_source(path, path.parent, source)
+    shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
     return Request(
         name=root["package"],
         config=name,
@@ -316,21 +389,34 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
         pythons=tuple(sorted(map(Python.parse, root["python"]))),
         torch=_torch(root.get("torch")),
         platforms=tuple(
-            _platform(Platform(platform), table or {}, f"{name}:{document.keys['platforms', platform][0]}", catalog)
+            _platform(
+                Platform(platform),
+                {**shared, **(table or {})},
+                _where(document, platform, path.parent, source),
+                catalog,
+            )
             for platform, table in root["platforms"].items()
         ),
-        build=_build(root.get("build") or {}),
+        build=_build(root.get("build") or {}, document, name),
         validate=_validation(root.get("validate") or {}),
         publish=_publish(root.get("publish") or {}),
         release=Release(**(root.get("release") or {})),
     )
 
 
-def _name_in_source(path: Path, source: Table) -> str:
-    """Return the config's path below the source root, so that two checkouts make the same plan; else its name."""
-    root = (path.parent / source.get("path", ".")).resolve()
+def _where(document: Document, platform: str, folder: Path, source: Table) -> str:
+    """Return the file and line where a platform is asked for: its key's, or those of the file that it includes."""
+    place = document.values["platforms", platform]
+    if place.file == document.name:
+        place = document.keys["platforms", platform]
+    return f"{_name_in_source(Path(place.file), folder, source)}:{place.line}"
+
+
+def _name_in_source(path: Path, folder: Path, source: Table) -> str:
+    """Return a file's path below the source root, so that two checkouts make the same plan; else below the config's."""
+    root = (folder / source.get("path", ".")).resolve()
     full = path.resolve()
-    return full.relative_to(root).as_posix() if full.is_relative_to(root) else path.name
+    return full.relative_to(root).as_posix() if full.is_relative_to(root) else path.relative_to(folder).as_posix()
 
 
 def _source(table: Table) -> PathSource | GitSource | SdistSource:
@@ -359,13 +445,39 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         required=table.get("required", False),
         native=_globs(table.get("native")),
         accelerators=_accelerators(facts.accelerator, table),
-        archs=tuple(table.get("archs", ())),
+        archs=_archs(facts.accelerator, table, catalog),
         one_per_major=table.get("one-per-major", False),
         wheel_platform=table.get("wheel-platform", facts.wheel_platform),
-        runner=table.get("runner", facts.runner),
+        runner=_labels(table.get("runner", facts.runner)),
+        gpu_runner=_labels(table.get("gpu-runner", [])),
+        container=_container(facts, table),
         toolchain=ToolchainKind(table.get("toolchain", "auto")),
         env=_env(table.get("env")),
+        care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib", 0)),
+        minutes=table.get("timeout-minutes", HOSTED_MINUTES),
     )
+
+
+def _labels(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _container(facts: PlatformFacts, table: Table) -> str:
+    """Return the image a platform is built in: the one it names, or the catalog's where that is of its level."""
+    is_of_its_level = table.get("wheel-platform", facts.wheel_platform) == facts.wheel_platform
+    named = table.get("container", facts.container if is_of_its_level else NO_CONTAINER)
+    return "" if named == NO_CONTAINER else named
+
+
+def _archs(kind: AcceleratorKind | None, table: Table, catalog: Catalog) -> tuple[str, ...]:
+    """Return the architectures to compile for; for ROCm, where none are named, those of upstream's torch."""
+    if kind is not AcceleratorKind.ROCM:
+        return tuple(table.get("archs", ()))
+    if named := table.get("archs"):
+        return tuple(str(GfxArch.parse(text)) for text in named)
+    releases = [catalog.rocm[Minor.parse(name)] for name in table.get("rocm", ())]
+    first = releases[0].torch if releases else ()
+    return tuple(arch for arch in first if all(arch in release.torch for release in releases))
 
 
 def _accelerators(kind: AcceleratorKind | None, table: Table) -> tuple[Accelerator, ...]:
@@ -385,13 +497,20 @@ def _env(table: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in (table or {}).items())
 
 
-def _build(table: Table) -> Build:
+def _build(table: Table, document: Document, name: str) -> Build:
     return Build(
+        before=_hooks("before", table, document, name),
+        after=_hooks("after", table, document, name),
         env=_env(table.get("env")),
         constraints=table.get("constraints", ""),
         max_jobs=table.get("max-jobs", 0),
         timeout_minutes=table.get("timeout-minutes", Build().timeout_minutes),
     )
+
+
+def _hooks(key: str, table: Table, document: Document, name: str) -> tuple[Hook, ...]:
+    lines = (document.values["build", key, index].line for index in range(len(table.get(key, ()))))
+    return tuple(Hook(run, f"{name}:{line}") for run, line in zip(table.get(key, ()), lines, strict=True))
 
 
 def _validation(table: Table) -> Validation:

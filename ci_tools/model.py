@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "HOSTED_MINUTES",
+    "NO_CARE",
     "OWN_SUFFIX",
     "SDIST",
+    "SELF_HOSTED",
     "Accelerator",
     "AcceleratorKind",
     "Binding",
     "Build",
+    "Care",
     "Cell",
     "CellEvidence",
     "Command",
@@ -31,8 +35,10 @@ __all__ = [
     "Extension",
     "Extensions",
     "Finding",
+    "GfxArch",
     "GitSource",
     "Globs",
+    "Hook",
     "Job",
     "JobKind",
     "Level",
@@ -54,6 +60,7 @@ __all__ = [
     "Request",
     "Route",
     "SdistSource",
+    "Site",
     "Skipped",
     "ToolchainKind",
     "Torch",
@@ -162,6 +169,43 @@ class CudaArch(NamedTuple):
         return f"compute_{self.capability.digits}{self.variant}"
 
 
+class GfxArch(NamedTuple):
+    """One entry of `PYTORCH_ROCM_ARCH`: a processor, or a generic target, and the features it is for or is not for.
+
+    Code without features runs whatever their setting; LLVM calls this a target ID.
+    """
+
+    processor: str
+    features: tuple[str, ...] = ()  # "xnack+"
+
+    @classmethod
+    def parse(cls, text: str) -> GfxArch:
+        """Read `gfx942`, `gfx9-4-generic` or `gfx90a:xnack+`; raise ValueError for anything else."""
+        processor, *features = text.split(":")
+        if GFX.fullmatch(processor) is None or not all(re.fullmatch(r"[a-z]+[+-]", feature) for feature in features):
+            msg = f'"{text}" is not an architecture such as gfx942, gfx9-4-generic or gfx90a:xnack+'
+            raise ValueError(msg)
+        return cls(processor, tuple(sorted(features)))
+
+    def __str__(self) -> str:
+        """Return `gfx90a:sramecc-:xnack+`, the features in the order in which compilers write them."""
+        return ":".join((self.processor, *self.features))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Its features, whether they are to be on or off."""
+        return tuple(feature[:-1] for feature in self.features)
+
+    @property
+    def capability(self) -> Minor:
+        """What torch says of such a GPU where it says the compute capability of others, 9.4 for gfx942."""
+        found = GFX.fullmatch(self.processor)
+        return Minor(int(found["major"]), int(found["minor"] or found["part"] or 0)) if found else Minor(0, 0)
+
+
+GFX = re.compile(r"gfx(?P<major>\d{1,2}?)((?P<minor>\d)[0-9a-f]|(-(?P<part>\d))?-generic)")
+
+
 # ---------------------------------------------------------------- platforms
 
 
@@ -259,6 +303,21 @@ class Torch:
     versions: tuple[Minor, ...] = ()
 
 
+HOSTED_MINUTES = 360  # then a hosted runner ends a job
+SELF_HOSTED = "self-hosted"  # the label that GitHub gives each runner of one's own
+
+
+class Care(NamedTuple):
+    """What a small runner gets before a build, and what one compiler takes at most; 0: none, or not known."""
+
+    free_disk: bool = False
+    swap_gib: int = 0
+    job_memory_gib: int = 0
+
+
+NO_CARE = Care()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformRequest:
     """One platform of the request."""
@@ -273,19 +332,32 @@ class PlatformRequest:
     archs: tuple[str, ...] = ()  # CUDA: CudaArch; ROCm: gfx names
     one_per_major: bool = False
     wheel_platform: str  # the wheel's platform tag without the machine, such as manylinux_2_28
-    runner: str = ""
+    runner: tuple[str, ...] = ()  # the labels of the runner that builds it
+    gpu_runner: tuple[str, ...] = ()  # those of the runner that tries its wheels; empty: the one that builds
+    container: str = ""  # the image it is built in; empty: none
     toolchain: ToolchainKind = ToolchainKind.AUTO
     env: tuple[tuple[str, str], ...] = ()
+    care: Care = NO_CARE
+    minutes: int = HOSTED_MINUTES  # for one build
+
+
+class Hook(NamedTuple):
+    """One command that runs beside a build, in the copy of the source that the build sees."""
+
+    run: str
+    where: str  # file:line, for what is said of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """How every job is built."""
 
+    before: tuple[Hook, ...] = ()  # before the backend is asked for anything
+    after: tuple[Hook, ...] = ()  # once it has made a wheel
     env: tuple[tuple[str, str], ...] = ()
     constraints: str = ""  # path of a pip constraints file in the source
     max_jobs: int = 0  # 0: one per core
-    timeout_minutes: int = 360  # a hosted runner's limit
+    timeout_minutes: int = HOSTED_MINUTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -542,8 +614,10 @@ class Job:
     torch: Minor | None  # the torch whose headers it is built with
     accelerator: Accelerator | None
     archs: tuple[str, ...]
-    runner: str
+    runner: tuple[str, ...]  # labels, all of which it has
+    container: str = ""  # the image it is built in; empty: none
     owner: str
+    required: bool = True  # whether nothing of the release appears without it
     wheel: str  # the expected file name
     local: str = ""  # the local version it is given, cu130torch2.10
     public: str = ""  # the file name of its twin without a local version, for PyPI; empty: it has none
@@ -554,6 +628,8 @@ class Job:
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]
     build_requires: tuple[str, ...] = ()  # what the build imports, besides what the project says that it requires
+    care: Care = NO_CARE
+    minutes: int = HOSTED_MINUTES  # for its build
     covers: tuple[Cell, ...]
 
     @property
@@ -572,6 +648,24 @@ class Job:
         served = dict.fromkeys(cell.accelerator.label for cell in self.covers if cell.accelerator)
         torch = f"torch{self.torch}" if self.requires_torch else ""
         return tuple(f"{label}{torch}" for label in served if label != self.accelerator.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One place where a finished wheel is installed and tried: a runner, and a Python on it."""
+
+    name: str  # pure on macos-15, Python 3.10
+    job: str  # the job that makes the wheel, or the sdist's
+    files: tuple[str, ...]  # the wheel and its twin; of the sdist's, itself and the wheel that it is to give
+    platforms: tuple[Platform, ...]  # those of the request whose users it stands for
+    python: Python
+    runner: tuple[str, ...]
+    gpu: bool = False  # whether that runner has a GPU
+
+    @property
+    def tried(self) -> tuple[str, ...]:
+        """The files whose receipts it notes."""
+        return self.files[:1] if self.job == SDIST else self.files
 
 
 class Covered(NamedTuple):
@@ -610,6 +704,7 @@ class Plan:
     covered: tuple[Covered, ...]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
+    sites: tuple[Site, ...] = ()
     edition: Edition = STABLE
 
     @property

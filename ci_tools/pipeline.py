@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -14,15 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
-from ci_tools import planfile, receipts, toolchain
+from ci_tools import planfile, planvalues, receipts, releaseplan, toolchain
 from ci_tools.audit import audit
 from ci_tools.builder import Workshop, build_key
-from ci_tools.errors import InputError, MachineError, Rejected, nearest
+from ci_tools.errors import InputError, MachineError, Rejected, RejectedInput, nearest
+from ci_tools.gathering import gather
 from ci_tools.interpreter import find
 from ci_tools.manifest import GENERIC
 from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
 from ci_tools.planner import PURE
 from ci_tools.publishing import PLAN, publish, targets_at
+from ci_tools.release import units_of
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of
@@ -30,25 +34,32 @@ from ci_tools.validator import Validator, has_gpu, own_imports, own_python
 from ci_tools.wheelfile import differing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.model import Job, Plan, Python, Request
+    from ci_tools.model import Job, Plan, Python, Request, Site
     from ci_tools.outside import Outside
     from ci_tools.planning import Planned
     from ci_tools.publishing import Destination
-    from ci_tools.release import Withheld
+    from ci_tools.release import Item, Unit, Withheld
     from ci_tools.targets.wheelindex import WheelIndex
     from ci_tools.transaction import Shown
 
 __all__ = [
+    "Assembled",
+    "Here",
     "Left",
     "Made",
     "Released",
+    "assemble",
     "audit_files",
     "build",
+    "copy_for_pypi",
+    "outputs",
+    "planned_files",
     "refuse_failures",
     "release",
     "validate_files",
+    "validate_site",
 ]
 
 
@@ -118,11 +129,16 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 @contextmanager
 def _working_in(out: Path, outside: Outside) -> Iterator[None]:
     """Keep other runs out of the folder we write to, and the folder, if we make it, out of the source it may lie in."""
-    if not out.exists():
+    if not out.exists() or all(map(_is_ours, out.iterdir())):
         with write_atomically(out / ".gitignore") as file:
             file.write(MADE)
     with locked(out / ".fatwheel", outside.reporter.say):
         yield
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether something lies in a release folder: another machine may have left it, without its mark."""
+    return path.name in {PLAN, "receipts", "logs"} or path.name.endswith((".whl", ".tar.gz"))
 
 
 def _workshop(out: Path, outside: Outside) -> Workshop:
@@ -186,6 +202,12 @@ def _noted(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) ->
 # ---------------------------------------------------------------- audit
 
 
+def planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
+    """Return those files of a plan that a folder has."""
+    names = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public) if name))
+    return tuple(folder / name for name in names if (folder / name).is_file())
+
+
 def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
     """Audit wheels, and sdists where there is a plan, each against what the plan says of a file of its name."""
     found: list[Finding] = []
@@ -246,18 +268,57 @@ def _note(path: Path, **changes: object) -> None:
 # ---------------------------------------------------------------- validate
 
 
+class Here(NamedTuple):
+    """How wheels are tried on this machine."""
+
+    python: Python | None = None  # None: the wheel's own, or the one that runs us
+    source: Path | None = None  # where the scripts lie that the config's commands run
+    where: str = ""  # what receipts call it; empty: by the kind of machine and the Python
+
+
 def validate_files(
-    paths: Iterable[Path], request: Request | None, python: Python | None, outside: Outside
+    paths: Iterable[Path], request: Request | None, here: Here, outside: Outside
 ) -> dict[str, tuple[Trial, ...]]:
     """Install each wheel in a clean environment and run what the config says; without one, import what it installs."""
-    return {path.name: _validate(path, request, python, outside) for path in paths}
+    return {path.name: _validate(path, request, here, outside) for path in paths}
 
 
-def _validate(path: Path, request: Request | None, python: Python | None, outside: Outside) -> tuple[Trial, ...]:
+def validate_site(
+    site: Site, plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
+) -> dict[str, tuple[Trial, ...]]:
+    """Try what a site of the plan tries, from the folder that has it; `planned` is asked for the source.
+
+    Raises MachineError where this machine is not what the site asks for.
+    """
+    if site.gpu and not has_gpu():
+        msg = f'"{site.name}" has to have a GPU, and no driver answers for one here'
+        raise MachineError(msg, hint="the config's `gpu-runner` is to name a runner that has one")
+    for name in site.files:
+        _refuse_no_file(folder / name)
+    with _working_in(folder, outside):
+        source = planned()
+        if site.job != SDIST:
+            here = Here(site.python, source.tree.root, site.name)
+            return validate_files((folder / name for name in site.files), plan.request, here, outside)
+        made = [_kept(folder / name) for name in site.files]
+        return {made[0].path.name: (_sdist_trial(source, made, folder, outside, site.name),)}
+
+
+def _kept(path: Path) -> Made:
+    """Return a file that another machine has built; raise InputError where it has no receipt."""
+    receipt = receipts.load(path)
+    if receipt is None:
+        msg = f"{path} has no receipt of its present bytes"
+        raise InputError(msg, hint="`fatwheel build` leaves one beside what it builds, in receipts/")
+    return Made(path, receipt, built=False)
+
+
+def _validate(path: Path, request: Request | None, here: Here, outside: Outside) -> tuple[Trial, ...]:
     _refuse_no_file(path)
     validation = request.validate if request else Validation(imports=own_imports(path))
-    validator = _validator(validation, python or own_python(path.name), path.parent, outside)
-    where, key = validator.where, validator.key(sha256_of(path))
+    validator = _validator(validation, here.python or own_python(path.name), path.parent, outside)
+    validator = replace(validator, source=here.source and here.source.resolve())
+    where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
     kept = receipt and receipt.at(where)
     if kept and kept.key == key and not kept.failed:
@@ -293,7 +354,9 @@ def refuse_failures(trials: Mapping[str, Sequence[Trial]]) -> None:
         raise Rejected(shown)
 
 
-def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Outside) -> Trial:
+def _sdist_trial(
+    planned: Planned, made: Sequence[Made], out: Path, outside: Outside, where: str = FROM_SDIST
+) -> Trial:
     """Build a wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own.
 
     The pure one where there is one: it is the quickest.
@@ -305,7 +368,7 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
         return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
     key = f"{sdist.receipt.sha256}-{wheel.receipt.sha256}"
     kept = receipts.load(sdist.path)
-    place = kept and kept.at(FROM_SDIST)
+    place = kept and kept.at(where)
     if kept and place and place.key == key and kept.is_sound:
         return place.trials[0]
     with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
@@ -313,7 +376,7 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
         step.result(str(trial.outcome))
     trial = trial._replace(what=what)
     if kept:
-        receipts.save(sdist.path, kept.with_place(Validated(FROM_SDIST, key, (trial,))))
+        receipts.save(sdist.path, kept.with_place(Validated(where, key, (trial,))))
     return trial
 
 
@@ -325,16 +388,79 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
         (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
-    request = replace(plan.request, subdirectory="", include=())
+    alone = replace(plan.request.build, before=(), after=())  # who builds from an sdist runs none of ours
+    request = replace(plan.request, subdirectory="", include=(), build=alone)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = _toolchains(planned, outside).prepare(job)
     try:
         wheel = _workshop(out, outside).build_wheel(job, from_sdist, tree, tools, folder)
     except Rejected as error:
         return Trial("", Outcome.FAILED, str(error))
-    if sha256_of(wheel) != own.receipt.sha256:
-        return Trial("", Outcome.FAILED, f"it differs from the source's in {', '.join(differing(wheel, own.path))}")
-    return Trial("", Outcome.PASSED)
+    if sha256_of(wheel) == own.receipt.sha256:
+        return Trial("", Outcome.PASSED)
+    detail = f"it differs from the source's in {', '.join(differing(wheel, own.path))}"
+    if plan.request.build != alone:
+        return Trial("", Outcome.NOT_EXERCISED, f"{detail}; build.before and build.after are not run for an sdist")
+    return Trial("", Outcome.FAILED, detail)
+
+
+# ---------------------------------------------------------------- gather
+
+
+class Assembled(NamedTuple):
+    """A release folder that several machines' work has become."""
+
+    plan: Plan
+    units: tuple[Unit, ...]  # those that are whole
+    withheld: tuple[Withheld, ...]  # optional platforms that are not
+    findings: tuple[Finding, ...]
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The files of all that is whole."""
+        return tuple(item for unit in self.units for item in unit.files)
+
+    @property
+    def for_pypi(self) -> tuple[Item, ...]:
+        """Those of them that go to PyPI, by the plan's route and edition."""
+        names = planfile.pypi_files(self.plan)
+        return tuple(item for item in self.items if item.name in names)
+
+
+def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside: Outside) -> Assembled:
+    """Gather what several machines made by the plan in a file, and audit it here; nothing of the project is run.
+
+    Raises Rejected where the core is not whole, or the one unit that `only` names.
+    """
+    whole = planvalues.read(plan)
+    paths = gather(folders, whole, out, outside)
+    with write_atomically(out / PLAN) as file:
+        file.write(plan.read_bytes())
+    findings = audit_files(paths, whole, outside)
+    found = {path.name: (path, receipts.load(path)) for path in paths}
+    try:
+        units, withheld = units_of(releaseplan.read(out / PLAN), found, only)
+    except RejectedInput as error:
+        raise Rejected(error.message) from None
+    return Assembled(whole, units, withheld, findings)
+
+
+def copy_for_pypi(found: Assembled, folder: Path) -> None:
+    """Copy what goes to PyPI into a folder of its own."""
+    for item in found.for_pypi:
+        with write_atomically(folder / item.name) as sink, item.path.open("rb") as source:
+            shutil.copyfileobj(source, sink)
+
+
+def outputs(found: Assembled) -> dict[str, str]:
+    """Return what a workflow has to know of an assembled release, each on one line."""
+    files = [{"name": item.name, "size": item.size, "sha256": item.sha256} for item in found.items]
+    return {
+        "files": json.dumps(files, separators=(",", ":")),
+        "units": json.dumps([unit.name for unit in found.units], separators=(",", ":")),
+        "withheld": json.dumps([one.name for one in found.withheld], separators=(",", ":")),
+        "pypi": json.dumps(bool(found.for_pypi)),
+    }
 
 
 # ---------------------------------------------------------------- release
@@ -358,7 +484,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
         from_sdist = _sdist_trial(planned, made, out, outside)
         refuse_failures({made[0].path.name: [from_sdist]})
-        refuse_failures(validate_files(wheels, planned.plan.request, None, outside))
+        refuse_failures(validate_files(wheels, planned.plan.request, Here(source=planned.tree.root), outside))
     published = publish(out, to, outside)
     with _working_in(out, outside):
         trials, install = _tried(planned, made, jobs, to, out, outside)
@@ -382,7 +508,7 @@ def _tried(
     if not folder:
         return (), ""
     requirement, index = _most_specific(jobs, plan, index_of(folder, outside))
-    trials = _installed(made, requirement, index, plan.request, out, outside)
+    trials = _installed(made, requirement, index, planned, out, outside)
     return trials, shlex.join(["pip", "install", "--extra-index-url", index, requirement])
 
 
@@ -421,10 +547,11 @@ def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[
 
 
 def _installed(
-    made: Sequence[Made], requirement: str, index: str, request: Request, out: Path, outside: Outside
+    made: Sequence[Made], requirement: str, index: str, planned: Planned, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with these very bytes."""
-    validator = _validator(request.validate, own_python(made[-1].path.name), out, outside)
+    validator = _validator(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
+    validator = replace(validator, source=planned.tree.root.resolve())
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), requirement, index]))
     record = out / "index"
     kept = receipts.load_trials(record, key)

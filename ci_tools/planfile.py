@@ -15,7 +15,7 @@ from ci_tools.model import Accelerator, Channel, Edition, Minor, Name, Python, R
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.model import Cell, CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request
+    from ci_tools.model import Cell, CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request, Site
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -24,10 +24,12 @@ __all__ = [
     "dumps",
     "edition_of",
     "evidence_json",
-    "github_matrix",
     "goes_to_pypi",
     "only",
+    "own",
+    "pypi_files",
     "read",
+    "runs_on",
     "to_json",
 ]
 
@@ -48,7 +50,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "covered": [{**_cell(cell), "job": job, "reason": reason} for cell, job, reason in plan.covered],
         "skipped": [{**_cell(cell), "reason": reason} for cell, reason in plan.skipped],
         "warnings": list(plan.warnings),
-        "validate": [_validation(plan.request, job) for job in plan.jobs],
+        "validate": [_site(site, plan.request) for site in plan.sites],
         "publish": _publish(plan),
     }
 
@@ -93,25 +95,24 @@ def only(plan: Plan, platform: Platform) -> Plan:
     return replace(
         plan,
         jobs=tuple(job for job in plan.jobs if job.name in names),
+        sites=tuple(site for site in plan.sites if platform in site.platforms),
         covered=covered,
         skipped=tuple(item for item in plan.skipped if item.cell.platform is platform),
         warnings=tuple(warning for warning in plan.warnings if _concerns(warning, platform)),
     )
 
 
+def own(plan: Plan, platform: Platform) -> Plan:
+    """Return what a platform's own pipeline makes: its native jobs, and where their wheels are tried."""
+    jobs = tuple(job for job in plan.jobs if job.platform is platform)
+    names = {job.name for job in jobs}
+    return replace(plan, jobs=jobs, sites=tuple(site for site in plan.sites if site.job in names))
+
+
 def _concerns(warning: str, platform: Platform) -> bool:
     """Whether a warning is of one platform, or of the whole project: those of platforms name them first."""
     named = warning.partition(": ")[0].split(", ")
     return str(platform) in named or not all(name in set(map(str, type(platform))) for name in named)
-
-
-def github_matrix(plan: Plan) -> str:
-    """Return the jobs as one line of JSON for a workflow's `matrix: include`, small enough for a step output."""
-    rows = [
-        {"job": job.name, "runner": job.runner, "python": str(job.python), "platform": _plain(job.platform)}
-        for job in plan.jobs
-    ]
-    return json.dumps({"include": rows}, separators=(",", ":")) + "\n"
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -218,10 +219,18 @@ def _job(job: Job) -> dict[str, Any]:
         "python": str(job.python),
         "torch": _plain(job.torch),
         "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
-        "runner": job.runner,
+        "python_stays": job.python_stays,
+        "runner": runs_on(job.runner),
+        "container": job.container,
+        "care": job.care._asdict(),
+        "minutes": job.minutes,
         "owner": job.owner or None,
+        "required": job.required,
         "wheel": job.wheel,
+        "local": job.local,
         "public": job.public or None,
+        "wheel_platform": job.wheel_platform,
+        "requires_torch": job.requires_torch,
         "folder": job.folder,
         "also": list(job.also),
         "toolchain": str(job.toolchain),
@@ -233,17 +242,30 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _validation(request: Request, job: Job) -> dict[str, Any]:
-    return {"job": job.name, "python": str(job.python), **_plain(request.validate)}
+def runs_on(runner: tuple[str, ...]) -> str | list[str]:
+    """Return a runner's labels as a workflow's `runs-on` takes them: one by itself, several as a list."""
+    return runner[0] if len(runner) == 1 else list(runner)
+
+
+def _site(site: Site, request: Request) -> dict[str, Any]:
+    return {**_plain(site), "runner": runs_on(site.runner), **_plain(request.validate)}
 
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:
     """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target."""
-    files = [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public), plan.sdist]
-    everybody = plan.edition.channel is Channel.STABLE
-    pypi = [file for file in files if everybody and goes_to_pypi(plan, file)]
+    pypi, files = pypi_files(plan), _files(plan)
     targets = [{"target": target, "files": files} for target in plan.request.publish.targets]
     return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]
+
+
+def pypi_files(plan: Plan) -> list[str]:
+    """Return the names of the files that go to PyPI: by its route, once they are for everybody."""
+    everybody = plan.edition.channel is Channel.STABLE
+    return [file for file in _files(plan) if everybody and goes_to_pypi(plan, file)]
+
+
+def _files(plan: Plan) -> list[str]:
+    return [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public), plan.sdist]
 
 
 def goes_to_pypi(plan: Plan, file: str) -> bool:

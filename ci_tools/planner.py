@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from ci_tools import __version__
+from ci_tools import __version__, hooks
 from ci_tools import edition as editions
 from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.model import (
+    HOSTED_MINUTES,
     OWN_SUFFIX,
+    SELF_HOSTED,
     STABLE,
     Accelerator,
     AcceleratorKind,
     Binding,
+    Care,
     Cell,
     Channel,
     Covered,
@@ -39,6 +42,7 @@ from ci_tools.model import (
     Skipped,
     ToolchainKind,
 )
+from ci_tools.sites import sites_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -74,15 +78,17 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
+    sdist = f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz"
     return Plan(
         request=request,
         project=evidence.project,
         pins=Pins(evidence.source_sha256, evidence.commit, catalog.sha256, __version__),
         jobs=tuple(jobs.values()),
-        sdist=f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz",
+        sdist=sdist,
         covered=tuple(Covered(cell, jobs[key].name, reason) for cell, key, reason in covered),
         skipped=tuple(skipped),
         warnings=tuple(dict.fromkeys(planner.warnings())),
+        sites=sites_of(request, tuple(jobs.values()), sdist),
         edition=edition,
     )
 
@@ -212,6 +218,7 @@ class _Planner:
 
     def warnings(self) -> Iterator[str]:
         yield from self.evidence.warnings
+        yield from hooks.warnings(self.request.build)
         platforms: dict[str, dict[str, None]] = {}
         for axes in self.known.values():
             for warning in _warnings(axes, self.request) if axes.request.enabled is not Enabled.FALSE else ():
@@ -287,7 +294,7 @@ class _Planner:
             torch=None,
             accelerator=None,
             archs=(),
-            runner=self.catalog.platforms[Platform.LINUX_CPU].runner,
+            runner=self.pure_runner(cells),
             owner="",
             wheel=self.wheel("py3-none-any", local=""),
             wheel_platform="any",
@@ -296,8 +303,16 @@ class _Planner:
             toolchain=ToolchainKind.AUTO,
             env=(*self.request.build.env, *self.least_env(cells)),
             build_requires=shown.build_requires,
+            minutes=min(self.request.build.timeout_minutes, HOSTED_MINUTES),
             covers=tuple(cells),
         )
+
+    def pure_runner(self, cells: list[Cell]) -> tuple[str, ...]:
+        """Return the runner of a platform that the pure wheel serves, the plainest: on others the build may compile."""
+        plain = self.catalog.platforms[Platform.LINUX_CPU].runner
+        served = {cell.platform for cell in cells}
+        runners = [platform.runner for platform in self.request.platforms if platform.platform in served]
+        return (plain,) if (plain,) in runners else runners[0]
 
     def least_env(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
         """Return the variables of the platform that sets the fewest: what is built is the same with those of any."""
@@ -321,7 +336,9 @@ class _Planner:
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
+            container=request.container.format(version=accelerator.version) if accelerator else request.container,
             owner=request.owner,
+            required=request.required,
             wheel=self.wheel(tags, local),
             local=local,
             public=self.wheel(tags, local="") if self.is_public(accelerator) else "",
@@ -332,8 +349,15 @@ class _Planner:
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
             build_requires=shown.build_requires,
+            care=self.care(request),
+            minutes=request.minutes,
             covers=tuple(cells),
         )
+
+    def care(self, request: PlatformRequest) -> Care:
+        """Return what a native job's runner gets: one that may be a hosted Linux runner all that is asked for."""
+        may_be_hosted = self.catalog.platforms[request.platform].os == "linux" and SELF_HOSTED not in request.runner
+        return request.care if may_be_hosted else Care(job_memory_gib=request.care.job_memory_gib)
 
     def is_public(self, accelerator: Accelerator | None) -> bool:
         """Whether the wheels of an accelerator go to PyPI as well."""
@@ -481,7 +505,7 @@ def _reason(key: _Key, axes: _Axes) -> str:
 
 
 def _archs(key: _Key, axes: _Axes) -> str:
-    if key.accelerator is None or key.accelerator.kind is not AcceleratorKind.CUDA:
+    if key.accelerator is None or key.accelerator.kind is AcceleratorKind.XPU:
         return ""
     served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
     minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
@@ -542,17 +566,27 @@ def _oldest_python(cells: Iterable[Cell]) -> Python:
     return min((cell.python for cell in cells), key=lambda python: (python.free_threaded, python.version))
 
 
+def _unsaid(request: PlatformRequest) -> Iterator[str]:
+    """Yield what a platform with native code has to say and does not."""
+    if not request.owner:
+        yield 'no owner, expected `owner: "@org/team"`'
+    if request.platform is not Platform.LINUX_ROCM:
+        return  # CUDA says its versions and architectures in any case
+    if not any(accelerator.version for accelerator in request.accelerators):
+        yield 'no version of ROCm, expected such as `rocm: ["7.2"]`'
+    elif not request.archs:
+        yield "no architectures, expected such as `archs: [gfx90a, gfx942]`"
+
+
 def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...]) -> Iterator[Problem]:
     """Yield what the source and the request cannot both mean."""
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
     where = f"{request.where}:1"
-    if not request.owner:
-        shown = axes.native_files[0] if axes.native_files else found.extensions_where
-        yield Problem(
-            where, f'{request.platform} has native code ({shown}) and no owner, expected `owner: "@org/team"`'
-        )
+    shown = axes.native_files[0] if axes.native_files else found.extensions_where
+    for what in _unsaid(request):
+        yield Problem(where, f"{request.platform} has native code ({shown}) and {what}")
     if request.native.include and not axes.native_files and found.extensions is Extensions.NONE:
         globs = " ".join(request.native.include)
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}")

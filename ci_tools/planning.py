@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools import config, planfile, planner, source
+from ci_tools import config, hooks, planfile, planner, source
 from ci_tools import edition as editions
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Edition, Evidence, Job, Plan
+    from ci_tools.model import Edition, Evidence, Job, Plan, Request
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
-__all__ = ["Planned", "make_plan"]
+__all__ = ["Planned", "make_plan", "place_of_scripts"]
 
 
 class Planned(NamedTuple):
@@ -52,6 +52,7 @@ def make_plan(
     expected = planfile.read(pinned) if pinned else None
     commit = expected["pins"]["commit"] if expected else ""
     tree = source.open_tree(request, path.parent, outside, commit)
+    hooks.refuse_missing(request, tree.root, tree.files)
     evidence = gather(request, tree, catalog, outside)
     if tag:
         edition = editions.of_tag(tag, request.release.tag, evidence.project.name, evidence.project.version)
@@ -61,6 +62,12 @@ def make_plan(
     if expected:
         _refuse_difference(expected, plan, pinned)
     return Planned(plan, tree, catalog, evidence)
+
+
+def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | None:
+    """Return where the source of the config at `path` lies, if a command of its validation runs a script."""
+    runs_any = any(hooks.script_of(command.run) for command in request.validate.commands)
+    return source.open_tree(request, path.parent, outside).root if runs_any else None
 
 
 def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | None) -> None:

@@ -33,6 +33,7 @@ class Destination(NamedTuple):
     """Where a folder's release goes, and what of it."""
 
     addresses: tuple[str, ...] = ()  # none: where the plan says
+    also: tuple[str, ...] = ()  # besides those, or besides where the plan says
     only: str = ""  # one unit: core, or a platform
     without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
     replace: bool = False  # let a file take the place of one of its name, in an index of one's own
@@ -93,7 +94,7 @@ def _opened(
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
     kept = tuple(made for made in plan.jobs if made.job not in to.without)
     units, left = units_of(plan._replace(jobs=kept), found, to.only)
-    to = to._replace(addresses=to.addresses or plan.targets)
+    to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
     targets = targets_at(to, outside)
     if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
         units = tuple(_with_variants(unit, extra, outside) for unit in units)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["load", "load_trials", "path_of", "save", "save_trials"]
+__all__ = ["load", "load_trials", "path_of", "read", "save", "save_trials"]
 
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, RecursionError)  # what reading another file than ours raises
 KINDS: Mapping[str, tuple[type, ...]] = MappingProxyType(
@@ -36,13 +36,18 @@ def save(file: Path, receipt: Receipt) -> Receipt:
 
 def load(file: Path) -> Receipt | None:
     """Return the receipt of `file`; None where there is none that can be read, or the file is not what it says."""
-    try:
-        receipt = _receipt(json.loads(path_of(file).read_text(encoding="utf-8")))
-    except UNREADABLE:
-        return None
-    if not file.is_file() or (receipt.file, receipt.size) != (file.name, file.stat().st_size):
+    receipt = read(path_of(file))
+    if receipt is None or not file.is_file() or (receipt.file, receipt.size) != (file.name, file.stat().st_size):
         return None
     return receipt if sha256_of(file) == receipt.sha256 else None
+
+
+def read(path: Path) -> Receipt | None:
+    """Return the receipt in the file at `path`, whatever became of what it is of; None where it is none."""
+    try:
+        return _receipt(json.loads(path.read_text(encoding="utf-8")))
+    except UNREADABLE:
+        return None
 
 
 def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.model import SDIST, STABLE, Edition, Level, Outcome, Route
+from ci_tools.model import SDIST, STABLE, Edition, Level, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -205,7 +205,9 @@ def _problems(
 
 def _complaints(receipt: Receipt) -> Iterator[str]:
     yield from (finding.message for finding in receipt.findings if finding.level is Level.ERROR)
-    yield from (f"{trial.what}: {trial.detail}" for trial in receipt.trials if trial.outcome is Outcome.FAILED)
+    yield from (
+        f"{trial.what}: {trial.detail} ({place.where})" for place in receipt.validated for trial in place.failed
+    )
 
 
 def _unit(

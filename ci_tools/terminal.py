@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 import unicodedata
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rich import box
@@ -16,7 +15,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from rich.table import Table
 from rich.text import Text
 
+from ci_tools.blocks import SKIPPED, Axes, accelerator_of, blocks, grouped
+from ci_tools.comparison import sentences
 from ci_tools.model import OWN_SUFFIX, Extensions, Level, Outcome
+from ci_tools.testinfra import Fate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,19 +28,25 @@ if TYPE_CHECKING:
     from ci_tools.advise import Advice, Advised
     from ci_tools.advisor import Patched
     from ci_tools.advisor import Proof as PatchProof
-    from ci_tools.model import Cell, CellEvidence, Evidence, Finding, Minor, Plan, Python, Trial
-    from ci_tools.pipeline import Released
+    from ci_tools.comparison import Comparison
+    from ci_tools.doctor import Checked
+    from ci_tools.model import Cell, CellEvidence, Evidence, Finding, Plan, Trial
+    from ci_tools.pipeline import Assembled, Released
     from ci_tools.prover import Proof
     from ci_tools.release import Change, Withheld
+    from ci_tools.testinfra import Row
     from ci_tools.transaction import Shown
     from ci_tools.upkeep import Flaw
 
 __all__ = [
     "Talk",
     "advice_tables",
+    "checked_tables",
+    "comparison_tables",
     "evidence_table",
     "findings_table",
     "flaws_table",
+    "move_table",
     "patch_proof_table",
     "plain",
     "plan_tables",
@@ -51,6 +59,7 @@ __all__ = [
 ]
 
 MOST_SOURCES = 3  # that a line names of a library
+MOST_JOBS = 15  # that are told of a change one by one
 WIDEST = 10_000  # columns of a table that nothing wraps
 WIDE_ENOUGH = 110  # columns of a table that holds names, not sentences; a terminal wraps its lines by itself
 
@@ -113,23 +122,33 @@ def _is_plain(char: str) -> bool:
     return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
 
 
-def show(tables: Iterable[Table]) -> None:
-    """Print tables on stdout, each as wide as it needs where nobody would have to scroll for it.
+def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
+    """Print tables on stdout, or on stderr where they are talk.
 
+    Each is as wide as it needs where nobody would have to scroll for it.
     Lines of a table are wrapped for a terminal alone, and only where they hold sentences: a name that is broken in
     two cannot be copied, and a log is searched line by line.
     """
-    stdout = Console()
+    stream = Console(stderr=on_stderr)
     for table in tables:
         title, table.title = table.title, None
         natural = Console(width=WIDEST).measure(table).maximum
-        fits = natural <= max(stdout.width, WIDE_ENOUGH) or not stdout.is_terminal
-        drawing = Console(width=natural if fits else stdout.width, color_system=None, force_terminal=False)
+        fits = natural <= max(stream.width, WIDE_ENOUGH) or not stream.is_terminal
+        drawing = Console(width=natural if fits else stream.width, color_system=None, force_terminal=False)
         with drawing.capture() as drawn:
             drawing.print(table if table.row_count else "")
         lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
-        stdout.print(Text(str(title), style="bold"), soft_wrap=True)
-        print(*lines, sep="\n", end="\n\n")
+        stream.print(Text(str(title), style="bold"), soft_wrap=True)
+        print(*lines, sep="\n", end="\n\n", file=stream.file)
+
+
+def move_table(rows: Sequence[Row]) -> Table:
+    """Return what became of each input of test-infra's, those that need somebody last."""
+    counts = {fate: sum(row.fate is fate for row in rows) for fate in Fate}
+    table = _table(", ".join(f"{count} {fate}" for fate, count in counts.items()), "where", "input", "value", "", "")
+    for row in sorted(rows, key=lambda row: list(Fate).index(row.fate)):
+        table.add_row(*(plain(cell) for cell in (row.where, row.name, row.value, row.fate.value, row.what)))
+    return table
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -213,17 +232,17 @@ def _each_cell(plan: Plan) -> Iterator[Table]:
     for cell, job, reason in plan.covered:
         _row(table, cell, job, reason)
     for cell, reason in plan.skipped:
-        _row(table, cell, "skipped", reason)
+        _row(table, cell, SKIPPED, reason)
     yield table
 
 
 def _grouped_cells(plan: Plan) -> Iterator[Table]:
     reasons: dict[str, int] = {}
-    axes = _Axes.of(plan)
+    axes = Axes.of(plan)
     cells = _table("cells", "cells", "job", "why")
-    for (job, reason), group in _grouped(plan):
+    for (job, reason), group in grouped(plan):
         number = reasons.setdefault(reason, len(reasons) + 1)
-        for block in _blocks(group):
+        for block in blocks(group):
             _row(cells, axes.described(block), job, number)
     yield cells
     why = _table("why", "", "")
@@ -231,60 +250,6 @@ def _grouped_cells(plan: Plan) -> Iterator[Table]:
     for reason, number in reasons.items():
         _row(why, number, reason)
     yield why
-
-
-def _grouped(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
-    """Yield the cells of each platform and accelerator that share a job, or none, and a reason."""
-    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
-    covered = ((cell, job, reason) for cell, job, reason in plan.covered)
-    skipped = ((cell, "skipped", reason) for cell, reason in plan.skipped)
-    for cell, job, reason in chain(covered, skipped):
-        groups.setdefault((cell.platform, _label(cell), job, reason), []).append(cell)
-    for (_, _, job, reason), cells in groups.items():
-        yield (job, reason), cells
-
-
-def _label(cell: Cell) -> str:
-    return cell.accelerator.label if cell.accelerator else ""
-
-
-def _blocks(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Split cells into blocks that are whole products of torch versions and Pythons, so that a line says no more."""
-    by_torch: dict[Minor | None, list[Cell]] = {}
-    for cell in cells:
-        by_torch.setdefault(cell.torch, []).append(cell)
-    blocks: dict[tuple[Python, ...], list[Cell]] = {}
-    for same_torch in by_torch.values():
-        blocks.setdefault(tuple(cell.python for cell in same_torch), []).extend(same_torch)
-    yield from blocks.values()
-
-
-class _Axes(NamedTuple):
-    """Every torch version and Python of a plan, in order."""
-
-    torches: list[Minor]
-    pythons: list[Python]
-
-    @classmethod
-    def of(cls, plan: Plan) -> _Axes:
-        cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
-        return cls(sorted({cell.torch for cell in cells if cell.torch}), sorted({cell.python for cell in cells}))
-
-    def described(self, cells: Sequence[Cell]) -> str:
-        """Return a block of cells of one platform and accelerator in a few words."""
-        torches = [torch for torch in self.torches if any(cell.torch == torch for cell in cells)]
-        pythons = [python for python in self.pythons if any(cell.python == python for cell in cells)]
-        torch = f"torch {_span(torches, self.torches)}" if torches else ""
-        axes = (cells[0].platform, _label(cells[0]), torch, f"Python {_span(pythons, self.pythons)}")
-        return " / ".join(str(axis) for axis in axes if axis)
-
-
-def _span(versions: Sequence[object], axis: Sequence[object]) -> str:
-    """Return versions in a row as `first to last`, others one by one."""
-    first = axis.index(versions[0])
-    if len(versions) > 2 and list(axis[first : first + len(versions)]) == list(versions):  # noqa: PLR2004 - two fit
-        return f"{versions[0]} to {versions[-1]}"
-    return ", ".join(map(str, versions))
 
 
 def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
@@ -296,9 +261,9 @@ def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
         f"proof: {', '.join(f'{count} {verdict}' for verdict, count in counts.items()) or 'no cell is covered'}",
         "job", "cells", "compared", "outcome", "detail",
     )  # fmt: skip
-    axes = _Axes.of(plan)
+    axes = Axes.of(plan)
     for (_, _, job, compared, verdict, detail), cells in _alike(proofs).items():
-        for block in _blocks(cells):
+        for block in blocks(cells):
             _row(table, job, axes.described(block), compared or "nothing", verdict, detail)
     yield table
 
@@ -308,9 +273,52 @@ def _alike(proofs: Iterable[Proof]) -> dict[tuple[str, ...], list[Cell]]:
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for proof in proofs:
         for cell in proof.cells:
-            key = (cell.platform, _label(cell), proof.job, proof.compared, proof.verdict, proof.detail)
+            key = (cell.platform, accelerator_of(cell), proof.job, proof.compared, proof.verdict, proof.detail)
             groups.setdefault(key, []).append(cell)
     return groups
+
+
+# ---------------------------------------------------------------- a change
+
+
+def comparison_tables(comparison: Comparison) -> Iterator[Table]:
+    """Yield what a change does to the plan in sentences, then by platform, then the jobs that are others."""
+    told = _table(f"against {comparison.against}", "")
+    told.show_header = False
+    for sentence, reasons in sentences(comparison):
+        _row(told, sentence)
+        for reason in reasons:
+            _row(told, f"  {reason}")
+    yield told
+    known = any(size is not None for found in comparison.rows for size in found.bytes)
+    platforms = _table("platforms", "platform", "jobs", "cells", *(["wheels"] if known else []))
+    for found in comparison.rows:
+        weights = (" → ".join("not known" if size is None else _size(size) for size in found.bytes),)
+        figures = (" → ".join(map(str, dict.fromkeys(pair))) for pair in (found.jobs, found.cells))
+        _row(platforms, found.platform, *figures, *(weights if known else ()))
+    if comparison.rows:
+        yield platforms
+    yield from _other_jobs(comparison)
+
+
+def _other_jobs(comparison: Comparison) -> Iterator[Table]:
+    lines = [
+        *((job.name, "gone", job.wheel) for job in comparison.removed),
+        *((name, "changed", "; ".join(what)) for name, what in comparison.changed),
+        *((job.name, "new", job.wheel) for job in comparison.added),
+    ]
+    jobs = _table("jobs", "job", "", "what")
+    for line in lines[:MOST_JOBS]:
+        _row(jobs, *line)
+    if len(lines) > MOST_JOBS:
+        _row(jobs, f"… {len(lines) - MOST_JOBS} more", "", "--format json has them all")
+    if lines:
+        yield jobs
+    if comparison.warnings:
+        warnings = _table("new warnings", "what")
+        for warning in comparison.warnings:
+            _row(warnings, warning)
+        yield warnings
 
 
 # ---------------------------------------------------------------- advice
@@ -421,6 +429,16 @@ def preview_tables(changes: Sequence[tuple[str, str, Change]], withheld: Sequenc
     yield from _withheld_table(withheld)
 
 
+def assembled_tables(found: Assembled) -> Iterator[Table]:
+    """Yield the files of what is whole, by unit, and what is withheld."""
+    table = _table("gathered", "unit", "file", "size", "sha256")
+    for unit in found.units:
+        for item in unit.files:
+            _row(table, unit.name, item.name, _size(item.size), item.sha256)
+    yield table
+    yield from _withheld_table(found.withheld)
+
+
 def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
     if withheld:
         table = _table("not published", "platform", "why")
@@ -435,6 +453,26 @@ def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
     for flaw in flaws:
         _row(table, flaw.key, flaw.what, flaw.done)
     yield table
+
+
+def checked_tables(checked: Checked) -> Iterator[Table]:
+    """Yield what is wrong in a repository on GitHub, then for each finding why it matters and what mends it."""
+    if checked.mended:
+        mended = _table("mended over the API", "what", "outcome")
+        for what, outcome in checked.mended:
+            _row(mended, what, outcome)
+        yield mended
+    title = _count(len(checked.findings), "finding") if checked.findings else "nothing is wrong"
+    table = _table(f"{checked.repository}: {title}", "", "weight", "where", "what")
+    ways = _table("why, and what to do", "", "")
+    ways.show_header = False
+    for number, finding in enumerate(checked.findings, 1):
+        _row(table, number, finding.weight, finding.where, finding.what)
+        _row(ways, number, finding.why)
+        _row(ways, "", f"→ {finding.mend}{' (--fix does it)' if finding.fix else ''}")
+    yield table
+    if checked.findings:
+        yield ways
 
 
 def _near(address: str) -> str:

@@ -1,6 +1,6 @@
-"""What is known of torch, CUDA, Python and the platforms: data files, read once.
+"""What is known of torch, CUDA, ROCm, Python and the platforms: data files, read once.
 
-A new torch, CUDA or Python is a line in a data file beside this module.
+A new torch, CUDA, ROCm or Python is a line in a data file beside this module.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.model import Accelerator, AcceleratorKind, CudaArch, Minor, Platform, Python
+from ci_tools.model import Accelerator, AcceleratorKind, CudaArch, GfxArch, Minor, Platform, Python
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,10 +22,10 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Catalog", "Cuda", "Headers", "PlatformFacts", "TorchRelease", "load"]
+__all__ = ["Catalog", "Cuda", "GfxFacts", "Headers", "PlatformFacts", "Rocm", "TorchRelease", "load"]
 
 HERE = Path(__file__).parent
-FILES = ("cuda.toml", "libraries.toml", "limits.toml", "platforms.toml", "python.toml", "torch.toml")
+FILES = ("cuda.toml", "libraries.toml", "limits.toml", "platforms.toml", "python.toml", "rocm.toml", "torch.toml")
 
 
 class PlatformFacts(NamedTuple):
@@ -37,6 +37,7 @@ class PlatformFacts(NamedTuple):
     wheel_platform: str
     runner: str
     extension_suffix: str
+    container: str = ""  # the image that jobs of that wheel platform are built in, with {version} of the accelerator
 
     @property
     def host(self) -> str:
@@ -61,6 +62,29 @@ class Cuda(NamedTuple):
     def knows(self, arch: CudaArch) -> bool:
         """Whether its nvcc compiles for `arch`."""
         return f"{arch.capability}{arch.variant}" in self.architectures
+
+
+class Rocm(NamedTuple):
+    """One ROCm release."""
+
+    version: Minor
+    clang: int  # the major version of LLVM that its compiler is; 0 where that was not seen
+    architectures: frozenset[str]  # gfx90a, gfx9-4-generic
+    torch: tuple[str, ...]  # what upstream's wheels of torch are built for; empty where that was not seen
+    driver: str  # the oldest Linux kernel driver that it was tested with; empty where that was not seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GfxFacts:
+    """What is so of AMD's targets whatever the release."""
+
+    runs_on: Mapping[str, frozenset[str]]  # of a generic target: the processors that run its code
+    features: Mapping[str, frozenset[str]]  # of a feature: the targets that take it
+
+    def serves(self, code: GfxArch, asked: GfxArch) -> bool:
+        """Whether code for one target runs wherever code for another does."""
+        is_there = asked.processor in {code.processor, *self.runs_on.get(code.processor, ())}
+        return is_there and {*code.features} <= {*asked.features}
 
 
 class Headers(NamedTuple):
@@ -89,6 +113,8 @@ class Catalog:
     platforms: Mapping[Platform, PlatformFacts]
     pythons: tuple[Python, ...]
     cuda: Mapping[Minor, Cuda]
+    rocm: Mapping[Minor, Rocm]
+    gfx: GfxFacts
     torch: Mapping[Minor, TorchRelease]
     limits: Mapping[str, int]  # bytes
     brought: tuple[str, ...]  # file name patterns of libraries that torch or a driver brings; no wheel carries a copy
@@ -117,6 +143,8 @@ def load() -> Catalog:
         platforms={Platform(name): _platform(table) for name, table in tables["platforms.toml"].items()},
         pythons=tuple(map(Python.parse, tables["python.toml"]["releases"])),
         cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda.toml"]["release"])},
+        rocm={rocm.version: rocm for rocm in map(_rocm, tables["rocm.toml"]["release"])},
+        gfx=_gfx(tables["rocm.toml"]),
         torch={torch.version: torch for torch in map(_torch, tables["torch.toml"]["release"])},
         limits=tables["limits.toml"],
         brought=tuple(pattern for patterns in tables["libraries.toml"].values() for pattern in patterns),
@@ -126,8 +154,15 @@ def load() -> Catalog:
 
 def _platform(table: Mapping[str, str]) -> PlatformFacts:
     accelerator = AcceleratorKind(table["accelerator"]) if "accelerator" in table else None
-    names = ("wheel-platform", "runner", "extension-suffix")
-    return PlatformFacts(table["os"], table["machine"], accelerator, *(table[name] for name in names))
+    return PlatformFacts(
+        table["os"],
+        table["machine"],
+        accelerator,
+        table["wheel-platform"],
+        table["runner"],
+        table["extension-suffix"],
+        table.get("container", ""),
+    )
 
 
 def _cuda(table: Mapping[str, Any]) -> Cuda:
@@ -142,6 +177,23 @@ def _cuda(table: Mapping[str, Any]) -> Cuda:
         table.get("pypi", ""),
         table["driver"],
         table["sass_driver"],
+    )
+
+
+def _rocm(table: Mapping[str, Any]) -> Rocm:
+    return Rocm(
+        Minor.parse(table["version"]),
+        table.get("clang", 0),
+        frozenset((*table["archs"], *table["generic"])),
+        tuple(table.get("torch", ())),
+        table.get("driver", ""),
+    )
+
+
+def _gfx(table: Mapping[str, Any]) -> GfxFacts:
+    return GfxFacts(
+        runs_on={name: frozenset(processors) for name, processors in table["generic"].items()},
+        features={name: frozenset(targets) for name, targets in table["features"].items()},
     )
 
 

@@ -1,0 +1,99 @@
+"""Brings together what several machines made by one plan: each file once, audited here, with all that was tried."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import receipts
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.model import SDIST, Outcome, Trial, Validated
+from ci_tools.storage import locked, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ci_tools.model import Plan, Receipt
+    from ci_tools.outside import Outside
+
+__all__ = ["gather"]
+
+UNSEEN = Trial("install it", Outcome.FAILED, "nothing was heard from there")
+
+
+class Found(NamedTuple):
+    """One file as one machine left it, and its receipt."""
+
+    path: Path
+    receipt: Receipt
+
+
+def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> tuple[Path, ...]:
+    """Copy every file of a plan that is below some folders into `out`, with a receipt of what each of them noted.
+
+    A receipt says who built it and what was tried with it at the sites of the plan, also one that lies without its
+    file; that it was audited is not taken from it. Raises RejectedInput where a file is none of the plan's, where two
+    differ, or one is not what its receipt says.
+    """
+    problems: list[Problem] = []
+    kept = _agreed(_built(folders, plan, problems), problems)
+    if problems:
+        raise RejectedInput(problems)
+    for receipt in filter(None, map(receipts.read, _below(folders, "receipts/*.json"))):
+        if receipt.file in kept and kept[receipt.file].receipt.sha256 == receipt.sha256:
+            kept[receipt.file] = _with_places(kept[receipt.file], receipt)
+    with locked(out / ".fatwheel", outside.reporter.say):
+        return tuple(_brought(found, plan, out, outside) for _, found in sorted(kept.items()))
+
+
+def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
+    """Yield every file below the folders that the plan knows, with its receipt; note the others as problems."""
+    jobs = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name} | {plan.sdist: SDIST}
+    for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
+        receipt = receipts.load(path)
+        if path.name not in jobs:
+            problems.append(Problem(str(path), f"the plan has no such file, {nearest(path.name, jobs)}"))
+        elif path.is_symlink() or receipt is None:
+            problems.append(Problem(str(path), "it has no receipt of its present bytes"))
+        elif (receipt.job, receipt.source) != (jobs[path.name], plan.pins.source_sha256):
+            problems.append(Problem(str(path), "it is of another job, or of another source than the plan's"))
+        else:
+            yield Found(path, receipt)
+
+
+def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
+    for folder in folders:
+        if not folder.is_dir():
+            msg = f"there is no folder {folder}, expected one that holds what `fatwheel build` wrote"
+            raise InputError(msg)
+        yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
+
+
+def _agreed(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:
+    """Return each file once; note it as a problem where two machines made other bytes of one name."""
+    kept: dict[str, Found] = {}
+    for one in found:
+        first = kept.setdefault(one.path.name, one)
+        if first.receipt.sha256 != one.receipt.sha256:
+            problems.append(Problem(str(one.path), f"it has other bytes than {first.path}"))
+    return kept
+
+
+def _with_places(found: Found, other: Receipt) -> Found:
+    receipt = found.receipt
+    for place in other.validated:
+        receipt = receipt.with_place(place)
+    return found._replace(receipt=receipt)
+
+
+def _brought(found: Found, plan: Plan, out: Path, outside: Outside) -> Path:
+    """Copy one file, and write its receipt: what was tried at each site of the plan that tries it."""
+    path = out / found.path.name
+    with outside.reporter.step(f"take {path.name}"), write_atomically(path) as sink, found.path.open("rb") as source:
+        shutil.copyfileobj(source, sink)
+    sites = [site.name for site in plan.sites if path.name in site.tried]
+    validated = tuple(found.receipt.at(name) or Validated(name, "", (UNSEEN,)) for name in sites)
+    receipts.save(path, replace(found.receipt, findings=(), audited=False, validated=validated))
+    return path

@@ -1,0 +1,76 @@
+"""Where finished wheels are tried: on every platform that was asked for, with the oldest and the newest Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model import SDIST, JobKind, Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ci_tools.model import Cell, Job, Platform, PlatformRequest, Python, Request
+
+__all__ = ["sites_of"]
+
+
+class _Runner(NamedTuple):
+    """A runner by its labels, and whether it has a GPU."""
+
+    labels: tuple[str, ...]
+    gpu: bool
+
+
+def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, ...]:
+    """Return the places where the wheels of some jobs are tried, and the one where the sdist is.
+
+    A wheel that serves several platforms is tried on the runner of each; platforms that share a runner share the trial.
+    """
+    runners = {platform.platform: _runner(platform) for platform in request.platforms}
+    sites = tuple(site for job in jobs for site in _sites(job, runners, request.validate.torch))
+    return (*_of_sdist(jobs, sdist), *sites)
+
+
+def _runner(request: PlatformRequest) -> _Runner:
+    return _Runner(request.gpu_runner or request.runner, bool(request.gpu_runner))
+
+
+def _sites(job: Job, runners: dict[Platform, _Runner], torch: str) -> Iterator[Site]:
+    """Yield the places where a job's wheel is tried, with the torch it is tried with; free-threaded Python at one."""
+    served: dict[_Runner, dict[Platform, None]] = {}
+    for cell in job.covers:
+        served.setdefault(runners[cell.platform], {})[cell.platform] = None
+    for number, (runner, platforms) in enumerate(served.items()):
+        pythons = _pythons([cell for cell in job.covers if cell.platform in platforms], torch)
+        usual = [python for python in pythons if not python.free_threaded]
+        free_threaded = [python for python in pythons if python.free_threaded and not (usual and number)]
+        for python in dict.fromkeys((*usual[:1], *usual[-1:], *free_threaded[-1:])):
+            yield Site(
+                name=f"{job.name} on {' '.join(runner.labels)}, Python {python}",
+                job=job.name,
+                files=tuple(name for name in (job.wheel, job.public) if name),
+                platforms=tuple(platforms),
+                python=python,
+                runner=runner.labels,
+                gpu=runner.gpu,
+            )
+
+
+def _pythons(cells: Sequence[Cell], torch: str) -> list[Python]:
+    """Return the Pythons of some cells in their order: those that have the very torch, where any has."""
+    having = [cell for cell in cells if cell.torch is None or torch.startswith(f"{cell.torch}.")]
+    return sorted({cell.python for cell in having or cells})
+
+
+def _of_sdist(jobs: Sequence[Job], sdist: str) -> Iterator[Site]:
+    """Yield the place where a wheel is built from the sdist and compared: the pure one where there is one."""
+    job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))
+    if job:
+        yield Site(
+            name=f"{SDIST} on {' '.join(job.runner)}, Python {job.python}",
+            job=SDIST,
+            files=(sdist, job.wheel),
+            platforms=tuple(dict.fromkeys(cell.platform for cell in job.covers)),
+            python=job.python,
+            runner=job.runner,
+        )

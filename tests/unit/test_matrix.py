@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ci_tools import matrix, planfile
+from ci_tools.errors import InputError
+from ci_tools.model import Platform
+from tests.sources import demo, plan_of
+
+if TYPE_CHECKING:
+    from ci_tools.model import Plan
+
+FILES = {
+    "fatwheel.yml": """\
+package: demo
+python: ["3.12", "3.13"]
+platforms:
+  linux-cuda: {owner: "@demo/cuda", native: ["*.cu"], cuda: ["13.0"], archs: ["9.0"], gpu-runner: [self-hosted, h100]}
+  linux-cpu:
+  windows: {runner: [self-hosted, win]}
+build: {timeout-minutes: 90}
+validate: {imports: [demo], commands: [demo], timeout-seconds: 300}
+""",
+    "pyproject.toml": '[build-system]\nbuild-backend="flit_core.buildapi"\n[project]\nname="demo"\nversion="1.0"\n',
+    "demo.py": "",
+    "k.cu": "int f;\n",
+}
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return plan_of(demo(tmp_path_factory.mktemp("matrix") / "source", FILES))
+
+
+def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(matrix.outputs(plan)[name])["include"]
+    return found
+
+
+def test_a_workflow_learns_what_it_needs_on_one_line_each(plan: Plan) -> None:
+    found = matrix.outputs(plan)
+    assert {key: found[key] for key in ("project", "version", "channel", "any", "changed")} == {
+        "project": "demo",
+        "version": "1.0",
+        "channel": "stable",
+        "any": "true",
+        "changed": "true",
+    }
+    assert not [value for value in found.values() if "\n" in value]
+
+
+def test_the_sdist_is_built_with_the_wheel_it_is_held_against(plan: Plan) -> None:
+    assert [row["jobs"] for row in rows(plan, "builds")][:1] == ["sdist,pure"]
+    assert all("sdist" not in row["jobs"] for row in rows(plan, "builds")[1:])
+
+
+def test_every_job_has_a_row_and_every_row_all_that_a_runner_is_chosen_by(plan: Plan) -> None:
+    found = rows(plan, "builds")
+    assert [row["name"] for row in found] == [job.name for job in plan.jobs]
+    native = found[1]
+    assert (native["platform"], native["owner"], native["required"]) == ("linux-cuda", "@demo/cuda", False)
+    assert native["container"] == "pytorch/manylinux2_28-builder:cpu"
+    assert found[0]["container"] == ""
+
+
+def test_a_runner_with_several_labels_is_a_list(plan: Plan) -> None:
+    runners = [row["runner"] for row in rows(plan, "sites")]
+    assert ["self-hosted", "h100"] in runners
+    assert ["self-hosted", "win"] in runners
+    assert "ubuntu-24.04" in runners
+
+
+def test_each_site_knows_which_row_has_built_its_files(plan: Plan) -> None:
+    built = {row["name"] for row in rows(plan, "builds")}
+    found = rows(plan, "sites")
+    assert all(row["built"] in built for row in found)
+    assert [row["number"] for row in found] == list(range(len(found)))
+    assert [row["name"] for row in found] == [site.name for site in plan.sites]
+
+
+def test_a_site_has_time_for_all_that_it_tries(plan: Plan) -> None:
+    minutes = {row["name"].partition(" ")[0]: row["minutes"] for row in rows(plan, "sites")}
+    assert minutes["pure"] == matrix.INSTALLING + 2 * 5
+    assert minutes["sdist"] == 90
+
+
+def test_a_plan_without_jobs_has_nothing_to_build(plan: Plan) -> None:
+    found = matrix.outputs(replace(plan, jobs=(), sites=()))
+    assert (found["any"], found["builds"]) == ("false", '{"include":[]}')
+
+
+def test_a_platform_s_own_pipeline_makes_its_native_wheels_alone(plan: Plan) -> None:
+    own = planfile.own(planfile.only(plan, Platform.LINUX_CUDA), Platform.LINUX_CUDA)
+    assert [row["name"] for row in rows(own, "builds")] == [job.name for job in plan.jobs if job.name != "pure"]
+    assert all(row["name"].startswith("linux-cuda") for row in rows(own, "sites"))
+    assert not planfile.own(planfile.only(plan, Platform.WINDOWS), Platform.WINDOWS).jobs
+
+
+@pytest.mark.parametrize("name", ["builds", "sites"])
+def test_a_matrix_that_github_would_not_run_is_refused(plan: Plan, name: str) -> None:
+    job, site = plan.jobs[0], plan.sites[1]
+    many = {
+        "builds": {"jobs": tuple(replace(job, name=f"j{number}") for number in range(257))},
+        "sites": {"sites": (site,) * 257},
+    }
+    with pytest.raises(InputError, match=f"257 {name}, and GitHub runs 256 jobs of one matrix"):
+        matrix.outputs(replace(plan, **many[name]))  # type: ignore[arg-type]  # one of the two
+
+
+def test_matrices_that_are_too_large_for_github_are_refused(plan: Plan) -> None:
+    site = replace(plan.sites[1], name="x" * 10_000)
+    with pytest.raises(InputError, match="GitHub takes 1048576 from a job"):
+        matrix.outputs(replace(plan, sites=(site,) * 250))
