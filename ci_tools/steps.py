@@ -1,0 +1,162 @@
+"""What a step of a workflow asks for, as the command line of the verb that does it.
+
+A workflow hands its inputs over in variables (WITH_CONFIG: fatwheel.yml), so that nothing a person typed is ever a
+part of a shell's line.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["PREFIX", "VERBS", "Step", "is_on", "step_of"]
+
+PREFIX = "WITH_"  # as the `with:` of a step
+TAGS = "refs/tags/"
+BOOLEANS = {"": False, "false": False, "true": True}
+HERE = ("--trust-source",)  # such a job may read the repository and nothing else: it is what confines the project
+POSITIONAL = ""
+EDITION = ("base", "event", "nightly", "ref")  # what says which release of the version it is, and what came before
+EVERYWHERE = ("cache", "copy", "verb")  # the rest: a file that gets what is printed too, and the action's own
+
+
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Prints(Enum):
+    """What a verb's words are for a workflow: the variables that name the files they go to."""
+
+    LOG = ()
+    OUTPUTS = ("GITHUB_OUTPUT",)
+    PAGE = ("GITHUB_STEP_SUMMARY",)  # Markdown
+
+
+class Verb(NamedTuple):
+    """How a verb takes what a step says."""
+
+    options: Mapping[str, str]  # the option that an input's value goes to
+    flags: Mapping[str, str] = NONE  # the flag that an input of true or false stands for
+    several: Mapping[str, str] = NONE  # the option that each word of an input goes to
+    always: tuple[str, ...] = ()
+    takes_edition: bool = False
+    prints: Prints = Prints.LOG
+    verb: str = ""  # of the command line, where it has another name
+
+
+VERBS: Mapping[str, Verb] = {
+    "plan": Verb(
+        {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
+        always=(*HERE, "--format", "github"),
+        takes_edition=True,
+        prints=Prints.OUTPUTS,
+    ),
+    "compare": Verb(
+        {"config": POSITIONAL},
+        always=(*HERE, "--format", "markdown"),
+        verb="plan",
+        takes_edition=True,
+        prints=Prints.PAGE,
+    ),
+    "summary": Verb({"folder": POSITIONAL}, prints=Prints.PAGE),
+    "prepare": Verb({"plan": "--plan", "job": "--job"}),
+    "build": Verb({"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"}, always=HERE),
+    "audit": Verb({"plan": "--plan", "config": "--config"}, several={"files": POSITIONAL}),
+    "validate": Verb(
+        {"config": "--config", "plan": "--plan", "site": "--site", "python": "--python"},
+        several={"files": POSITIONAL},
+        always=HERE,
+    ),
+    "gather": Verb(
+        {"plan": "--plan", "out": "--out", "pypi": "--pypi", "only": "--only"},
+        several={"folders": POSITIONAL},
+        always=("--format", "github"),
+        prints=Prints.OUTPUTS,
+    ),
+    "attested": Verb(
+        {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"}
+    ),
+    "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
+    "publish": Verb(
+        {"folder": POSITIONAL, "only": "--only"},
+        flags={"dry_run": "--dry-run", "replace": "--replace", "pypi": "--also=pypi"},
+        several={"to": "--to"},
+    ),
+}
+
+
+class Step(NamedTuple):
+    """A command line, and where what it prints goes."""
+
+    arguments: tuple[str, ...]
+    files: tuple[str, ...]  # the variables that name the files which what it prints goes to; none: the log
+
+
+def is_on(environ: Mapping[str, str]) -> bool:
+    """Whether GitHub Actions, or what acts as it, runs us."""
+    return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
+    """Return the command line that a step's variables ask for; `today` (20261121) is the date of a nightly.
+
+    Raises InputError for a verb or a variable that there is not.
+    """
+    if name not in VERBS:
+        msg = f'a step cannot be "{name}", {nearest(name, VERBS)}'
+        raise InputError(msg)
+    verb = VERBS[name]
+    given = _given(name, verb, environ)
+    words = [(option, given[key]) for key, option in verb.options.items() if key in given]
+    words += [(option, word) for key, option in verb.several.items() for word in given.get(key, "").split()]
+    named = (f"{option}={value}" for option, value in words if option)
+    places = [value for option, value in words if not option]
+    flags = (flag for key, flag in verb.flags.items() if _is_true(key, given.get(key, "")))
+    edition = (*_edition(given, environ, today), *_base(given, environ)) if verb.takes_edition else ()
+    return Step(
+        (verb.verb or name, *named, *flags, *edition, *verb.always, *(["--", *places] if places else [])),
+        _files(verb, given),
+    )
+
+
+def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
+    return (*verb.prints.value, *([f"{PREFIX}COPY"] if "copy" in given else []))
+
+
+def _given(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a step says, by the names of its inputs; raise InputError where the verb takes no such thing."""
+    given = {key.removeprefix(PREFIX).lower(): value for key, value in environ.items() if key.startswith(PREFIX)}
+    known = {*verb.options, *verb.flags, *verb.several, *(EDITION if verb.takes_edition else ()), *EVERYWHERE}
+    filled = {key: value for key, value in given.items() if value.strip()}
+    unknown = sorted(filled.keys() - known)
+    if unknown:
+        shown = unknown[0].replace("_", "-")
+        msg = f'`{name}` takes no "{shown}", {nearest(shown, (key.replace("_", "-") for key in known))}'
+        raise InputError(msg)
+    return filled
+
+
+def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -> tuple[str, ...]:
+    """Return which release of the version it is: a nightly, that of the tag that is built, or a stable one."""
+    if _is_true("nightly", given.get("nightly", "")):
+        return (f"--nightly={today}",)
+    ref = given.get("ref") or environ.get("GITHUB_REF", "")
+    return (f"--tag={ref.removeprefix(TAGS)}",) if ref.startswith(TAGS) else ()
+
+
+def _base(given: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what the plan is held against: the base of a pull request."""
+    is_proposal = (given.get("event") or environ.get("GITHUB_EVENT_NAME")) == "pull_request"
+    return (f"--against={given['base']}",) if is_proposal and "base" in given and "only" not in given else ()
+
+
+def _is_true(key: str, text: str) -> bool:
+    if text.strip().lower() not in BOOLEANS:
+        msg = f'{key.replace("_", "-")}: "{text}" is neither true nor false'
+        raise InputError(msg)
+    return BOOLEANS[text.strip().lower()]

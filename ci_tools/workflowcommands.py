@@ -1,0 +1,56 @@
+"""Workflow commands, as GitHub Actions reads them out of what a step prints."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import RejectedInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.errors import FatwheelError
+
+__all__ = ["annotation", "annotations_of", "resume", "stop"]
+
+MOST = 10  # annotations of one step that GitHub shows
+MOST_TEXT = 4000  # characters of one; GitHub cuts at 64 kB for all of a run
+PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]+)(:(?P<column>[0-9]+))?")
+
+
+def annotations_of(error: FatwheelError, title: str = "Fatwheel") -> Iterator[str]:
+    """Yield a line for each problem of an error, at its file and line where it names them."""
+    if not isinstance(error, RejectedInput):
+        yield annotation("error" if error.status else "notice", str(error), title)
+        return
+    for where, what in error.problems[:MOST]:
+        yield annotation("error", what if PLACE.fullmatch(where) else f"{where}: {what}".lstrip(": "), title, where)
+
+
+def annotation(level: str, message: str, title: str, where: str = "") -> str:
+    """Return the command that shows a message on the run's page: level is error, warning or notice."""
+    place = PLACE.fullmatch(where)
+    parts = {"title": title, "file": place["file"], "line": place["line"]} if place else {"title": title}
+    if place and place["column"]:
+        parts["col"] = place["column"]
+    shown = ",".join(f"{name}={_property(value)}" for name, value in parts.items())
+    return f"::{level} {shown}::{_data(message[:MOST_TEXT])}"
+
+
+def stop(token: str) -> str:
+    """Return the command after which nothing that is printed is one, up to `resume` with the same token."""
+    return f"::stop-commands::{token}"
+
+
+def resume(token: str) -> str:
+    """Return the command that ends what `stop` began."""
+    return f"::{token}::"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

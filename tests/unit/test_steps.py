@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from ci_tools import steps
+from ci_tools.__main__ import _parser
+from ci_tools.errors import InputError
+
+TODAY = "20261121"
+
+
+def line(name: str, environ: dict[str, str]) -> list[str]:
+    return list(steps.step_of(name, environ, TODAY).arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "expected"),
+    [
+        pytest.param(
+            "plan",
+            {"WITH_CONFIG": "fatwheel.yml", "WITH_OUT": "plan.json", "WITH_ONLY": ""},
+            ["plan", "--out=plan.json", "--trust-source", "--format", "github", "--", "fatwheel.yml"],
+            id="plan",
+        ),
+        pytest.param(
+            "plan",
+            {"WITH_NIGHTLY": "true"},
+            ["plan", "--nightly=20261121", "--trust-source", "--format", "github"],
+            id="a-nightly",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_REF": "refs/tags/v1.0", "WITH_NIGHTLY": "false"},
+            ["plan", "--tag=v1.0", "--trust-source", "--format", "github"],
+            id="a-run-of-a-tag",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_REF": "refs/heads/main", "WITH_REF": "refs/tags/v1.0"},
+            ["plan", "--tag=v1.0", "--trust-source", "--format", "github"],
+            id="a-tag-that-the-caller-names",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_REF": "refs/tags/v1.0", "WITH_REF": "main"},
+            ["plan", "--trust-source", "--format", "github"],
+            id="a-branch-that-the-caller-names-in-a-run-of-a-tag",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_EVENT_NAME": "pull_request", "WITH_BASE": "abc"},
+            ["plan", "--against=abc", "--trust-source", "--format", "github"],
+            id="a-pull-request",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_EVENT_NAME": "push", "WITH_BASE": "abc"},
+            ["plan", "--trust-source", "--format", "github"],
+            id="a-push-has-no-base",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_EVENT_NAME": "push", "WITH_EVENT": "pull_request", "WITH_BASE": "abc"},
+            ["plan", "--against=abc", "--trust-source", "--format", "github"],
+            id="an-event-that-the-caller-names",
+        ),
+        pytest.param(
+            "build",
+            {"WITH_JOB": "sdist,pure", "WITH_PLAN": "p.json", "WITH_OUT": "dist"},
+            ["build", "--plan=p.json", "--job=sdist,pure", "--out=dist", "--trust-source"],
+            id="build",
+        ),
+        pytest.param(
+            "gather",
+            {"WITH_FOLDERS": "built tried", "WITH_PLAN": "p", "WITH_OUT": "dist"},
+            ["gather", "--plan=p", "--out=dist", "--format", "github", "--", "built", "tried"],
+            id="several-folders",
+        ),
+        pytest.param(
+            "publish",
+            {"WITH_FOLDER": "dist", "WITH_TO": "dir:a\ns3://b/c", "WITH_DRY_RUN": "true", "WITH_PYPI": "true"},
+            ["publish", "--to=dir:a", "--to=s3://b/c", "--dry-run", "--also=pypi", "--", "dist"],
+            id="publish",
+        ),
+    ],
+)
+def test_a_step_is_the_command_line_that_a_person_would_type(
+    name: str, environ: dict[str, str], expected: list[str]
+) -> None:
+    assert line(name, environ) == expected
+
+
+HOSTILE = [
+    "--out=/etc/passwd",
+    "-h",
+    "a; rm -rf x",
+    "$(touch x)",
+    "`touch x`",
+    "a\nWITH_OUT=b",
+    "${{ secrets.TOKEN }}",
+    "::set-output name=a::b",
+    "../../etc",
+    "é\u202e\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_person_typed_stays_one_value(text: str) -> None:
+    step = steps.step_of("build", {"WITH_CONFIG": text, "WITH_JOB": text, "WITH_OUT": text}, TODAY)
+    options = _parser().parse_args(step.arguments)
+    assert (str(options.config), options.job, str(options.out)) == (text, text, text)
+    assert options.trust_source
+
+
+@pytest.mark.parametrize("name", steps.VERBS)
+def test_every_input_goes_to_an_option_that_the_verb_has(name: str) -> None:
+    verb = steps.VERBS[name]
+    environ = {f"WITH_{key.upper()}": "core" for key in (*verb.options, *verb.several)}
+    environ |= {f"WITH_{key.upper()}": "true" for key in verb.flags}
+    exclusive = {"audit": "WITH_CONFIG", "gather": ""}.get(name, "")
+    environ.pop(exclusive, None)
+    _parser().parse_args(steps.step_of(name, environ, TODAY).arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "said"),
+    [
+        pytest.param("plam", {}, 'a step cannot be "plam", did you mean "plan"', id="no-such-verb"),
+        pytest.param("plan", {"WITH_CONFG": "x"}, '`plan` takes no "confg", did you mean "config"', id="no-such-input"),
+        pytest.param("plan", {"WITH_JOB": "x"}, '`plan` takes no "job"', id="another-verb-s-input"),
+        pytest.param("plan", {"WITH_NIGHTLY": "yes"}, 'nightly: "yes" is neither true nor false', id="no-boolean"),
+    ],
+)
+def test_what_no_verb_takes_is_refused(name: str, environ: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        steps.step_of(name, environ, TODAY)
+    assert said in refused.value.message
+
+
+def test_an_input_that_is_empty_is_none() -> None:
+    assert line("plan", {"WITH_JOB": " ", "WITH_CONFIG": ""}) == ["plan", "--trust-source", "--format", "github"]
+
+
+def test_outputs_and_pages_go_to_the_files_that_github_names() -> None:
+    assert steps.step_of("plan", {}, TODAY).files == ("GITHUB_OUTPUT",)
+    assert steps.step_of("summary", {"WITH_FOLDER": "dist"}, TODAY).files == ("GITHUB_STEP_SUMMARY",)
+    assert steps.step_of("compare", {"WITH_COPY": "page.md"}, TODAY).files == ("GITHUB_STEP_SUMMARY", "WITH_COPY")
+    assert steps.step_of("build", {}, TODAY).files == ()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from ci_tools.errors import InputError, Problem, Rejected, RejectedInput
+from ci_tools.workflowcommands import MOST, annotation, annotations_of, resume, stop
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        pytest.param(InputError("no such thing"), "::error title=Fatwheel::no such thing", id="a-sentence"),
+        pytest.param(Rejected("bad", hint="look"), "::error title=Fatwheel::bad%0A  hint: look", id="with-a-hint"),
+        pytest.param(
+            RejectedInput([Problem("fatwheel.yml:3:5", 'there is no "x"')]),
+            '::error title=Fatwheel,file=fatwheel.yml,line=3,col=5::there is no "x"',
+            id="at-a-column",
+        ),
+        pytest.param(
+            RejectedInput([Problem("a/setup.py:7", "odd")]),
+            "::error title=Fatwheel,file=a/setup.py,line=7::odd",
+            id="at-a-line",
+        ),
+        pytest.param(RejectedInput([Problem("dist", "odd")]), "::error title=Fatwheel::dist: odd", id="at-no-line"),
+        pytest.param(RejectedInput([Problem("", "odd")]), "::error title=Fatwheel::odd", id="nowhere"),
+        pytest.param(
+            InputError("100%\r\n::add-mask::x"), "::error title=Fatwheel::100%25%0D%0A::add-mask::x", id="hostile-text"
+        ),
+        pytest.param(
+            RejectedInput([Problem("a,b%.py:7", "odd")]),
+            "::error title=Fatwheel,file=a%2Cb%25.py,line=7::odd",
+            id="hostile-file",
+        ),
+    ],
+)
+def test_an_error_is_one_line_that_github_reads_as_one_command(error: InputError, line: str) -> None:
+    assert list(annotations_of(error)) == [line]
+
+
+def test_every_problem_has_a_line_of_its_own_up_to_what_github_shows() -> None:
+    error = RejectedInput([Problem(f"fatwheel.yml:{number}", "odd") for number in range(1, 30)])
+    assert len(list(annotations_of(error))) == MOST
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(annotation("error", "x" * 100_000, "Fatwheel")) < 5000
+
+
+def test_what_is_printed_between_is_no_command() -> None:
+    assert (stop("token"), resume("token")) == ("::stop-commands::token", "::token::")
