@@ -17,6 +17,7 @@ from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError
 from ci_tools.includes import Includes, compiled, contradicted, torch_abi
 from ci_tools.model import (
+    AcceleratorKind,
     Binding,
     CellEvidence,
     Enabled,
@@ -147,7 +148,7 @@ class _Reader:
             python_api=contradicted(api, self.includes.reached(sources)) or api,
             torch_abi=_required_torch(abi, self.project),
             unsupported=found.unsupported,
-            warnings=(*found.warnings, *(forced if request.archs else ())),
+            warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
         )
 
     def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:

@@ -51,7 +51,7 @@ BUNDLE_ENTRY = struct.Struct("<QQQ")  # offset in the bundle, size, length of th
 PACKED_BUNDLE = {1: struct.Struct("<I"), 2: struct.Struct("<II"), 3: struct.Struct("<QQ")}
 PACKED_BUNDLE_START = struct.Struct("<4sHH")  # magic, version, method
 BUNDLE_HASH = 8  # bytes, after the sizes
-TARGET = re.compile(r"hip(?:v4)?-\w+-amd-amdhsa-\w*-(?P<arch>.+)")
+TARGET = re.compile(r"hip(?:v4)?-[\w.]+-amd-amdhsa-\w*-(?P<arch>[\w.:+-]{1,80})")
 KERNEL_DESCRIPTOR = ".kd"  # how the name of a kernel's descriptor ends
 
 ARCHIVE_MAGIC = b"!<arch>\n"
@@ -67,6 +67,7 @@ LATER_FLAGS = 6  # the first byte of a cubin's flags, since CUDA 13, where the s
 CALLED_FOR = re.compile(rb"-arch[ =]sm_(\d+[af]?)\b")
 PTX_HEAD = 1 << 16  # bytes in which PTX has said its target
 CHUNK = 1 << 16
+MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section
 MOST_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
 
 
@@ -189,14 +190,18 @@ def _cubin_arch(elf: Elf) -> str:
 
 def _units(content: Extent) -> Iterator[list[_Payload]]:
     """Yield the units of a section; zeros pad the space between two."""
-    position = 0
+    position, left = 0, MOST_UNPACKED_IN_ALL
     while (position := _after_padding(content, position)) < content.size:
         rest = content.part(position, content.size - position)
         head = rest.peek(len(BUNDLE_MAGIC))
         if head == BUNDLE_MAGIC:
             unit, size = _bundle(rest)
         elif head.startswith(PACKED_BUNDLE_MAGIC):
-            unit, size = _packed_bundle(rest)
+            unit, size, unpacked = _packed_bundle(rest)
+            left -= unpacked
+            if left < 0:
+                msg = f"the offload bundles claim to unpack to over {MOST_UNPACKED_IN_ALL:,} bytes"
+                raise Rejected(msg)
         else:
             unit, size = _fatbinary(content, position)
         yield unit
@@ -252,14 +257,26 @@ def _bundle(content: Extent) -> tuple[list[_Payload], int]:
         name = _cut(content, position, length, "offload bundle").read().decode(errors="backslashreplace")
         position += length
         payload = _cut(content, offset, size, "offload bundle")
+        if size and offset < end:
+            msg = f"the offload bundle has {name[:100]} at byte {offset}, expected it after byte {end}"
+            raise Rejected(msg)
         end = max(end, position, offset + size)
-        if target := TARGET.fullmatch(name):
-            unit.append(_Payload(Image(HIP, target["arch"]), payload))
+        if name.startswith("hip"):
+            unit.append(_Payload(Image(HIP, _target(name)), payload))
     return unit, end
 
 
-def _packed_bundle(content: Extent) -> tuple[list[_Payload], int]:
-    """Return a compressed unit of Clang's, and its size in bytes."""
+def _target(name: str) -> str:
+    """Return the architecture that an entry of a bundle is for, as `--offload-arch` names it."""
+    match = TARGET.fullmatch(name)
+    if match is None:
+        msg = f"the offload bundle has an entry {name[:100]!r}, expected such as hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"
+        raise Rejected(msg)
+    return match["arch"]
+
+
+def _packed_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
+    """Return a compressed unit of Clang's, its size in bytes, and that of what it unpacks to."""
     _, version, method = PACKED_BUNDLE_START.unpack(_cut(content, 0, PACKED_BUNDLE_START.size, "offload bundle").read())
     if version not in PACKED_BUNDLE:
         msg = f"a compressed offload bundle has version {version}, expected {', '.join(map(str, PACKED_BUNDLE))}"
@@ -270,7 +287,7 @@ def _packed_bundle(content: Extent) -> tuple[list[_Payload], int]:
     start = PACKED_BUNDLE_START.size + layout.size + BUNDLE_HASH
     packed = _cut(content, start, max(0, total - start), "offload bundle").read()
     unpacked = _unpacked(packed, ZSTD if method else 0, sizes[-1])
-    return _bundle(Extent.whole(io.BytesIO(unpacked)))[0], total
+    return _bundle(Extent.whole(io.BytesIO(unpacked)))[0], total, len(unpacked)
 
 
 def _cut(extent: Extent, position: int, size: int, what: str = "fatbinary") -> Extent:

@@ -23,6 +23,7 @@ from ci_tools.model import OWN_SUFFIX, Compile
 from ci_tools.sandbox import Limits, Verdict, clear, left, run_confined, why_not
 from ci_tools.stage import OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
+from ci_tools.surroundings import settled
 from ci_tools.wheelfile import Hashing, opened
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class View(NamedTuple):
             "env": self.env,
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
+            "hipify": self.accelerator,
         }
         return answers[name] if name in answers else getattr(self, name)
 
@@ -294,9 +296,9 @@ def _facts(view: View) -> dict[str, Any]:
 
 
 def _homes(view: View, home: str) -> dict[str, str]:
-    """Return the variables that a job sets to the accelerator's folder."""
-    names = {"cuda": ("CUDA_HOME",), "rocm": ("ROCM_HOME",), "xpu": ("CMPLR_ROOT",)}
-    return dict.fromkeys(names.get(str(view.accelerator.kind), ()), home) if view.accelerator else {}
+    """Return the variables that a job sets for its accelerator: the one that names its folder, and what is settled."""
+    names = {"cuda": "CUDA_HOME", "rocm": "ROCM_HOME", "xpu": "CMPLR_ROOT"}
+    return {names[str(view.accelerator.kind)]: home, **settled(view.accelerator)} if view.accelerator else {}
 
 
 # ---------------------------------------------------------------- what it left

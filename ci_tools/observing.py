@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -22,6 +23,7 @@ from ci_tools.model import (
     CudaArch,
     Extension,
     Extensions,
+    GfxArch,
     Minor,
     PythonApi,
     TorchAbi,
@@ -46,14 +48,19 @@ RAN = "observed by running setup.py"
 IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
             "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
+HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes the translation of each beside it
 # Variables that may switch kernels on, and words that say a variable switches something off.
 SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
-OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC).*ARCH")
+OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
+ARCH_LISTS = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 STARTS_A_BUILD = ("runs cmake", "runs make", "compiles by a command of its own")
-UNTOLD = frozenset({"chance", "free_threaded"})  # what is asked and makes no difference by itself
+UNTOLD = frozenset({"chance", "free_threaded", "hipify"})  # what is asked and makes no difference by itself
 MOST_TRIED = 8  # switches of one build
+OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # several, by commas
+GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
+NATIVE = "native"  # whatever GPU the builder has
 GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
@@ -123,8 +130,7 @@ class Witness:
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
         """Return what a job for the cell would tell the build."""
         facts = self.catalog.platforms[cell.platform]
-        names = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
-        name = names.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
+        name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
         told = {name: ";".join(platform.archs)} if name else {}
         env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
         return View(facts.os, facts.machine, cell.python, self.torch(cell), cell.accelerator, "", tuple(env.items()))
@@ -176,10 +182,9 @@ class Witness:
         """Return the kernels that the build compiles where there is a GPU, or by some switch where it compiles none."""
         if view.accelerator is None:
             return frozenset()
-        capability = re.split(r"[+a-z]", next(_asked_archs(view), "9.0"))[0]
         seen = observed
         if "gpu" in observed.asked:
-            seen = self.observer.observe(view._replace(gpu=True, capability=capability))
+            seen = self.observer.observe(view._replace(gpu=True, capability=_capability(view)))
         if _device_sources(seen) or not self.has_kernels:
             return _device_sources(seen)
         switched = (_device_sources(tried) for _, tried in self.tried(view, observed))
@@ -254,11 +259,11 @@ class Witness:
         )
 
     def members(self, build: _Build) -> tuple[str, ...]:
-        """Return what the wheel is to hold; nothing is known where a plugin may write a file into it."""
+        """Return what the wheel is to hold; nothing is known where a plugin, or hipify, may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
-        if required & HARMLESS:
+        names = [name for name, _ in build.observed.members]
+        if required & HARMLESS or (build.hipified and any(name.endswith(HIPIFIED_ENDINGS) for name in names)):
             return ()
-        names = (name for name, _ in build.observed.members)
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 
     def lost(self, observed: Observed, view: View) -> str:
@@ -325,8 +330,18 @@ def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
 
 
 def _asked_archs(view: View) -> Iterator[str]:
+    """Yield the architectures asked for; the config's own variables may say it in words that torch alone knows."""
+    wanted = ARCH_LISTS.get(view.accelerator.kind) if view.accelerator else None
     for name, text in view.env:
-        yield from text.split(";") if name == "TORCH_CUDA_ARCH_LIST" else ()
+        for arch in re.split("[; ]", text) if name == wanted else ():
+            with suppress(ValueError):
+                yield str((GfxArch if wanted == "PYTORCH_ROCM_ARCH" else CudaArch).parse(arch))
+
+
+def _capability(view: View) -> str:
+    """Return the compute capability of a GPU that the view's build is for, as torch says it."""
+    first = next(_asked_archs(view), "9.0")
+    return str((GfxArch if first.startswith("gfx") else CudaArch).parse(first).capability)
 
 
 def _gist(observed: Observed) -> tuple[object, ...]:
@@ -374,7 +389,7 @@ class _Build:
             count = sum(len(one.compiles) for one in self.built)
             more = f" and {len(self.built) - 1} more" if len(self.built) > 1 else ""
             files = f"{count} file{'' if count == 1 else 's'}"
-            return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}"
+            return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}{self.by_hipify}"
         if observed.shipped:
             return f"{RAN}: ships {observed.shipped[0]}, which is compiled"
         if observed.commands:
@@ -382,6 +397,18 @@ class _Build:
         if not observed.is_pure:
             return f"{RAN}: its wheel is for one platform, though nothing is compiled"
         return f"{RAN}: compiles nothing, {len(observed.members)} members"
+
+    @property
+    def hipified(self) -> str:
+        """Where the project has its sources translated for ROCm; nothing where it does not."""
+        return self.observed.asked.get("hipify", "")
+
+    @property
+    def by_hipify(self) -> str:
+        """What is said of the sources that torch translates for ROCm."""
+        written = self.observed.generated
+        translated = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
+        return f", {translated[0]} translated by hipify ({self.hipified})" if self.hipified and translated else ""
 
     @cached_property
     def python_api(self) -> PythonApi:
@@ -459,9 +486,9 @@ def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
     """Return the device images of a library's commands; None where a compiler chooses them by itself."""
     images: dict[str, None] = {}
     for command in commands:
-        if command.source.endswith(".cu"):
-            found = [image for flag in command.flags for image in _gencode(flag)]
-            if not found:
+        if command.source.endswith((".cu", ".hip")):
+            found = [image for flag in command.flags for image in (*_gencode(flag), *_offloaded(flag))]
+            if not found or NATIVE in found:
                 return None
             images.update(dict.fromkeys(found))
     return tuple(images)
@@ -473,6 +500,13 @@ def _gencode(flag: str) -> Iterator[str]:
         yield from (match[2] or match[3]).split(",")
     if short := re.fullmatch(r"(?:-arch|--gpu-architecture)=sm_(\w+)", flag):
         yield from (f"sm_{short[1]}", f"compute_{short[1]}")
+
+
+def _offloaded(flag: str) -> Iterator[str]:
+    """Yield the targets that one flag of hipcc's asks for, as bundles name them."""
+    match = OFFLOAD.fullmatch(flag)
+    for text in match[1].split(",") if match else ():
+        yield str(GfxArch.parse(text)) if GFX.fullmatch(text) else text
 
 
 def _ignored_archs(built: Iterable[Extension], view: View) -> Iterator[str]:
@@ -490,5 +524,7 @@ def _ignored_archs(built: Iterable[Extension], view: View) -> Iterator[str]:
 
 
 def _serves(images: set[str], arch: str) -> bool:
+    if arch.startswith("gfx"):
+        return arch in images
     parsed = CudaArch.parse(arch)
     return parsed.sm in images and (not parsed.ptx or parsed.compute in images)

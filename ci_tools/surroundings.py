@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["search_path"]
+from ci_tools.model import AcceleratorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.model import Accelerator
+
+__all__ = ["search_path", "settled"]
 
 # A build for CPUs that finds one of these compiles for a GPU, or fails where torch does not know that GPU.
 HIDDEN = frozenset({"hipcc", "hipcc.pl", "hipconfig", "icpx", "nvcc"})
+# hipcc compiles for NVIDIA by itself where nvcc is installed and no clang++ under that very name, as on Debian.
+SETTLED = {AcceleratorKind.ROCM: {"HIP_PLATFORM": "amd"}}
 
 
 def search_path(path: str, shadows: Path) -> str:
     """Return a PATH without the compilers of accelerators: a folder that has one is shadowed by links to the rest."""
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
     return os.pathsep.join(str(_shadowed(folder, shadows / str(number))) for number, folder in enumerate(folders))
+
+
+def settled(accelerator: Accelerator | None) -> Mapping[str, str]:
+    """Return the variables that settle what a compiler would otherwise decide by what else is installed."""
+    return SETTLED.get(accelerator.kind, {}) if accelerator else {}
 
 
 def _shadowed(folder: Path, shadow: Path) -> Path:

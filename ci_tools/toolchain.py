@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 
 from ci_tools import interpreter, registry
 from ci_tools.errors import MachineError, Rejected
-from ci_tools.model import AcceleratorKind, JobKind, Minor, ToolchainKind
+from ci_tools.model import Accelerator, AcceleratorKind, JobKind, Minor, ToolchainKind
 from ci_tools.process import clean_environment, complaint, output, run
 from ci_tools.storage import filled
+from ci_tools.surroundings import settled
 
 if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
-    from ci_tools.model import Accelerator, Job
+    from ci_tools.model import Job
     from ci_tools.outside import Outside
 
 __all__ = ["Toolchain", "Toolchains"]
 
-COMPILERS = {AcceleratorKind.ROCM: ("hipcc", "ROCM_HOME"), AcceleratorKind.XPU: ("icpx", "CMPLR_ROOT")}
+ICPX, ICPX_HOME = "icpx", "CMPLR_ROOT"
 OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 HEADERS = "torch/include/"
 
@@ -71,10 +72,11 @@ class Toolchains:
             return "there is no C++ compiler on PATH (c++)"
         if accelerator is None:
             return ""
-        if accelerator.kind is not AcceleratorKind.CUDA:
-            command, variable = COMPILERS[accelerator.kind]
-            found = self._installed(command, variable)
-            return "" if found else f"{command} is not on this machine (neither in {variable} nor on PATH)"
+        if accelerator.kind is AcceleratorKind.XPU:
+            found = self._installed(ICPX, ICPX_HOME)
+            return "" if found else f"{ICPX} is not on this machine (neither in {ICPX_HOME} nor on PATH)"
+        if accelerator.kind is AcceleratorKind.ROCM:
+            return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
         if self._system_cuda(job) or self._pypi_cuda(job):
             return ""
         return self._no_cuda(job.toolchain, accelerator)
@@ -115,10 +117,13 @@ class Toolchains:
         if job.accelerator.kind is AcceleratorKind.CUDA:
             home = self._system_cuda(job) or self._fetched_cuda(self._pypi_cuda(job))
             return ("CUDA_HOME", home), f"{_nvcc_build(home)} {host_compiler}"
-        command, variable = COMPILERS[job.accelerator.kind]
-        installed = self._installed(command, variable)
-        version = hashlib.sha256((output([command, "--version"]) or "").encode()).hexdigest()[:12]
-        return (variable, installed) if installed else None, f"{command}-{version} {host_compiler}"
+        if job.accelerator.kind is AcceleratorKind.ROCM:
+            variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
+        else:
+            variable, command, installed = ICPX_HOME, ICPX, self._installed(ICPX, ICPX_HOME)
+        said = self._says(installed / "bin" / command) if installed else ""
+        build = hashlib.sha256(said.encode()).hexdigest()[:12]
+        return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
 
     # -- CUDA
 
@@ -158,6 +163,35 @@ class Toolchains:
 
         return next(filled(folder, fetch, self.reporter.say).glob("nvidia/cu*"))
 
+    # -- ROCm
+
+    def _system_rocm(self, job: Job) -> Path | None:
+        """Return the home of an installed ROCm of the job's very version."""
+        if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
+            return None
+        version = job.accelerator.version
+        return next((home for home, found in self._installed_rocm().items() if found == version), None)
+
+    def _installed_rocm(self) -> dict[Path, Minor]:
+        """Return the home of each hipcc on this machine, and its version."""
+        named = [Path(self.environ[name]) for name in ("ROCM_HOME", "ROCM_PATH") if self.environ.get(name)]
+        on_path = self._installed("hipcc", "ROCM_HOME")
+        homes = (*named, *sorted(Path("/opt").glob("rocm*")), *([on_path] if on_path else ()))
+        found = {home: _version(r"HIP version: (\d+)\.(\d+)", self._says(home / "bin" / "hipcc")) for home in homes}
+        return {home: version for home, version in found.items() if version}
+
+    def _says(self, compiler: Path) -> str:
+        """Return what a compiler says of itself, as a job would run it; nothing where it is not there."""
+        env = {**self.environ, **settled(Accelerator(AcceleratorKind.ROCM))}
+        return output([compiler, "--version"], env=env) or ""
+
+    def _no_rocm(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
+        if kind is ToolchainKind.PYPI:
+            return "the package index has no compiler of ROCm: `toolchain: system` takes an installed one"
+        found = ", ".join(f"{version} in {home}" for home, version in self._installed_rocm().items())
+        places = f"ROCM_HOME, ROCM_PATH, /opt/rocm-{accelerator.version}, /opt/rocm, hipcc on PATH"
+        return f"no ROCm {accelerator.version} is installed ({places}){f'; found {found}' if found else ''}"
+
     # -- torch
 
     def _torch_headers(self, release: TorchRelease) -> Path:
@@ -193,7 +227,11 @@ def host() -> str:
 
 def _nvcc_version(home: Path) -> Minor | None:
     nvcc = home / "bin" / "nvcc"
-    match = re.search(r"release (\d+)\.(\d+)", output([nvcc, "--version"]) or "") if nvcc.exists() else None
+    return _version(r"release (\d+)\.(\d+)", output([nvcc, "--version"]) or "") if nvcc.exists() else None
+
+
+def _version(pattern: str, said: str) -> Minor | None:
+    match = re.search(pattern, said)
     return Minor(int(match[1]), int(match[2])) if match else None
 
 

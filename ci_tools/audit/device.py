@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ci_tools import catalog
 from ci_tools.audit.subject import Flaw, listed, read_each
 from ci_tools.fatbinary import PTX, images, units
-from ci_tools.model import AcceleratorKind, CudaArch, Level, Minor
+from ci_tools.model import AcceleratorKind, CudaArch, GfxArch, Level, Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,11 +99,19 @@ def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]],
 def _unserved(job: Job, found: set[str]) -> Iterator[Flaw]:
     """Say which of the architectures asked for no image can run on, in any library."""
     if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
-        unserved = sorted(set(job.archs) - found)
+        unserved = [arch for arch in job.archs if not any(_serves(image, GfxArch.parse(arch)) for image in found)]
     else:
         unserved = [arch for arch in job.archs if not any(_runs(image, CudaArch.parse(arch)) for image in found)]
     if unserved:
         yield Flaw("no library serves an architecture asked for", _all(found), _all(unserved), Level.WARNING)
+
+
+def _serves(image: str, arch: GfxArch) -> bool:
+    """Whether AMD GPUs of that architecture run the image: it is for them, or for a generic target that they are of."""
+    try:
+        return catalog.load().gfx.serves(GfxArch.parse(image), arch)
+    except ValueError:  # what a library says that is no architecture
+        return False
 
 
 def _runs(image: str, arch: CudaArch) -> bool:

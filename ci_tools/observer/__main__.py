@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 REQUEST = 1
-TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inc", ".inl", ".pyx")
+TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
 MOST_TEXT = 1 << 20  # characters of one generated source
 MERGED = ("asked", "doubts", "imports")
 

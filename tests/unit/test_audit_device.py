@@ -218,6 +218,24 @@ def test_amd_device_code_is_for_the_planned_targets(targets: tuple[str, ...], fo
     assert [(one.rule, one.found) for one in looked_at(wheel, job)] == [("fatbinary", said) for said in found]
 
 
+@pytest.mark.parametrize(
+    ("targets", "arch", "runs"),
+    [
+        pytest.param(("gfx90a",), "gfx90a:xnack+", True, id="whatever-the-feature"),
+        pytest.param(("gfx90a:xnack-",), "gfx90a:xnack+", False, id="the-feature-off"),
+        pytest.param(("gfx90a:xnack+",), "gfx90a", False, id="the-feature-on-alone"),
+        pytest.param(("gfx9-4-generic",), "gfx942", True, id="generic"),
+        pytest.param(("gfx9-4-generic",), "gfx90a", False, id="generic-for-others"),
+        pytest.param(("gfx942",), "gfx9-4-generic", False, id="one-of-the-generic"),
+        pytest.param(("gfx942", "amdgcnspirv"), "gfx1100", False, id="what-is-no-architecture"),
+    ],
+)
+def test_what_amd_device_code_runs_on(targets: tuple[str, ...], arch: str, runs: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    job = planned(arch, libraries=(Library("demo/one.so", targets),), kind=AcceleratorKind.ROCM)
+    found = looked_at(linux(tmp_path, one_so=bundle(*targets)), job)
+    assert [(one.level, one.expected) for one in found] == ([] if runs else [(Level.WARNING, arch)])
+
+
 # ---------------------------------------------------------------- kernels
 
 

@@ -185,8 +185,8 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      id="glob-key"),
         pytest.param("  windows:", "  windows: {cuda: [13.0]}", [
             (
-                '16:13: unknown key "cuda", known: enabled, env, native, owner, required, runner, toolchain, '
-                "wheel-platform"
+                '16:13: unknown key "cuda", known: container, enabled, env, free-disk, gpu-runner, job-memory-gib, '
+                "native, owner, required, runner, swap-gib, timeout-minutes, toolchain, wheel-platform"
             )],
             id="cuda-where-there-is-none"),
         pytest.param("max-jobs", "jobs", ['17:9: unknown key "jobs", did you mean "max-jobs"?'], id="build-key"),
@@ -223,7 +223,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             id="torch-to-validate-is-unknown"),
         # what contradicts itself, or is not there
         pytest.param("  windows:", '  windows: {runner: "a\\nb"}', [
-            '16:21: "a\\nb" is not allowed, expected the label of the runner that builds it'],
+            '16:21: "a\\nb" is not allowed, expected a label such as ubuntu-24.04'],
             id="runner-of-two-lines"),
         pytest.param("max-jobs: 2", "constraints: pins.txt", ['17:22: the source has no file "pins.txt"'],
                      id="constraints-not-there"),

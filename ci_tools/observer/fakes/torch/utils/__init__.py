@@ -12,6 +12,6 @@ cmake_prefix_path = str(Path(__file__).parents[1] / "share" / "cmake")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cpp_extension":
-        return importlib.import_module("torch.utils.cpp_extension")
+    if name in {"cpp_extension", "hipify"}:
+        return importlib.import_module(f"torch.utils.{name}")
     return FACTS.unknown(f"torch.utils.{name}")

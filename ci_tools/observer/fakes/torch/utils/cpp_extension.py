@@ -1,7 +1,11 @@
 """`torch.utils.cpp_extension` as projects use it: the same extensions and the same flags, nothing compiled.
 
 What it adds to a compile command is torch's own behaviour: the macros of an extension module, the language standard,
-and `-gencode` for `TORCH_CUDA_ARCH_LIST` unless the project's flags name an architecture by themselves.
+and `-gencode` for `TORCH_CUDA_ARCH_LIST`, or `--offload-arch` for `PYTORCH_ROCM_ARCH`, unless the project's flags name
+an architecture by themselves.
+
+A torch for ROCm translates the sources of a `CUDAExtension` first (hipify), `k.cu` into `k.hip` beside it, and compiles
+those. Here the file that was written by a person is what is compiled: what it includes is the same, by other names.
 """
 
 from __future__ import annotations
@@ -23,8 +27,13 @@ COMMON_NVCC_FLAGS = [
     "-D__CUDA_NO_HALF2_OPERATORS__",
     "--expt-relaxed-constexpr",
 ]
-COMMON_HIP_FLAGS = ["-D__HIP_PLATFORM_AMD__=1", "-DUSE_ROCM=1", "-DHIPBLAS_V2"]
-COMMON_HIPCC_FLAGS = ["-DCUDA_HAS_FP16=1", "-D__HIP_NO_HALF_OPERATORS__=1", "-D__HIP_NO_HALF_CONVERSIONS__=1"]
+COMMON_HIP_FLAGS = ["-D__HIP_PLATFORM_AMD__=1", "-DUSE_ROCM=1", "-DHIPBLAS_V2", "-fPIC"]
+COMMON_HIPCC_FLAGS = [
+    "-DCUDA_HAS_FP16=1",
+    "-D__HIP_NO_HALF_OPERATORS__=1",
+    "-D__HIP_NO_HALF_CONVERSIONS__=1",
+    "-DHIP_ENABLE_WARP_SYNC_BUILTINS=1",
+]
 DEVICE_SOURCES = (".cu", ".cuh", ".hip")
 ARCH_NAMES = {
     "Maxwell": "5.0;5.2+PTX",
@@ -51,7 +60,9 @@ def __getattr__(name: str) -> Any:
         "IS_MACOS": FACTS.known["os"] == "macos",
         "IS_WINDOWS": FACTS.known["os"] == "windows",
         "ROCM_HOME": FACTS.known["accelerator_home"] if kind == "rocm" else None,
-        "ROCM_VERSION": tuple(map(int, FACTS.known["accelerator"]["version"].split("."))) if kind == "rocm" else None,
+        "ROCM_VERSION": tuple(map(int, re.findall(r"\d+", FACTS.known["accelerator"]["version"] or "")))
+        if kind == "rocm"
+        else None,
         "SYCL_HOME": FACTS.known["accelerator_home"] if kind == "xpu" else None,
     }
     values |= {"LIB_EXT": ".pyd" if FACTS.known["os"] == "windows" else ".so"}
@@ -148,6 +159,7 @@ def CppExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> setuptoo
 def CUDAExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> setuptools.Extension:
     """Return an extension that includes and links torch and CUDA, or ROCm; raise OSError where neither is there."""
     if __getattr__("IS_HIP_EXTENSION"):
+        FACTS.note("hipify")
         return _extension(name, sources, args, kwargs, device="hip", libraries=["amdhip64", "c10_hip", "torch_hip"])
     return _extension(name, sources, args, kwargs, device="cuda", libraries=["cudart", "c10_cuda", "torch_cuda"])
 
@@ -188,10 +200,12 @@ def _get_cuda_arch_flags(cflags: list[str] | None = None) -> list[str]:
 
 def _get_rocm_arch_flags(cflags: list[str] | None = None) -> list[str]:
     """Return `--offload-arch` for the architectures asked for, none where the flags name some by themselves."""
-    if any("offload-arch" in flag for flag in cflags or ()):
-        return ["-fno-gpu-rdc"]
+    named = cflags or []
+    whole = [] if any("gpu-rdc" in flag for flag in named) else ["-fno-gpu-rdc"]
+    if any("amdgpu-target" in flag or "offload-arch" in flag for flag in named):
+        return whole
     asked = FACTS.variable("PYTORCH_ROCM_ARCH").replace(" ", ";")
-    return [*(f"--offload-arch={arch}" for arch in asked.split(";") if arch), "-fno-gpu-rdc"]
+    return [*(f"--offload-arch={arch}" for arch in asked.split(";") if arch), *whole]
 
 
 class BuildExtension(build_ext):
@@ -214,6 +228,8 @@ class BuildExtension(build_ext):
         """Build every extension with torch's flags."""
         for extension in self.extensions:
             self._add(extension, "-DTORCH_API_INCLUDE_EXTENSION_H")
+            if __getattr__("IS_HIP_EXTENSION") and isinstance(extension.extra_compile_args, dict):
+                extension.extra_compile_args["nvcc"] = list(map(_hipified, extension.extra_compile_args["nvcc"]))
             if extension.py_limited_api:
                 self._add(extension, f"-DPy_LIMITED_API={LIMITED_API}")
             name = extension.name.rpartition(".")[2]
@@ -244,11 +260,18 @@ class BuildExtension(build_ext):
         return re.sub(r"\.[^./]+(\.[^./]+)$", r"\1", path) if self.no_python_abi_suffix else path
 
 
+def _hipified(flag: str) -> str:
+    """Return a flag of nvcc's as torch gives it to hipcc: the first CUDA of its name is HIP."""
+    name, equals, value = flag.partition("=")
+    return f"{name.replace('CUDA', 'HIP', 1)}{equals}{value}" if re.match(r"-(?!I)", flag) else flag
+
+
 def _flags(source: str, postargs: Any) -> list[str]:
     is_device = _is_cuda_file(source)
     flags = list(postargs["nvcc" if is_device else "cxx"] if isinstance(postargs, dict) else postargs or ())
-    if is_device and __getattr__("IS_HIP_EXTENSION"):
-        flags = [*COMMON_HIP_FLAGS, *COMMON_HIPCC_FLAGS, *flags, *_get_rocm_arch_flags(flags)]
+    if __getattr__("IS_HIP_EXTENSION"):
+        own = [*COMMON_HIPCC_FLAGS, *flags, *_get_rocm_arch_flags(flags)] if is_device else flags
+        flags = [*COMMON_HIP_FLAGS, *own]
     elif is_device:
         flags = [*COMMON_NVCC_FLAGS, *flags, *_get_cuda_arch_flags(flags)]
     return flags if any(flag.startswith(("-std=", "/std:")) for flag in flags) else [*flags, "-std=c++17"]
