@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FatwheelError",
     "InputError",
+    "LeftUndone",
     "MachineError",
     "Problem",
     "Rejected",
@@ -52,6 +53,12 @@ class MachineError(FatwheelError):
     """The machine or the network failed, and trying again may help."""
 
     status = 3
+
+
+class LeftUndone(FatwheelError):
+    """There is nothing to do here, or no way to, and nobody did anything wrong."""
+
+    status = 0
 
 
 class Problem(NamedTuple):

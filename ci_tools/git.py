@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.model import GitSource
 from ci_tools.process import output, redacted, run, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from ci_tools.model import GitSource
-
-__all__ = ["address", "check_out", "commit_of", "head", "listed", "tracks"]
+__all__ = ["address", "check_out", "check_out_from", "commit_of", "head", "listed", "revision", "top", "tracks"]
 
 MINUTES = 30
+LONGEST = 200  # characters of a list of branches and tags that a message shows
+SUBMODULE = "160000 commit "  # how `git ls-tree` says that an entry is one
 # Those that point git at one repository whatever folder it is in; a hook's child has them set.
 ONE_REPOSITORY = frozenset(
     {
@@ -32,6 +33,7 @@ ONE_REPOSITORY = frozenset(
     }
 )
 # A protocol that runs commands stays off, and no user's setting changes the bytes of a file.
+UPDATE = ("submodule", "update", "--quiet", "--init", "--depth=1")
 COMMAND = ("git", "-c", "protocol.ext.allow=never", "-c", "core.autocrlf=false")
 
 
@@ -99,6 +101,39 @@ def head(root: Path, environ: Mapping[str, str]) -> str:
     return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
 
 
+def top(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the root of the checkout that `folder` is in; raise InputError where it is in none."""
+    if not any(map(_is_checkout, _on_one_device(folder))):
+        msg = f"{folder} is in no git repository, so it has no other revision"
+        raise InputError(msg, hint="run it in a checkout, or name the plan.json of an earlier release")
+    found = output([*COMMAND, "rev-parse", "--show-toplevel"], cwd=folder, env=_variables(environ))
+    if found is None:
+        msg = f"git cannot read the repository that {folder} is in"
+        raise MachineError(msg, hint=f"`git -C {folder} status` says why")
+    return Path(found)
+
+
+def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
+    """Return the commit that a revision such as main or HEAD^1 names; raise InputError where there is none here."""
+    env = _variables(environ)
+    commit = output([*COMMAND, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"], cwd=root, env=env)
+    if commit is None:
+        raise _unknown(root, name, env)
+    return commit
+
+
+def _unknown(root: Path, name: str, env: Mapping[str, str]) -> InputError:
+    """Say that a checkout has no such revision: a shallow one may lack what its repository has."""
+    shown = output([*COMMAND, "for-each-ref", "--format=%(refname:short)"], cwd=root, env=env) or "HEAD"
+    if output([*COMMAND, "rev-parse", "--is-shallow-repository"], cwd=root, env=env) == "true":
+        msg = f'this checkout is shallow and has no revision "{name}"'
+        return InputError(msg, hint="fetch it first: `fetch-depth: 0` for actions/checkout, or `git fetch --unshallow`")
+    meant = nearest(name, {"HEAD", *shown.split()})
+    expected = meant if len(meant) < LONGEST else "expected a branch, a tag or a commit"
+    msg = f'the repository {root} has no revision "{name}", {expected}'
+    return InputError(msg)
+
+
 # ---------------------------------------------------------------- a repository elsewhere
 
 
@@ -129,14 +164,52 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
 
 def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
     """Check out one commit into the empty `folder`, with its submodules."""
+    _check_out_alone(source, url, commit, folder, environ)
+    if (folder / ".gitmodules").is_file():
+        _git([*UPDATE, "--recursive"], source, folder, environ)
+
+
+def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit of the checkout at `root`, where it is called `name`, into the empty `folder`.
+
+    Its submodules come from those of `root`, as far as their commits are there, so that none is fetched twice, and
+    none that only the caller may read is missing.
+    """
+    source = GitSource(url=str(root), ref=name)
+    _check_out_alone(source, str(root), commit, folder, environ)
+    for module, path, pinned in _submodules(folder, environ):
+        if _has(root / path, pinned, environ):
+            check_out_from(root / path, pinned, pinned, folder / path, environ)
+            _git(["config", f"submodule.{module}.active", "true"], source, folder, environ)
+        else:
+            _git([*UPDATE, "--recursive", "--", path], source, folder, environ)
+
+
+def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
+    """Whether a folder is a checkout of its own whose repository has a commit."""
+    command = [*COMMAND, "cat-file", "-e", f"{commit}^{{commit}}"]
+    return _is_checkout(folder) and output(command, cwd=folder, env=_variables(environ)) is not None
+
+
+def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the submodules of a checkout: each name, path, and the commit that is pinned."""
+    env = _variables(environ)
+    listed = ["config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$"]
+    for entry in filter(None, (output([*COMMAND, *listed], cwd=folder, env=env) or "").split("\0")):
+        key, _, path = entry.partition("\n")
+        shown = output([*COMMAND, "--literal-pathspecs", "ls-tree", "HEAD", "--", path], cwd=folder, env=env) or ""
+        if shown.startswith(SUBMODULE):
+            yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+
+
+def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit into the empty `folder`, its submodules left empty."""
     for arguments in (
         ["init", "--quiet"],
         ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
         ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
     ):
         _git(arguments, source, folder, environ)
-    if (folder / ".gitmodules").is_file():
-        _git(["submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"], source, folder, environ)
 
 
 def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:

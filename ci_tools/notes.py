@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
-import re
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from ci_tools import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,17 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CHARACTERS", "notes"]
 
 MOST_CHARACTERS = 125_000  # that GitHub takes as the notes of a release
-# What Markdown, or GitHub in it, takes for more than text in the middle of a line.
-SPECIAL = re.compile(r"[\\`*_{}\[\]()#!|~@:/^$=]|(?<=www)\.", re.IGNORECASE)
-BY_NUMBER = frozenset("|`:/")  # a backslash does not hold in a table, or in an address
-NAMING = frozenset("@#")  # GitHub links who and what they name, escaped or not, unless an invisible space follows
 HEAD = (
     "| File | Platform | Accelerator | Python | torch | Architectures | Size |",
     "|---|---|---|---|---|---|--:|",
 )
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
 FENCE = "`" * 3
-UNITS = ("B", "kB", "MB", "GB")
 
 
 def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", most: int = MOST_CHARACTERS) -> str:
@@ -38,7 +33,7 @@ def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", m
     sums = (f"\n<details><summary>sha256</summary>\n\n{FENCE}\n", f"{FENCE}\n\n</details>\n")
     tail = "\n".join(["", *_origin(unit)])
     items = sorted(unit.items, key=lambda item: (item.made is None, item.name))
-    lines = [(_row(item), f"{item.sha256}  {_plain(item.name).replace('`', ' ')}\n") for item in items]
+    lines = [(_row(item), f"{item.sha256}  {markdown.one_line(item.name).replace('`', ' ')}\n") for item in items]
     room = most - len(head) - len("".join(sums)) - len(tail) - len(REST) - len(str(len(items)))
     shown = _fitting(lines, room)
     rest = REST.format(count=len(items) - len(shown)) if len(shown) < len(items) else ""
@@ -60,7 +55,8 @@ def _installing(unit: Unit, index_addresses: Sequence[str], links: str) -> list[
         commands += [f'pip install "{unit.project}=={one}" --find-links {links}' for one in _versions(unit)]
     if not commands:
         return []
-    return ["### Install", "", f"{FENCE}sh", *(_plain(command).replace("`", "%60") for command in commands), FENCE, ""]
+    lines = (markdown.one_line(command).replace("`", "%60") for command in commands)
+    return ["### Install", "", f"{FENCE}sh", *lines, FENCE, ""]
 
 
 def _versions(unit: Unit) -> list[str]:
@@ -75,13 +71,13 @@ def _row(item: Item) -> str:
     """Return one line of the table."""
     made = item.made
     cells = (
-        _code(item.name),
-        _text(made.platform or "any" if made else "source"),
-        _text(_accelerators(item)),
-        _text(_pythons(item)),
-        _text(made.torch if made else ""),
-        _text(" ".join(made.archs) if made else ""),
-        _size(item.size).replace(" ", "&nbsp;"),
+        markdown.code(item.name),
+        markdown.text(made.platform or "any" if made else "source"),
+        markdown.text(_accelerators(item)),
+        markdown.text(_pythons(item)),
+        markdown.text(made.torch if made else ""),
+        markdown.text(" ".join(made.archs) if made else ""),
+        markdown.size(item.size).replace(" ", "&nbsp;"),
     )
     return f"| {' | '.join(cells)} |\n"
 
@@ -105,36 +101,6 @@ def _origin(unit: Unit) -> list[str]:
     """Return what the files were built from, and with what."""
     native = (item.made for item in unit.items if item.made and item.made.kind == "native")
     toolchains = sorted({f"{made.accelerator or 'CPU'} by the toolchain {made.toolchain}" for made in native})
-    built = [f"Compiled for {_text(', '.join(toolchains))}."] if toolchains else []
-    commit = [f"Commit {_text(unit.commit)}."] if unit.commit else []
+    built = [f"Compiled for {markdown.text(', '.join(toolchains))}."] if toolchains else []
+    commit = [f"Commit {markdown.text(unit.commit)}."] if unit.commit else []
     return [" ".join([*commit, *built]), ""] if commit or built else []
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes as people say it."""
-    size, unit = float(count), 0
-    while size >= 1000 and unit < len(UNITS) - 1:  # noqa: PLR2004 - of SI
-        size, unit = size / 1000, unit + 1
-    return f"{count} B" if unit == 0 else f"{size:.1f} {UNITS[unit]}"
-
-
-def _text(text: str) -> str:
-    """Return a text that shows as itself in a table of Markdown: no markup, no HTML, no mention of anybody."""
-    return SPECIAL.sub(_escaped, html.escape(_plain(text), quote=False))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    char = found[0]
-    if char in NAMING:
-        return f"\\{char}&#8203;"
-    return f"&#{ord(char)};" if char in BY_NUMBER else f"\\{char}"
-
-
-def _plain(text: str) -> str:
-    """Return a text as one line."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
-def _code(text: str) -> str:
-    """Return a text as code in a table, where even a bar has to be written by its number."""
-    return f"<code>{_text(text)}</code>"

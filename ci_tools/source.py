@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Request, SdistSource
     from ci_tools.outside import Outside
 
-__all__ = ["Tree", "matching", "open_tree", "tree_at"]
+__all__ = ["Tree", "at_revision", "matching", "open_tree", "tree_at"]
 
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
@@ -202,6 +202,21 @@ def _from_git(source: GitSource, url: str, commit: str, outside: Outside) -> Pat
             git.check_out(source, url, commit, folder, outside.environ)
 
     return filled(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)
+
+
+def at_revision(root: Path, name: str, outside: Outside) -> Path:
+    """Return a copy, in the cache, of the checkout at `root` as it is at a revision such as main or HEAD^1.
+
+    Raises InputError where it has no such revision.
+    """
+    commit = git.revision(root, name, outside.environ)
+
+    def check_out(folder: Path) -> None:
+        with outside.reporter.step(f"copy {root} as it is at {name}"):
+            git.check_out_from(root, name, commit, folder, outside.environ)
+
+    place = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    return filled(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)
 
 
 def _from_sdist(source: SdistSource, outside: Outside) -> Path:

@@ -1,0 +1,75 @@
+"""What a plan is compared with: a revision of its repository, an earlier release's folder, or a plan.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog, config, finished, git, planning, source, yamlfile
+from ci_tools.changes import Side
+from ci_tools.comparison import compare, uncompared
+from ci_tools.errors import InputError
+from ci_tools.model import PathSource
+from ci_tools.summary import Finished
+
+if TYPE_CHECKING:
+    from ci_tools.comparison import Comparison
+    from ci_tools.outside import Outside
+    from ci_tools.planning import Planned
+
+__all__ = ["compared", "compared_files"]
+
+
+def compared(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:
+    """Return how the plan of the config at `path` differs from what `against` names.
+
+    That is a plan.json, a folder with one, or else a revision of the config's repository, whose plan is made in a
+    copy below the cache. Where none can be made there, as before a project had a config, the comparison says so.
+    Raises InputError where there is no such revision.
+    """
+    if finished.is_plan(Path(against)):
+        return compared_files(Finished(planned.plan, {}), Path(against))
+    copy, earlier = _config_at(path, against, outside)
+    after = _side(planned, path)
+    try:
+        before = _planned(copy, earlier, outside)
+    except InputError as error:
+        return uncompared(after, against, _without(error.message, copy))
+    return compare(_side(before, earlier), after, against, planned.catalog)
+
+
+def compared_files(after: Finished, against: Path) -> Comparison:
+    """Return how a release folder, or a plan, differs from an earlier one: with the sizes that both have."""
+    before = finished.read(against)
+    old, new = (Side(one.plan, sizes=finished.sizes(one)) for one in (before, after))
+    return compare(old, new, str(against))
+
+
+def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]:
+    """Return a copy of the config's repository as it is at a revision, and where the config is in it, if it is."""
+    place = path.resolve()
+    root = git.top(place.parent, outside.environ)
+    copy = source.at_revision(root, revision, outside)
+    return copy, copy / place.relative_to(root.resolve())
+
+
+def _planned(copy: Path, path: Path, outside: Outside) -> Planned:
+    """Return the plan of the config at `path` in a copy; raise InputError where its source lies outside of that."""
+    asked = config.load(path, catalog.load()).source
+    if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
+        msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
+        raise InputError(msg)
+    return planning.make_plan(path, outside)
+
+
+def _without(message: str, copy: Path) -> str:
+    """Return a message that names files as they are in the repository, not in its copy."""
+    return message.replace(f"{copy}/", "").replace(str(copy), "the repository")
+
+
+def _side(planned: Planned, path: Path) -> Side:
+    """Return a plan with its evidence and the lines of its config."""
+    document = yamlfile.read(path, planned.plan.request.config)
+    keys = ("python", "torch", "platforms")
+    lines = {key: document.where((key,), key=True).rpartition(":")[0] for key in keys}
+    return Side(planned.plan, planned.evidence, lines)

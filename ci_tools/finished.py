@@ -1,0 +1,70 @@
+"""A release folder as it lies on this machine: its plan, the receipts of its files, and what is not whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools import planfile, planvalues, receipts, releaseplan
+from ci_tools.errors import InputError, RejectedInput
+from ci_tools.release import CORE, Withheld, units_of
+from ci_tools.summary import Finished
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.model import Receipt
+    from ci_tools.release import ReleasePlan
+
+__all__ = ["PLAN", "is_plan", "read", "sizes"]
+
+PLAN = "plan.json"  # in a release folder, beside its files
+
+
+def is_plan(path: Path) -> bool:
+    """Whether there is a plan at a path, or in the folder there."""
+    return path.is_file() or (path / PLAN).is_file()
+
+
+def read(path: Path) -> Finished:
+    """Return the release folder at `path`, or a plan.json without any files; raise InputError where it is neither."""
+    if not is_plan(path):
+        msg = f"there is no plan at {path}, expected a plan.json or a folder with one in it"
+        raise InputError(msg, hint="`fatwheel plan --out`, `fatwheel build` and `fatwheel release` write one")
+    folder = path if path.is_dir() else None
+    data = planfile.read(path / PLAN if folder else path)
+    plan = planvalues.plan_of(data, str(path))
+    if folder is None:
+        return Finished(plan, {})
+    names = Finished(plan, {}).files
+    found = {name: receipts.load(folder / name) for name in names if (folder / name).is_file()}
+    return Finished(
+        plan,
+        {name: receipt for name, receipt in found.items() if receipt},
+        frozenset(name for name, receipt in found.items() if receipt is None),
+        tuple(_withheld(releaseplan.parse(data, str(path)), found)),
+    )
+
+
+def _withheld(plan: ReleasePlan, found: Mapping[str, Receipt | None]) -> Iterator[Withheld]:
+    """Yield the units that cannot be published now, and why."""
+    files = {name: (Path(name), receipt) for name, receipt in found.items()}
+    made = {job.platform for job in plan.jobs}
+    for name in (CORE, *(platform for platform in plan.optional if platform in made)):
+        if problems := _problems(plan, files, name):
+            yield Withheld(name, problems)
+
+
+def _problems(plan: ReleasePlan, files: Mapping[str, tuple[Path, Receipt | None]], name: str) -> str:
+    """Return what keeps one unit from being published, or nothing."""
+    try:
+        units_of(plan, files, name)
+    except RejectedInput as error:
+        return "; ".join(map(str, error.problems))
+    return ""
+
+
+def sizes(finished: Finished) -> dict[str, int]:
+    """Return the bytes of the wheels that are known, by job."""
+    known = ((job.name, finished.receipts.get(job.wheel)) for job in finished.plan.jobs)
+    return {name: receipt.size for name, receipt in known if receipt}
