@@ -54,6 +54,7 @@ __all__ = [
     "audit_files",
     "build",
     "copy_for_pypi",
+    "copy_receipts",
     "outputs",
     "planned_files",
     "refuse_failures",
@@ -450,6 +451,13 @@ def copy_for_pypi(found: Assembled, folder: Path) -> None:
     for item in found.for_pypi:
         with write_atomically(folder / item.name) as sink, item.path.open("rb") as source:
             shutil.copyfileobj(source, sink)
+
+
+def copy_receipts(out: Path, folder: Path) -> None:
+    """Copy what a release folder says of its files, without the files."""
+    for path in (out / PLAN, *sorted(out.glob("receipts/*.json"))):
+        with write_atomically(folder / path.relative_to(out)) as sink:
+            sink.write(path.read_bytes())
 
 
 def outputs(found: Assembled) -> dict[str, str]:

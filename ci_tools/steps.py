@@ -63,7 +63,7 @@ VERBS: Mapping[str, Verb] = {
         takes_edition=True,
         prints=Prints.PAGE,
     ),
-    "summary": Verb({"folder": POSITIONAL}, prints=Prints.PAGE),
+    "summary": Verb({"folder": POSITIONAL, "against": "--against"}, prints=Prints.PAGE),
     "prepare": Verb({"plan": "--plan", "job": "--job"}),
     "build": Verb({"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"}, always=HERE),
     "audit": Verb({"plan": "--plan", "config": "--config"}, several={"files": POSITIONAL}),
@@ -73,7 +73,7 @@ VERBS: Mapping[str, Verb] = {
         always=HERE,
     ),
     "gather": Verb(
-        {"plan": "--plan", "out": "--out", "pypi": "--pypi", "only": "--only"},
+        {"plan": "--plan", "out": "--out", "pypi": "--pypi", "kept": "--kept", "only": "--only"},
         several={"folders": POSITIONAL},
         always=("--format", "github"),
         prints=Prints.OUTPUTS,
@@ -81,6 +81,7 @@ VERBS: Mapping[str, Verb] = {
     "attested": Verb(
         {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"}
     ),
+    "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import __main__ as command_line
-from ci_tools import audit, catalog, config, errors, planfile, planning
+from ci_tools import arguments, audit, catalog, config, errors, planfile, planning
 from ci_tools.model import (
     AcceleratorKind,
     Build,
@@ -24,6 +24,7 @@ from ci_tools.model import (
     Extension,
     Minor,
     PathSource,
+    Platform,
     PlatformRequest,
     Publish,
     Release,
@@ -117,7 +118,7 @@ def cli() -> Iterator[str]:
 
 def verbs() -> Mapping[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
-    parser = command_line._parser()  # noqa: SLF001 - the one parser there is
+    parser = arguments.parser()
     return dict(_below(parser, ""))
 
 
@@ -195,6 +196,10 @@ OTHER_DEFAULTS = {
     "platforms.wheel-platform": "[by platform](catalog.md#platforms)",
     "platforms.runner": "[by platform](catalog.md#platforms)",
     "build.max-jobs": "one per core",
+    "build.free-disk": "`false`",
+    "build.swap-gib": "`0`",
+    "build.job-memory-gib": "not known",
+    **{f"platforms.{key}": "that of `build`" for key in config.SHARED},
     "validate.torch-index": "pip's own",
 }
 
@@ -217,7 +222,8 @@ def _sections(schema: Schema) -> Iterator[tuple[str, Schema]]:
     for same in alike.values():
         top, dot, _ = same[0][0].partition(".")
         names = dict.fromkeys(title.rpartition(".")[2] for title, _ in same)
-        yield f"{top}: {', '.join(names)}" if dot else top, same[0][1]
+        listed = "any of them" if len(names) == len(Platform) else ", ".join(names)
+        yield f"{top}: {listed}" if dot else top, same[0][1]
 
 
 def _mappings(schema: Schema, part: Schema, keys: tuple[str, ...]) -> Iterator[tuple[str, Schema]]:
@@ -297,7 +303,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "covered": "each cell that a job serves",
         "skipped": "each cell that gets no wheel",
         "warnings": "what could not be known, one sentence each",
-        "validate": "for each job, what must work once its wheel is installed",
+        "validate": "each place where a file is tried, and what must work there",
         "publish": "for each target, the files that go there",
     },
     "pins": {
@@ -323,12 +329,20 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "kind": "`pure` or `native`",
         "platform": "the platform, null for the pure wheel",
         "python": "the oldest Python it serves",
+        "python_stays": "whether its wheel is for that very Python",
         "torch": "the torch whose headers it is built with, or null",
         "accelerator": "`kind`, `version`, `label` and `archs`, or null",
-        "runner": "the label of the runner that builds it",
+        "runner": "the label of the runner that builds it, or a list of labels",
+        "container": "the image it is built in; empty: none",
+        "care": "what its runner gets: `free_disk`, `swap_gib`, and `job_memory_gib` for each compiler; 0: not said",
+        "minutes": "how long its build may take",
         "owner": "who looks after the native code, or null",
+        "required": "whether nothing of the release appears without it",
         "wheel": "the expected file name",
+        "local": "the local version that it is given",
         "public": "the file name of its twin without a local version, for PyPI; or null",
+        "wheel_platform": "its platform tag",
+        "requires_torch": "what its requirement of torch is narrowed to; empty: as the project says",
         "folder": "the folder of an index that its wheel lies in; empty: every folder lists it",
         "also": "the other folders that list it",
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
@@ -346,8 +360,13 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     },
     "skipped": {"cell": "the cell", **CELL, "reason": "why it gets no wheel"},
     "validate": {
-        "job": "the job",
-        "python": "the oldest Python it serves",
+        "name": "what `fatwheel validate --site` takes",
+        "job": "the job that makes what is tried there, or `sdist`",
+        "files": "what is tried; of the sdist's, itself and the wheel that it is to give",
+        "platforms": "the platforms whose users it stands for",
+        "python": "the Python that it is installed into",
+        "runner": "the label of the runner, or a list of labels",
+        "gpu": "whether that runner has a GPU",
         "torch": "the exact torch to install first, empty for none",
         "torch_index": "the index that torch comes from, empty for pip's own",
         "imports": "the modules that must import",
@@ -596,6 +615,12 @@ CUDA = """\
 The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches. A wheel's machine code (SASS) runs from
 the first driver on, its PTX from the second. `a` compiles for that chip only, `f` for its family."""
 
+ROCM = """\
+The compiler knows these architectures. A platform that names no `archs` is built for those of torch's own wheels, where
+they are listed. The driver is the oldest that AMD tested the release with. A generic architecture's code runs on
+several, and a feature is asked for as in `gfx90a:xnack+`."""
+NOT_SEEN = "not seen"
+
 TORCH = """\
 For each release, what upstream ships, by host; what is not listed was not seen."""
 
@@ -609,6 +634,10 @@ def catalog_tables() -> Iterator[str]:
     yield from ("", "## Python", "", f"{code(known.pythons, ', ')}. A `t` is a free-threaded build.")
     yield from ("", "## CUDA", "", CUDA)
     yield from table(("CUDA", "architectures", "PyPI", "driver for SASS", "driver for PTX"), _cudas(known))
+    yield from ("", "## ROCm", "", ROCM)
+    yield from table(("ROCm", "clang", "architectures", "torch's own", "oldest kernel driver"), _rocms(known))
+    yield from table(("generic", "runs on"), _generic(known))
+    yield from table(("feature", "of"), _features(known))
     yield from ("", "## torch", "", TORCH)
     yield from table(("torch", "release", "Python", "CUDA", "ROCm", "XPU"), map(_torch, known.torch.values()))
     yield from ("", "## Size limits", "", "The largest file each place takes.")
@@ -624,6 +653,27 @@ def _cudas(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
     for version, cuda in known.cuda.items():
         archs = sorted(cuda.architectures, key=lambda arch: (float(arch.rstrip("af")), arch))
         yield version, " ".join(archs), cuda.pypi or "none", cuda.sass_driver, cuda.driver
+
+
+def _rocms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for version, rocm in known.rocm.items():
+        archs, own = " ".join(_by_number(rocm.architectures)), " ".join(rocm.torch)
+        yield version, rocm.clang or NOT_SEEN, archs, own or NOT_SEEN, rocm.driver or NOT_SEEN
+
+
+def _generic(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, processors in known.gfx.runs_on.items():
+        yield f"`{name}`", " ".join(_by_number(processors))
+
+
+def _features(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    for name, targets in known.gfx.features.items():
+        yield f"`{name}`", " ".join(_by_number(targets))
+
+
+def _by_number(archs: Iterable[str]) -> list[str]:
+    """Return architectures with those of shorter numbers first, gfx942 before gfx1030, and generic ones last."""
+    return sorted(archs, key=lambda arch: (arch.endswith("-generic"), len(arch), arch))
 
 
 def _torch(release: TorchRelease) -> tuple[object, ...]:

@@ -13,22 +13,22 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 # From low to high. A module imports from lower lines alone, never from its own line or one above.
 LAYERS = (
     "errors observer",
-    "model",
-    "outside process lifeline yamlfile elf confined surroundings binaryformat edition",
-    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release",
-    "registry wheelfile receipts git manifest",
-    "config source remotewheel edits cells variants",
-    "stage",
-    "observation",
+    "model workflowcommands",
+    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps",
+    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
+    "registry wheelfile receipts git hooks manifest platformfiles",
+    "config source remotewheel edits cells blocks changes variants sites callers",
+    "stage checkup",
+    "observation diagnosis",
     "includes",
-    "projectfile limitedapi",
+    "projectfile limitedapi testinfra",
     "backends versionfiles",
     "observing",
     "evidence planner planfile audit sdist starter options finder pypirules",
-    "toolchain planning advise repair notes releaseplan",
-    "builder validator targets",
-    "transaction",
-    "publishing upkeep",
+    "toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
+    "builder validator targets summary",
+    "transaction finished arguments",
+    "publishing upkeep doctor baseline owners comments",
     "pipeline prover",
     "advisor",
     "terminal",
@@ -37,8 +37,8 @@ LAYERS = (
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "advise edition edits errors includes index limitedapi manifest model notes options outside planner pypirules "
-    "release shape".split()
+    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest markdown "
+    "matrix model notes options outside planner pypirules release shape sites steps summary workflowcommands".split()
 )
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page

@@ -63,10 +63,18 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "kind": "native",
         "platform": "linux-cuda",
         "python": "3.12",
+        "python_stays": True,
         "torch": "2.10",
         "accelerator": {"kind": "cuda", "version": "13.0", "label": "cu130", "archs": ["9.0", "10.0+PTX"]},
         "runner": "big",
+        "container": "pytorch/manylinux2_28-builder:cpu",
+        "care": {"free_disk": False, "swap_gib": 0, "job_memory_gib": 0},
+        "minutes": 360,
         "owner": "@demo",
+        "required": False,
+        "local": "cu130torch2.10",
+        "wheel_platform": "manylinux_2_28_x86_64",
+        "requires_torch": ">=2.10,<2.11",
         "wheel": "demo-1.0+cu130torch2.10-cp312-cp312-manylinux_2_28_x86_64.whl",
         "public": None,
         "folder": "cu130torch2.10",
@@ -96,11 +104,23 @@ def test_every_cell_says_its_job_or_why_it_has_none(plan: Plan) -> None:
     }
 
 
-def test_every_job_says_how_it_is_validated(plan: Plan) -> None:
-    checks = planfile.to_json(plan)["validate"]
-    assert [check["job"] for check in checks] == [job.name for job in plan.jobs]
-    assert (checks[0]["torch"], checks[0]["imports"]) == ("2.13.0", ["demo"])
-    assert checks[0]["commands"] == [{"run": "demo", "needs_gpu": False}]
+def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
+    sites = planfile.to_json(plan)["validate"]
+    assert {site["job"] for site in sites} == {"sdist", *(job.name for job in plan.jobs)}
+    assert sites[1] == {
+        "name": "pure on windows-2025, Python 3.12",
+        "job": "pure",
+        "files": ["demo-1.0-py3-none-any.whl"],
+        "platforms": ["windows"],
+        "python": "3.12",
+        "runner": "windows-2025",
+        "gpu": False,
+        "torch": "2.13.0",
+        "torch_index": "",
+        "imports": ["demo"],
+        "commands": [{"run": "demo", "needs_gpu": False}],
+        "timeout_seconds": 600,
+    }
 
 
 @pytest.mark.parametrize(
@@ -131,14 +151,6 @@ def test_two_checkouts_make_the_same_bytes(tmp_path: Path) -> None:
     one, two = (planfile.dumps(plan_of(tmp_path / name)) for name in ("one", "elsewhere/deep/two"))
     assert one == two
     assert str(tmp_path) not in one
-
-
-def test_a_plan_for_github_is_one_line_of_a_matrix(plan: Plan) -> None:
-    line = planfile.github_matrix(plan)
-    assert line.count("\n") == 1
-    assert json.loads(line)["include"][1] == {
-        "job": NATIVE, "runner": "big", "python": "3.12", "platform": "linux-cuda",
-    }  # fmt: skip
 
 
 def test_one_platform_can_be_shown_alone(plan: Plan) -> None:

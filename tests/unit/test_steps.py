@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ci_tools import steps
-from ci_tools.__main__ import _parser
+from ci_tools.arguments import parser
 from ci_tools.errors import InputError
 
 TODAY = "20261121"
@@ -107,7 +107,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_person_typed_stays_one_value(text: str) -> None:
     step = steps.step_of("build", {"WITH_CONFIG": text, "WITH_JOB": text, "WITH_OUT": text}, TODAY)
-    options = _parser().parse_args(step.arguments)
+    options = parser().parse_args(step.arguments)
     assert (str(options.config), options.job, str(options.out)) == (text, text, text)
     assert options.trust_source
 
@@ -115,11 +115,11 @@ def test_what_a_person_typed_stays_one_value(text: str) -> None:
 @pytest.mark.parametrize("name", steps.VERBS)
 def test_every_input_goes_to_an_option_that_the_verb_has(name: str) -> None:
     verb = steps.VERBS[name]
-    environ = {f"WITH_{key.upper()}": "core" for key in (*verb.options, *verb.several)}
+    environ = {f"WITH_{key.upper()}": "7" for key in (*verb.options, *verb.several)}
     environ |= {f"WITH_{key.upper()}": "true" for key in verb.flags}
     exclusive = {"audit": "WITH_CONFIG", "gather": ""}.get(name, "")
     environ.pop(exclusive, None)
-    _parser().parse_args(steps.step_of(name, environ, TODAY).arguments)
+    parser().parse_args(steps.step_of(name, environ, TODAY).arguments)
 
 
 @pytest.mark.parametrize(
