@@ -7,7 +7,7 @@ WORKFLOWS := $(wildcard .github/workflows/*.yml .github/actions/*/action.yml act
 PARSER := tests/workflows/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-fast proof lint benchmark clean
+.PHONY: help release test test-fast proof lint lock benchmark clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -32,6 +32,10 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'package/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@node tests/workflows/parse.mjs $(WORKFLOWS)
 	@$(BIN)/zizmor --quiet --offline --persona=pedantic --strict-collection --config .github/zizmor.yml $(WORKFLOWS)
+
+lock: $(VENV)/.tests ## bring the packages that workflows install up to date, each with its hashes
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.10 \
+	  --only-binary :all: pyproject.toml -o .github/actions/setup/requirements.txt
 
 benchmark: $(VENV)/.tests ## measure planning and index writing
 	@$(BIN)/python -m tests.benchmarks

@@ -86,7 +86,7 @@ def _told(stderr: Console, error: FatwheelError) -> int:
     with _inert(os.environ):
         text = Text(terminal.plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal and error.status else "")
         stderr.print(text, soft_wrap=True)
-    for line in workflowcommands.annotations_of(error) if steps.is_on(os.environ) else ():
+    for line in workflowcommands.annotations_of(error, steps.title_of(os.environ)) if steps.is_on(os.environ) else ():
         print(line, file=sys.stderr)
     return error.status
 
@@ -330,11 +330,15 @@ def _audit(options: argparse.Namespace, outside: Outside) -> int:
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
         terminal.show(terminal.findings_table(findings, len(files)))
+    if steps.is_on(outside.environ):  # there, an error is shown beside the run as well
+        pipeline.refuse_findings(findings, plan)
+    if steps.is_on(outside.environ):
+        pipeline.refuse_findings(findings)  # a run's page shows no table, but what an error says
     return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
 
 
 def _validate(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools import pipeline
+    from ci_tools import pipeline, planvalues
 
     if bool(options.plan) != bool(options.site):
         msg = "--plan and --site go together: the plan says what is tried at which place"
@@ -345,24 +349,28 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
     if not (options.plan or options.wheels):
         msg = "no wheel is named"
         raise InputError(msg, hint="`fatwheel validate dist/*.whl` tries those of a folder")
-    trials = _tried_at_site(options, outside) if options.plan else _tried_here(options, outside)
+    plan = planvalues.read(options.plan) if options.plan else None
+    trials = _tried_at_site(plan, options, outside) if plan else _tried_here(options, outside)
     terminal.show(terminal.trials_table(trials))
-    pipeline.refuse_failures(trials)
+    pipeline.refuse_failures(trials, plan)
     return DONE
 
 
-def _tried_at_site(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
+def _tried_at_site(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
     """Try what the plan says of a site; the source is asked for its scripts, or to build from the sdist."""
-    from ci_tools import pipeline, planvalues
+    from ci_tools import pipeline
 
-    plan, folder = planvalues.read(options.plan), options.plan.parent
     sites = {site.name: site for site in plan.sites}
     if options.site not in sites:
         msg = f'--site: the plan has no site "{options.site}", {nearest(options.site, sites)}'
         raise InputError(msg)
     path = options.config or planfile.config_of(options.plan)
     return pipeline.validate_site(
-        sites[options.site], plan, folder, outside, lambda: planning.make_plan(path, outside, pinned=options.plan)
+        sites[options.site],
+        plan,
+        options.plan.parent,
+        outside,
+        lambda: planning.make_plan(path, outside, pinned=options.plan),
     )
 
 

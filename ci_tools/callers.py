@@ -192,11 +192,7 @@ def one_line(text: str, most: int = 200) -> str:
 def read(text: str, path: str) -> Workflow:
     """Return what a workflow file says; raise RejectedInput with the place where it is none."""
     path = one_line(path)
-    try:
-        root = compose(text, path)
-    except (ValueError, OverflowError):  # an escape beyond Unicode
-        raise _rejected(path, 1, "this is not YAML: a character that there is not") from None
-    top = _children(root)
+    top = _children(compose(text, path))
     if not _children(top.get("jobs")):
         raise _rejected(path, 1, "this is no workflow: it has no jobs")
     outside = [node for key, node in top.items() if key != "jobs"]

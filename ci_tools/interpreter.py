@@ -25,18 +25,23 @@ IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
+IMAGES = Path("/opt/python")  # where manylinux images have theirs (PEP 513)
 # What pip says where it reached no index at all, or a full disk; "none" is also what a misspelt name gives.
 MACHINE_SIGNS = ("(from versions: none)", "Connection", "Max retries", "Read timed out", "No space left on device")
 
 
-def find(python: Python, environ: Mapping[str, str]) -> Path | None:
-    """Return an interpreter of that very version, free-threaded or not: this one, one on PATH, or one of pyenv's."""
+def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> Path | None:
+    """Return an interpreter of that very version, free-threaded or not: this one, or one that this machine has.
+
+    That is one on PATH, one of pyenv's, or one of a manylinux image's, which lie in `images` and not on PATH.
+    """
     folders = [Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder]
     pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     candidates = [
         Path(sys.executable),
         *(folder / f"python{python}" for folder in folders),
         *(folder / "bin" / "python" for folder in sorted(pyenv.glob(f"{python.version}*"), reverse=True)),
+        images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
     ]
     usable = (path for path in candidates if path.exists() and output([path, "-c", IDENTITY]) == str(python))
     return next(usable, None)

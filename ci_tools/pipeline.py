@@ -35,6 +35,7 @@ from ci_tools.wheelfile import differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.model import Job, Plan, Python, Request, Site
     from ci_tools.outside import Outside
@@ -163,7 +164,7 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) ->
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), _workshop(out, outside)
-    with outside.reporter.step(f"build {name}"):
+    with outside.reporter.step(f"build {name}"), _of_its_owner(job):
         if job:
             path = workshop.build_wheel(job, plan, tree, tools, out)
             _refuse_surprise(path, job, outside)
@@ -171,6 +172,18 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) ->
             path = workshop.build_sdist(plan, tree, tools.python, out)
     seconds = time.monotonic() - started
     yield from (_noted(path.with_name(each), plan, job, key, seconds) for each in names)
+
+
+@contextmanager
+def _of_its_owner(job: Job | None) -> Iterator[None]:
+    """Say with a failure who looks after what failed."""
+    try:
+        yield
+    except Rejected as error:
+        if job is None or not job.owner:
+            raise
+        whose = f"{job.owner} looks after {job.platform}"
+        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from None
 
 
 def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
@@ -347,12 +360,12 @@ def _outcomes(trials: Sequence[Trial]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
 
 
-def refuse_failures(trials: Mapping[str, Sequence[Trial]]) -> None:
-    """Raise Rejected with every failed trial."""
+def refuse_failures(trials: Mapping[str, Sequence[Trial]], plan: Plan | None = None) -> None:
+    """Raise Rejected with every failed trial, and who looks after what failed."""
     failed = [(wheel, trial) for wheel, tried in trials.items() for trial in tried if trial.outcome is Outcome.FAILED]
     if failed:
         shown = "\n".join(f"{wheel}: {trial.what}: {trial.detail}" for wheel, trial in failed)
-        raise Rejected(shown)
+        raise Rejected(shown, hint=_whose({wheel for wheel, _ in failed}, plan))
 
 
 def _sdist_trial(
@@ -535,11 +548,17 @@ def _left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left,
     return left
 
 
-def refuse_findings(findings: Sequence[Finding]) -> None:
-    """Raise Rejected with every finding that is an error."""
+def refuse_findings(findings: Sequence[Finding], plan: Plan | None = None) -> None:
+    """Raise Rejected with every finding that is an error, and who looks after what it was found in."""
     errors = [finding for finding in findings if finding.level is Level.ERROR]
     if errors:
-        raise Rejected("\n".join(map(_shown, errors)))
+        raise Rejected("\n".join(map(_shown, errors)), hint=_whose({finding.wheel for finding in errors}, plan))
+
+
+def _whose(files: AbstractSet[str], plan: Plan | None) -> str:
+    """Return who looks after the platforms that some files are of."""
+    jobs = (job for job in plan.jobs if files & {job.wheel, job.public}) if plan else ()
+    return "; ".join(dict.fromkeys(f"{job.owner} looks after {job.platform}" for job in jobs if job.owner))
 
 
 def _shown(finding: Finding) -> str:

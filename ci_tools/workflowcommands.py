@@ -16,6 +16,7 @@ __all__ = ["annotation", "annotations_of", "resume", "stop"]
 
 MOST = 10  # annotations of one step that GitHub shows
 MOST_TEXT = 4000  # characters of one; GitHub cuts at 64 kB for all of a run
+MOST_START = 500  # of them, where the text is longer: a log says at its end what went wrong
 PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]+)(:(?P<column>[0-9]+))?")
 
 
@@ -35,7 +36,7 @@ def annotation(level: str, message: str, title: str, where: str = "") -> str:
     if place and place["column"]:
         parts["col"] = place["column"]
     shown = ",".join(f"{name}={_property(value)}" for name, value in parts.items())
-    return f"::{level} {shown}::{_data(message[:MOST_TEXT])}"
+    return f"::{level} {shown}::{_data(_cut(message))}"
 
 
 def stop(token: str) -> str:
@@ -46,6 +47,12 @@ def stop(token: str) -> str:
 def resume(token: str) -> str:
     """Return the command that ends what `stop` began."""
     return f"::{token}::"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_TEXT:
+        return text
+    return f"{text[:MOST_START]}\n…\n{text[-(MOST_TEXT - MOST_START) :]}"
 
 
 def _data(text: str) -> str:

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import __main__ as command_line
-from ci_tools import arguments, audit, catalog, config, errors, planfile, planning
+from ci_tools import arguments, audit, catalog, config, errors, planfile, planning, steps
 from ci_tools.model import (
     AcceleratorKind,
     Build,
@@ -32,6 +34,7 @@ from ci_tools.model import (
 )
 from ci_tools.outside import Outside, Silent
 from ci_tools.storage import cache_folder
+from tests.workflows import rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -705,6 +708,145 @@ def _hosts(names: Sequence[str]) -> str:
     return "every host" if set(names) == every else ", ".join(names)
 
 
+# ---------------------------------------------------------------- workflows.md, action.md
+
+WORKFLOWS = """\
+# The workflows
+
+What a workflow of another repository calls, as `OWNER/fatwheel/.github/workflows/NAME.yml@` and a commit. Inputs are
+given below `with:`, secrets below `secrets:`; each has the default that is said here, and none is a piece of a program.
+
+A caller grants what the jobs ask for together, on top of its file or at the calling job. GitHub refuses a run that
+grants less before its first job begins, also where the job that asks for it would be skipped. What each job may do is
+in [the threat model](../explanation/threat-model.md)."""
+CALLED = ("wheels", "publish", "platform", "comment")
+ACTION = """\
+# The action
+
+`uses: OWNER/fatwheel@` and a commit runs one verb on this runner, for those who write their own workflow. The Python
+of the job is left alone: Fatwheel lies in an environment of its own, and of it only the command `fatwheel` is on PATH
+afterwards. An input that its verb does not take is an error."""
+PRINTED = {
+    steps.Prints.LOG: "the log",
+    steps.Prints.OUTPUTS: "the outputs",
+    steps.Prints.PAGE: "the summary of the run",
+}
+
+
+def workflows() -> Iterator[str]:
+    """Describe every workflow that others call: inputs, secrets, outputs, grants, and what it leaves behind."""
+    files = rules.project(REPOSITORY)
+    yield WORKFLOWS
+    for name in CALLED:
+        path = f".github/workflows/{name}.yml"
+        if path in files and "workflow_call" in files[path].triggers:
+            yield from ("", f"## {name}.yml", "", _head(files[path]))
+            yield from _declared(files[path])
+            yield from _granted(files[path], files)
+            yield from _left(files[path])
+
+
+def _head(file: rules.File) -> str:
+    """Return what a file begins with, without the sentences that name a page."""
+    lines = itertools.takewhile(lambda line: line.startswith("# "), file.lines)
+    text = " ".join(line.removeprefix("# ") for line in lines)
+    return " ".join(said for said in re.split(r"(?<=\.) (?=[A-Z])", text) if "docs/" not in said)
+
+
+def _declared(file: rules.File) -> Iterator[str]:
+    """Give the inputs, secrets and outputs of a file; those of an action are all text."""
+    below = "##" if file.is_action else "###"
+    kinds = {
+        "inputs": (("input", *(() if file.is_action else ("type",)), "default", "meaning"), _input),
+        "secrets": (("secret", "meaning"), _described),
+        "outputs": (("output", "meaning"), _described),
+    }
+    for kind, (head, row) in kinds.items():
+        if declared := file.declared(kind, "workflow_call"):
+            yield from ("", f"{below} {kind.title()}")
+            yield from table(head, (row(name, said) for name, (_, said) in declared.items()))
+
+
+def _input(name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
+    kind = [WORDS[said["type"]]] if "type" in said else []
+    default = json.dumps(said.get("default", "")).strip('"')
+    shown = code([default]) if default else ""
+    return f"`{name}`", *kind, "required" if said.get("required") else shown, said["description"]
+
+
+def _described(name: str, said: Mapping[str, Any]) -> tuple[str, str]:
+    return f"`{name}`", said["description"]
+
+
+def _granted(file: rules.File, files: rules.Project) -> Iterator[str]:
+    """Give what a caller has to grant, and the jobs that ask for it with their reasons."""
+    said: dict[str, list[str]] = {}
+    for job, scope, reason in _reasons(file, files):
+        said.setdefault(scope, []).append(f"`{job}` {reason}")
+    yield from ("", f"### What a caller of {Path(file.document.name).name} grants")
+    asked = sorted(rules.asked(file, files).items())
+    rows = ((f"`{scope}: {level}`", "<br>".join(said[scope])) for scope, level in asked)
+    yield from table(("grant", "which job, and why"), rows)
+
+
+def _reasons(file: rules.File, files: rules.Project) -> Iterator[tuple[str, str, str]]:
+    """Yield each job, a scope that it asks for, and the comment beside that; of a called workflow its own jobs."""
+    for name, job in file.jobs.items():
+        if "uses" in job:
+            below = _reasons(files[job["uses"].removeprefix("$/")], files)
+            yield from ((f"{name} / {inner}", scope, reason) for inner, scope, reason in below)
+            continue
+        for scope in job.get("permissions", {}):
+            yield name, scope, file.comment(("jobs", name, "permissions", scope))
+
+
+def _left(file: rules.File) -> Iterator[str]:
+    """Give the artifacts that a workflow leaves, each with the step that leaves it, and the workflows that it calls."""
+    kept = [step.value for step in file.steps if step.action == "actions/upload-artifact"]
+    called = [job["uses"].rpartition("/")[2] for job in file.jobs.values() if "uses" in job]
+    if kept or called:
+        yield from ("", "### Artifacts")
+    if kept:
+        yield from table(
+            ("artifact", "the step that leaves it"),
+            ((code([_artifact(step["with"]["name"])]), step["name"]) for step in kept),
+        )
+    if called:
+        yield from ("", f"Those of {' and '.join(called)}, which it calls.")
+
+
+def _artifact(name: str) -> str:
+    """Return an artifact's name with what a run fills in as words: `fatwheel-built-NAME`."""
+    return re.sub(r"\$\{\{ *[\w.]*?(\w+) *\}\}", lambda match: match[1].upper(), name)
+
+
+def action() -> Iterator[str]:
+    """Describe the action: its inputs and outputs, and which of them each verb takes."""
+    file = rules.project(REPOSITORY)["action.yml"]
+    listed = re.findall(r"\w+", file.value["inputs"]["verb"]["description"])
+    inputs = file.declared("inputs")
+    yield ACTION
+    yield from _declared(file)
+    yield from ("", "## Verbs")
+    rows = (
+        (f"`{name}`", code(_taken(verb, inputs)), _does(name, verb), PRINTED[verb.prints])
+        for name, verb in steps.VERBS.items()
+        if name in listed
+    )
+    yield from table(("verb", "its inputs", "what it does", "where that is told"), rows)
+
+
+def _does(name: str, verb: steps.Verb) -> str:
+    return f"The same as `{verb.verb}`, to be read." if verb.verb else str(verbs()[name].description)
+
+
+def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
+    """Return the inputs that go to a verb, in the order of the action."""
+    edition = steps.EDITION if verb.takes_edition else ()
+    taken = {*verb.options, *verb.flags, *verb.several, *edition}
+    return [name for name in inputs if name.replace("-", "_") in taken]
+
+
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "cli.md": ("the parser in ci_tools/__main__.py", cli),
     "config.md": ("ci_tools/schema/fatwheel.schema.json", config_keys),
@@ -713,6 +855,8 @@ PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
     "audit-rules.md": ("the docstrings in ci_tools/audit", audit_rules),
     "catalog.md": ("ci_tools/catalog", catalog_tables),
     "truth-table.md": ("tests/proof/record.json", truth_table),
+    "workflows.md": (".github/workflows", workflows),
+    "action.md": ("action.yml and ci_tools/steps.py", action),
 }
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from tests.sources import committed, demo, git, write
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 package: demo
 python: ["3.11", "3.12", "3.13"]

@@ -56,6 +56,14 @@ def test_pyenv_s_interpreters_are_found_newest_first(tmp_path: Path) -> None:
     assert find(Python(Minor(3, 99)), {"PATH": "", "PYENV_ROOT": str(tmp_path)}) == newest
 
 
+@pytest.mark.parametrize("text", ["3.99", "3.99t"])
+def test_a_manylinux_image_s_interpreters_are_found(text: str, tmp_path: Path) -> None:
+    script(tmp_path / "cp399-cp399" / "bin" / "python", "echo 3.99")
+    script(tmp_path / "cp399-cp399t" / "bin" / "python", "echo 3.99t")
+    found = find(Python.parse(text), NONE, tmp_path)
+    assert found == tmp_path / f"cp399-cp{text.replace('.', '')}" / "bin" / "python"
+
+
 # ---------------------------------------------------------------- environments
 
 

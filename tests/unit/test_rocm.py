@@ -66,7 +66,7 @@ def test_every_rocm_that_a_torch_ships_has_its_row() -> None:
     assert shipped <= KNOWN.rocm.keys()
 
 
-@pytest.mark.parametrize("rocm", KNOWN.rocm.values(), ids=str)
+@pytest.mark.parametrize("rocm", KNOWN.rocm.values(), ids=lambda rocm: str(rocm.version))
 def test_a_row_names_architectures_as_compilers_do(rocm: catalog.Rocm) -> None:
     parsed = {GfxArch.parse(arch) for arch in rocm.architectures}
     assert {str(arch) for arch in parsed} == rocm.architectures

@@ -42,8 +42,11 @@ def test_every_problem_has_a_line_of_its_own_up_to_what_github_shows() -> None:
     assert len(list(annotations_of(error))) == MOST
 
 
-def test_a_long_text_is_cut() -> None:
-    assert len(annotation("error", "x" * 100_000, "Fatwheel")) < 5000
+def test_a_long_text_loses_its_middle() -> None:
+    line = annotation("error", f"the build failed{'x' * 100_000}\nno such file", "Fatwheel")
+    assert len(line) < 5000
+    assert line.startswith("::error title=Fatwheel::the build failed")
+    assert line.endswith("%0Ano such file")
 
 
 def test_what_is_printed_between_is_no_command() -> None:

@@ -1,8 +1,8 @@
 """Runs workflow files as they are, under act, on a fresh copy of the repository, and tells what came of every job.
 
 act runs every job on this machine, whatever its runner label says, and knows no `$/`, no `container:` there, no store
-of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same files, `container:` is dropped,
-`job.workflow_repository` and `job.workflow_sha` are written out, and each action of others is stood for by a script of
+of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same files, `container:` is a variable
+(which gives the toolkit every Python of this machine, as an image of manylinux has them), `job.workflow_repository` and `job.workflow_sha` are written out, and each action of others is stood for by a script of
 `standins`. What GitHub refuses before any job starts is refused here as well (`startup`), and what act lets pass in
 silence is a problem of the run (`Run.problems`).
 """
@@ -39,7 +39,7 @@ toolkit=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-exec "PYTHON" -I "TOOLKIT" "$toolkit" "\\$@"
+STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "$toolkit" "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
@@ -171,9 +171,14 @@ def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool
     for path in filter(lambda path: (ROOT / path).is_file(), listed):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
-    command = INSTALLED.replace("PYTHON", sys.executable).replace("TOOLKIT", str(STANDINS / "toolkit.py"))
-    installed = {} if installs else {".github/actions/setup/install.sh": command}
+    installed = {} if installs else {".github/actions/setup/install.sh": _installed()}
     return repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})})
+
+
+def _installed() -> str:
+    folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
+    command = INSTALLED.replace("\"PYTHON\"", f'"{sys.executable}"').replace("FOLDERS", folders)
+    return command.replace("TOOLKIT", str(STANDINS / "toolkit.py"))
 
 
 def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "") -> Repository:
@@ -208,10 +213,15 @@ def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
         first = file.line(keys) - 1
         depth = len(lines[first]) - len(lines[first].lstrip())
         last = next((n for n in range(first + 1, len(lines)) if _indented(lines[n]) <= depth), len(lines))
-        lines[first:last] = ["\n"] * (last - first)
+        image = "" if "env" in file.jobs[keys[1]] else f"{' ' * depth}env: {{STANDIN_CONTAINER: {_image(lines[first])}}}"
+        lines[first:last] = [f"{image}\n", *["\n"] * (last - first - 1)]
     for known, value in (("repository", prefix.rstrip("/")), ("sha", pin)):
         lines = [line.replace(f"job.workflow_{known}", f"'{value}'") for line in lines]
     return OURS.sub(lambda use: f"{use[1]}{prefix}{use[2]}".rstrip("/") + f"@{pin}", "".join(lines))
+
+
+def _image(line: str) -> str:
+    return json.dumps(line.partition(":")[2].partition(" #")[0].strip() or "one with more keys")
 
 
 def _indented(line: str) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
+if os.environ.get("STANDIN_CONTAINER"):  # an image of manylinux has every Python
+    os.environ["PATH"] += os.pathsep + os.environ["STANDIN_PYTHONS"]
 sys.path.insert(0, sys.argv.pop(1))
 
 from ci_tools.__main__ import main
