@@ -12,7 +12,7 @@ from ci_tools.planfile import runs_on
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.model import Plan, Site
+    from ci_tools.model import Job, Plan, Site
 
     Row = dict[str, Any]
 
@@ -20,6 +20,7 @@ __all__ = ["builds", "outputs", "sites"]
 
 MOST_ROWS = 256  # jobs of one matrix on GitHub
 INSTALLING = 30  # minutes for an environment, torch and a wheel, over a slow line
+HOST = "/host"  # where a container sees the disk of its runner
 MOST_TEXT = 1 << 20  # bytes of all outputs of a job on GitHub
 
 
@@ -63,12 +64,28 @@ def builds(plan: Plan) -> Iterator[Row]:
             "jobs": ",".join(names),
             "platform": str(job.platform or ""),
             "runner": runs_on(job.runner),
-            "container": job.container,
+            "container": _container(job),
+            "root": HOST if job.container and _wants_room(job) else "",
             "python": str(job.python),
             "owner": job.owner,
             "required": job.required,
             "minutes": job.minutes,
         }
+
+
+def _wants_room(job: Job) -> bool:
+    return job.care.free_disk or job.care.swap_gib > 0
+
+
+def _container(job: Job) -> str | Row:
+    """Return the image of a job as a workflow's `container` takes it; with its runner's own disk where that needs room.
+
+    The runner is a hosted one then, which is thrown away after the job (runner.py leaves every other alone).
+    """
+    if not (job.container and _wants_room(job)):
+        return job.container
+    row: Row = {"image": job.container, "volumes": [f"/:{HOST}"]}
+    return {**row, "options": "--privileged"} if job.care.swap_gib else row  # swapon is for the privileged alone
 
 
 def sites(plan: Plan) -> Iterator[Row]:

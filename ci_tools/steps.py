@@ -65,7 +65,7 @@ VERBS: Mapping[str, Verb] = {
         prints=Prints.PAGE,
     ),
     "summary": Verb({"folder": POSITIONAL, "against": "--against"}, prints=Prints.PAGE),
-    "prepare": Verb({"plan": "--plan", "job": "--job"}),
+    "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}),
     "build": Verb({"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"}, always=HERE),
     "audit": Verb({"plan": "--plan", "config": "--config"}, several={"files": POSITIONAL}),
     "validate": Verb(

@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools import matrix, planfile
 from ci_tools.errors import InputError
-from ci_tools.model import Platform
+from ci_tools.model import Care, Platform
 from tests.sources import demo, plan_of
 
 if TYPE_CHECKING:
@@ -65,6 +65,28 @@ def test_every_job_has_a_row_and_every_row_all_that_a_runner_is_chosen_by(plan: 
     assert (native["platform"], native["owner"], native["required"]) == ("linux-cuda", "@demo/cuda", False)
     assert native["container"] == "pytorch/manylinux2_28-builder:cpu"
     assert found[0]["container"] == ""
+
+
+@pytest.mark.parametrize(
+    ("care", "container", "root"),
+    [
+        pytest.param(Care(), "image", "", id="none"),
+        pytest.param(Care(job_memory_gib=4), "image", "", id="memory-needs-no-room"),
+        pytest.param(Care(free_disk=True), {"image": "image", "volumes": ["/:/host"]}, "/host", id="disk"),
+        pytest.param(
+            Care(swap_gib=8),
+            {"image": "image", "volumes": ["/:/host"], "options": "--privileged"},
+            "/host",
+            id="swap",
+        ),
+    ],
+)
+def test_a_container_sees_its_runner_s_disk_where_that_needs_room(
+    plan: Plan, care: Care, container: object, root: str
+) -> None:
+    job = replace(plan.jobs[1], container="image", care=care)
+    row = rows(replace(plan, jobs=(plan.jobs[0], job), sites=()), "builds")[1]
+    assert (row["container"], row["root"]) == (container, root)
 
 
 def test_a_runner_with_several_labels_is_a_list(plan: Plan) -> None:
