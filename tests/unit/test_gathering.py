@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from ci_tools.model import Plan, Receipt
 
 PURE, SDIST = "demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"
+PROJECT = """\
+[build-system]
+build-backend = "flit_core.buildapi"
+[project]
+name = "demo"
+version = "1.0"
+"""
 FILES = {
     "fatwheel.yml": """\
 package: demo
@@ -32,7 +39,7 @@ platforms:
   linux-cuda: {owner: "@demo/cuda", native: ["*.cu"], cuda: ["13.0"], archs: ["9.0"], wheel-platform: linux}
 publish: {pypi: wheels}
 """,
-    "pyproject.toml": "[build-system]\nbuild-backend=\"flit_core.buildapi\"\n[project]\nname=\"demo\"\nversion=\"1.0\"\n",
+    "pyproject.toml": PROJECT,
     "demo.py": "",
     "k.cu": "int f;\n",
 }
