@@ -29,7 +29,23 @@ def main() -> int:
     make_commands(place / "bin", python)
     with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as paths:
         print(place / "bin", file=paths)
+    if belongs_to_another(os.environ.get("GITHUB_WORKSPACE", "")):
+        let_git_read_it(Path(os.environ["GITHUB_ENV"]))
     return 0
+
+
+def belongs_to_another(workspace: str) -> bool:
+    """Return whether the checkout is another user's, as it is in a container: git refuses to read such a one."""
+    return os.name == "posix" and Path(workspace).is_dir() and Path(workspace).stat().st_uid != os.geteuid()
+
+
+def let_git_read_it(variables: Path) -> None:
+    """Tell the git of every later step of this job, and of nothing else, that whose the checkout is does not matter."""
+    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    with variables.open("a", encoding="utf-8") as file:
+        print(f"GIT_CONFIG_COUNT={count + 1}", file=file)
+        print(f"GIT_CONFIG_KEY_{count}=safe.directory", file=file)
+        print(f"GIT_CONFIG_VALUE_{count}=*", file=file)  # submodules, too
 
 
 def make_environment(folder: Path) -> Path:
