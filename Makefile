@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKFLOWS := $(wildcard .github/workflows/*.yml .github/actions/*/action.yml action.yml)
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
+  --python-version 3.10 --only-binary :all:
 PARSER := tests/workflows/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
@@ -34,8 +36,8 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@$(BIN)/zizmor --quiet --offline --persona=pedantic --strict-collection --config .github/zizmor.yml $(WORKFLOWS)
 
 lock: $(VENV)/.tests ## bring the packages that workflows install up to date, each with its hashes
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.10 \
-	  --only-binary :all: pyproject.toml -o .github/actions/setup/requirements.txt
+	@$(LOCK) pyproject.toml -o .github/actions/setup/requirements.txt
+	@echo uv | $(LOCK) - -o .github/actions/setup/uv.txt >/dev/null
 
 benchmark: $(VENV)/.tests ## measure planning and index writing
 	@$(BIN)/python -m tests.benchmarks

@@ -171,6 +171,7 @@ def tried(statement: str) -> str:
         pytest.param("socket.gethostname() == 'x'", "import socket\n", id="by-the-name-of-the-machine"),
         pytest.param("os.getuid() == 7", "", id="by-who-runs-it"),
         pytest.param("os.cpu_count() > 8", "", id="by-the-processors"),
+        pytest.param("torch.version.git_version.startswith('f')", "import torch\n", id="by-a-commit-of-torch"),
         pytest.param("time.strftime('%Y') > str(BEGUN)", f"import time\n{BEGUN}", id="by-the-year"),
         pytest.param("datetime.now().year > BEGUN", f"from datetime import datetime\n{BEGUN}",
                      id="by-the-date"),
@@ -279,6 +280,7 @@ def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path:
                      "except FileNotFoundError: pass\n", id="a-gpu-that-is-not-there"),
         pytest.param("subprocess.check_output([sys.executable, 'helper.py'])\n", id="another-python"),
         pytest.param("'__pypy__' in sys.builtin_module_names\n", id="another-kind-of-python"),
+        pytest.param("import torch\nhasattr(torch.version, 'git_version')\n", id="whose-torch-it-is"),
     ],
 )  # fmt: skip
 def test_what_decides_nothing_costs_no_wheel(before: str, tmp_path: Path) -> None:
