@@ -86,7 +86,7 @@ def _told(stderr: Console, error: FatwheelError) -> int:
     with _inert(os.environ):
         text = Text(terminal.plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal and error.status else "")
         stderr.print(text, soft_wrap=True)
-    for line in workflowcommands.annotations_of(error, steps.title_of(os.environ)) if steps.is_on(os.environ) else ():
+    for line in workflowcommands.annotations_of(error) if steps.is_on(os.environ) else ():
         print(line, file=sys.stderr)
     return error.status
 
@@ -204,7 +204,7 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
 def _summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
     from ci_tools import baseline, finished, summary
 
-    found = finished.read(options.path)
+    found = finished.read(options.path, options.only or "")
     change = baseline.compared_files(found, options.against) if options.against else None
     if options.path.is_dir():
         print(summary.release_page(found, change), end="")
@@ -332,8 +332,6 @@ def _audit(options: argparse.Namespace, outside: Outside) -> int:
         terminal.show(terminal.findings_table(findings, len(files)))
     if steps.is_on(outside.environ):  # there, an error is shown beside the run as well
         pipeline.refuse_findings(findings, plan)
-    if steps.is_on(outside.environ):
-        pipeline.refuse_findings(findings)  # a run's page shows no table, but what an error says
     return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
 
 

@@ -69,6 +69,7 @@ def _add_planning(verbs: Verbs) -> None:
     summary = _verb(verbs, "summary", "print a page for GitHub: a plan, or a release and what became of it")
     text = "a plan.json, or a folder with one, as `fatwheel build` and `release` leave it"
     summary.add_argument("path", type=Path, metavar="DIR_OR_PLAN", help=text)
+    summary.add_argument("--only", metavar="PLATFORM", help="show what is this platform's own alone")
     text = "say too what differs from an earlier one"
     summary.add_argument("--against", type=Path, metavar="DIR_OR_PLAN", help=text)
 

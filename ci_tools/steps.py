@@ -15,7 +15,7 @@ from ci_tools.errors import InputError, nearest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PREFIX", "VERBS", "Step", "is_on", "step_of", "title_of"]
+__all__ = ["PREFIX", "VERBS", "Step", "is_on", "step_of"]
 
 PREFIX = "WITH_"  # as the `with:` of a step
 TAGS = "refs/tags/"
@@ -23,8 +23,7 @@ BOOLEANS = {"": False, "false": False, "true": True}
 HERE = ("--trust-source",)  # such a job may read the repository and nothing else: it is what confines the project
 POSITIONAL = ""
 EDITION = ("base", "event", "nightly", "ref")  # what says which release of the version it is, and what came before
-# The rest: a file that gets what is printed too, whose the job is, and the action's own.
-EVERYWHERE = ("cache", "copy", "owner", "verb")
+EVERYWHERE = ("cache", "copy", "verb")  # the rest: a file that gets what is printed too, and the action's own
 
 
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -64,7 +63,7 @@ VERBS: Mapping[str, Verb] = {
         takes_edition=True,
         prints=Prints.PAGE,
     ),
-    "summary": Verb({"folder": POSITIONAL, "against": "--against"}, prints=Prints.PAGE),
+    "summary": Verb({"folder": POSITIONAL, "against": "--against", "only": "--only"}, prints=Prints.PAGE),
     "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}),
     "build": Verb({"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"}, always=HERE),
     "audit": Verb({"plan": "--plan", "config": "--config"}, several={"files": POSITIONAL}),
@@ -128,12 +127,6 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
 
 def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
     return (*verb.prints.value, *([f"{PREFIX}COPY"] if "copy" in given else []))
-
-
-def title_of(environ: Mapping[str, str]) -> str:
-    """Return what an annotation is headed with: our name, and whose the job is that a step belongs to."""
-    owner = environ.get(f"{PREFIX}OWNER", "").strip()
-    return f"Fatwheel, for {owner}" if owner else "Fatwheel"
 
 
 def _given(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:

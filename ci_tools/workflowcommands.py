@@ -17,6 +17,7 @@ __all__ = ["annotation", "annotations_of", "resume", "stop"]
 MOST = 10  # annotations of one step that GitHub shows
 MOST_TEXT = 4000  # characters of one; GitHub cuts at 64 kB for all of a run
 MOST_START = 500  # of them, where the text is longer: a log says at its end what went wrong
+SPACES = "\t\n\r\xa0"
 PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]+)(:(?P<column>[0-9]+))?")
 
 
@@ -56,7 +57,9 @@ def _cut(text: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """Return a text that stays one line; what would move a terminal's cursor or turn its letters shows as it is."""
+    shown = "".join(char if char.isprintable() or char in SPACES else ascii(char)[1:-1] for char in text)
+    return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

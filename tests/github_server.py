@@ -118,6 +118,7 @@ class GitHub:
         self.releases: list[Kept] = []
         self.is_immutable = False  # what is published now stays as it is
         self.knows_digests = True
+        self.tokens = {TOKEN}
         self.replaces_plus = False  # as GitHub did once
         self.requests: list[str] = []
         self.problems: list[str] = []  # what the description forbids
@@ -491,10 +492,9 @@ class Handler(BaseHTTPRequestHandler):
         return Asked(self.command, parts.path, query, body, dict(self.headers.items()))
 
     def _answer(self, asked: Asked, fault: object) -> Answer:
-        if asked.path.startswith("/repos/") and asked.headers.get("Authorization") not in {
-            f"token {TOKEN}",
-            f"Bearer {TOKEN}",
-        }:
+        kind, _, token = asked.headers.get("Authorization", "").partition(" ")
+        is_known = kind in {"token", "Bearer"} and token in self.hub.tokens
+        if asked.path.startswith(("/repos/", "/graphql")) and not is_known:
             return refusal(401, "Bad credentials")
         upload = UPLOAD.fullmatch(asked.path) if asked.method == "POST" else None
         try:

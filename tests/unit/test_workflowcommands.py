@@ -27,6 +27,11 @@ from ci_tools.workflowcommands import MOST, annotation, annotations_of, resume, 
             InputError("100%\r\n::add-mask::x"), "::error title=Fatwheel::100%25%0D%0A::add-mask::x", id="hostile-text"
         ),
         pytest.param(
+            InputError("\x1b]0;title\x07\u202etxt.exe\tand a tab"),
+            "::error title=Fatwheel::\\x1b]0;title\\x07\\u202etxt.exe\tand a tab",
+            id="a-terminal-s-escapes",
+        ),
+        pytest.param(
             RejectedInput([Problem("a,b%.py:7", "odd")]),
             "::error title=Fatwheel,file=a%2Cb%25.py,line=7::odd",
             id="hostile-file",

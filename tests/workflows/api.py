@@ -1,0 +1,36 @@
+"""Our repository with a toolkit that asks the tests' GitHub: act sets GITHUB_API_URL, whatever a run is given."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.github_issues import settle
+from tests.github_server import GitHub, github_server
+from tests.workflows import harness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.github_issues import Talk
+    from tests.workflows.harness import Repository
+
+
+class Api(NamedTuple):
+    """A GitHub, what is said there, and our repository, whose toolkit asks it."""
+
+    hub: GitHub
+    talk: Talk
+    ours: Repository
+
+
+@contextmanager
+def opened(home: Path, files: Mapping[str, str] | None = None) -> Iterator[Api]:
+    """Run a GitHub, and copy our repository, with `files` over it, so that its toolkit asks there."""
+    with github_server() as hub:
+        hub.tokens.add(harness.TOKEN)
+        asks = f"sed -i '2i export GITHUB_API_URL={hub.url}' \"$RUNNER_TEMP/fatwheel/bin/fatwheel\"\n"
+        script = {".github/actions/setup/install.sh": harness._installed() + asks}  # noqa: SLF001 - and one line more
+        ours = harness.ours(home, files={**script, **(files or {})})
+        yield Api(hub, settle(hub), ours)

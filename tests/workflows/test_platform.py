@@ -1,0 +1,108 @@
+"""platform.yml on a schedule: a platform that fails opens its owner's issue, and a later good run closes it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.github_server import REPOSITORY
+from tests.workflows import api, harness
+from tests.workflows.harness import Event
+from tests.workflows.projects import NATIVE, call, workflow
+from tests.workflows.startup import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.workflows.api import Api
+    from tests.workflows.harness import Repository, Run
+
+pytestmark = pytest.mark.slow
+
+WRONG = {**NATIVE, "csrc/fast.c": NATIVE["csrc/fast.c"].replace("PyLong_FromLong(42)", "missing")}
+CRON = "17 4 * * 1"
+ON = f'push:\n  schedule: [{{cron: "{CRON}"}}]\n  workflow_dispatch'
+JOB = call("speed", "platform.yml", config="fatwheel.yml", platform="linux-cpu")
+PLATFORM = ".github/workflows/platform.yml"
+FAILING = """\
+  wheels:
+    name: Wheels
+    runs-on: ubuntu-24.04
+    timeout-minutes: 5
+    steps:
+      - name: Fail
+        run: exit 1
+
+"""
+
+
+@pytest.fixture(scope="module")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with api.opened(tmp_path_factory.mktemp("ours")) as opened:
+        yield opened
+
+
+def broken() -> dict[str, str]:
+    """Return platform.yml whose job `wheels` fails by itself: act runs nothing after a called workflow that failed."""
+    text = (harness.ROOT / PLATFORM).read_text(encoding="utf-8")
+    changed = re.sub(r"^  wheels:\n(?:    .*\n)+\n", FAILING, text, flags=re.MULTILINE)
+    assert changed != text
+    return {PLATFORM: changed}
+
+
+def ran(home: Path, ours: Repository, event: Event, files: Mapping[str, str] = NATIVE, *, may_tell: bool = True) -> Run:
+    text = workflow(ON, JOB).replace("PIN", ours.pin)
+    text = text.replace('"contents": "write"', '"issues": "write", "contents": "write"') if may_tell else text
+    mine = harness.repository(home / "caller", name=REPOSITORY, files={".github/workflows/main.yml": text, **files})
+    return harness.run("main.yml", event, home / "run", mine, ours)
+
+
+def test_a_schedule_that_fails_opens_an_issue_and_a_good_one_closes_it(github: Api, tmp_path: Path) -> None:
+    with api.opened(tmp_path / "failing", broken()) as failing:
+        failed = ran(tmp_path / "failed", failing.ours, Event.schedule(CRON))
+        (issue,) = failing.talk.issues
+    assert failed.job("Tell the owner").result == "success", failed.log
+    assert issue.title == "The scheduled runs of linux-cpu fail (fatwheel.yml)"
+    assert "\n@me/speed\n" in (issue.body or "")
+    assert f"https://github.com/{REPOSITORY}/actions/runs/" in (issue.body or "")
+    assert "| its jobs | failure, skipped |" in (issue.body or "")
+
+    github.talk.issues.append(issue)
+    good = ran(tmp_path / "good", github.ours, Event.schedule(CRON))
+    assert good.succeeded, good.log
+    assert (issue.state, issue.reason) == ("closed", "completed")
+    assert github.talk.of(issue.number)[0].startswith("linux-cpu is well again: [run ")
+
+
+def test_a_good_schedule_without_an_issue_leaves_a_notice(github: Api, tmp_path: Path) -> None:
+    github.talk.issues.clear()
+    good = ran(tmp_path, github.ours, Event.schedule(CRON))
+    assert good.succeeded, good.log
+    notices = [it.message for it in good.annotations if it.level == "notice"]
+    assert notices == ["linux-cpu is well, and no issue says otherwise"]
+    assert github.talk.issues == []
+
+
+def test_a_platform_that_cannot_be_built_fails_as_a_whole(github: Api, tmp_path: Path) -> None:
+    """It is optional, so its build may fail; what gathers its files does not let that pass."""
+    failed = ran(tmp_path, github.ours, Event.schedule(CRON), WRONG)
+    assert {name: result for name, result in failed.results.items() if name in {"Plan", "Gather", "Attest"}} == {
+        "Plan": "success",
+        "Gather": "failure",
+        "Attest": "skipped",
+    }
+
+
+@pytest.mark.parametrize("event", [Event.push(), Event.dispatch()], ids=lambda event: str(event.name))
+def test_the_run_of_a_person_tells_nobody(event: Event, github: Api, tmp_path: Path) -> None:
+    before = len(github.hub.requests)
+    assert ran(tmp_path, github.ours, event).results.get("Tell the owner", "skipped") == "skipped"
+    assert len(github.hub.requests) == before
+
+
+def test_a_caller_that_grants_no_issues_is_refused(github: Api, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="asks for issues: write, which the job speed does not"):
+        ran(tmp_path, github.ours, Event.schedule(CRON), may_tell=False)
