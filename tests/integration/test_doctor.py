@@ -258,6 +258,7 @@ def test_what_is_wrong_is_said(case: Case, hub: GitHub, settings: Settings) -> N
     assert told.status == (0 if hints_alone else 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("permission", "words"),
     [
@@ -335,6 +336,7 @@ SEEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [pytest.param(change, id=name) for name, change in SEEN.items()])
 def test_what_is_right_in_another_way_is_no_finding(
     change: Callable[[Settings], object], hub: GitHub, settings: Settings

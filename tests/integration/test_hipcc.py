@@ -31,7 +31,7 @@ WHY = (
     f"the catalog has no ROCm {VERSION[1]}.{VERSION[2]}" if VERSION else "there is no hipcc (Debian's package `hipcc`)"
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(KNOWN is None, reason=WHY)]
+pytestmark = pytest.mark.long
 
 CONFIG = """\
 package: small

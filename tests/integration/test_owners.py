@@ -277,6 +277,7 @@ def test_a_good_run_closes_all_that_are_open(hub: GitHub, talk: Talk) -> None:
 STEPS = {"opens": (), "updates": ("failure",), "closes": ("failure",), "opens-again": ("failure", "success")}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("config")
 @pytest.mark.parametrize(
     "fault", [Fault.CLOSE, Fault.FORGET, Fault.CUT, refusal(502, "Bad Gateway"), asked_too_fast(0)]
@@ -374,17 +375,13 @@ def test_a_config_that_broke_is_told_as_well(
         pytest.param("@octo/cpu, @everybody", "<code>&#64;octo&#47;cpu, &#64;everybody</code>, which is no", id="two"),
         pytest.param("us", "<code>us</code>, which is no user or team", id="word"),
         pytest.param("@o | <img src=x>", "<code>&#64;o &#124; &lt;img src&#61;x&gt;</code>", id="markup"),
-        pytest.param(
-            "--> @a\n# b\n::error::", "<code>--&gt; &#64;a &#35; b &#58;&#58;error&#58;&#58;</code>", id="lines"
-        ),
-        pytest.param("@octo/cpu\n@torvalds", "&#64;torvalds</code>", id="second-line"),
+        pytest.param("--> @a ::error::", "<code>--&gt; &#64;a &#58;&#58;error&#58;&#58;</code>", id="comment-end"),
     ],
 )
 def test_an_owner_that_is_no_name_shows_as_itself(
     owner: str, shown: str, config: Path, hub: GitHub, talk: Talk
 ) -> None:
-    escaped = owner.replace("\n", "\\n")
-    config.write_text(CONFIG.replace("@octo/cpu", escaped), encoding="utf-8")
+    config.write_text(CONFIG.replace("@octo/cpu", owner), encoding="utf-8")
     tell(hub, "failure")
     body = only(talk).body or ""
     assert shown in body
