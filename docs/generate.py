@@ -817,7 +817,8 @@ def _left(file: rules.File) -> Iterator[str]:
 
 def _artifact(name: str) -> str:
     """Return an artifact's name with what a run fills in as words: `fatwheel-built-NAME`."""
-    return re.sub(r"\$\{\{ *[\w.]*?(\w+) *\}\}", lambda match: match[1].upper(), name)
+    usual = name.replace("${{ inputs.artifacts }}", "fatwheel")
+    return re.sub(r"\$\{\{ *[\w.]*?(\w+) *\}\}", lambda match: match[1].upper(), usual)
 
 
 def action() -> Iterator[str]:

@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 TOOLKIT = HERE.parents[2]  # this repository, as the runner fetched it for the commit that was asked for
 LOCK = HERE / "requirements.txt"
 LOCKED = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirement")
+SETTINGS = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}  # a pip.conf may say where packages come from, not this
 POSIX = '#!/bin/sh\nexec "{python}" -I -m ci_tools "$@"\n'
 WINDOWS = '@"{python}" -I -m ci_tools %*\r\n'
 
@@ -66,7 +67,7 @@ def install_uv(place: Path) -> Path:
 
 def run(failure: str, *command: str | Path) -> None:
     """Run a command; raise Failed, in the words of `failure`, where it does not work."""
-    if subprocess.run(list(command), check=False).returncode:
+    if subprocess.run(list(command), env={**os.environ, **SETTINGS}, check=False).returncode:
         raise Failed(failure)
 
 
