@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import planfile, planvalues, receipts, releaseplan
-from ci_tools.errors import InputError, RejectedInput
+from ci_tools.errors import InputError, RejectedInput, nearest
 from ci_tools.release import CORE, Withheld, units_of
 from ci_tools.summary import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.model import Receipt
+    from ci_tools.model import Plan, Receipt
     from ci_tools.release import ReleasePlan
 
 __all__ = ["PLAN", "is_plan", "read", "sizes"]
@@ -26,14 +26,17 @@ def is_plan(path: Path) -> bool:
     return path.is_file() or (path / PLAN).is_file()
 
 
-def read(path: Path) -> Finished:
-    """Return the release folder at `path`, or a plan.json without any files; raise InputError where it is neither."""
+def read(path: Path, only: str = "") -> Finished:
+    """Return the release folder at `path`, or a plan.json without any files: all of it, or what is one platform's own.
+
+    Raises InputError where it is neither, or has no such platform.
+    """
     if not is_plan(path):
         msg = f"there is no plan at {path}, expected a plan.json or a folder with one in it"
         raise InputError(msg, hint="`fatwheel plan --out`, `fatwheel build` and `fatwheel release` write one")
     folder = path if path.is_dir() else None
     data = planfile.read(path / PLAN if folder else path)
-    plan = planvalues.plan_of(data, str(path))
+    plan = _part(planvalues.plan_of(data, str(path)), only)
     if folder is None:
         return Finished(plan, {})
     names = Finished(plan, {}).files
@@ -42,8 +45,16 @@ def read(path: Path) -> Finished:
         plan,
         {name: receipt for name, receipt in found.items() if receipt},
         frozenset(name for name, receipt in found.items() if receipt is None),
-        tuple(_withheld(releaseplan.parse(data, str(path)), found)),
+        tuple(one for one in _withheld(releaseplan.parse(data, str(path)), found) if only in {"", one.name}),
     )
+
+
+def _part(plan: Plan, only: str) -> Plan:
+    asked = {str(platform.platform): platform.platform for platform in plan.request.platforms}
+    if only and only not in asked:
+        msg = f'the plan has no platform "{only}", {nearest(only, asked)}'
+        raise InputError(msg)
+    return planfile.own(plan, asked[only]) if only else plan
 
 
 def _withheld(plan: ReleasePlan, found: Mapping[str, Receipt | None]) -> Iterator[Withheld]:

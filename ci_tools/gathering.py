@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import receipts
-from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.model import SDIST, Outcome, Trial, Validated
 from ci_tools.storage import locked, write_atomically
 
@@ -38,6 +38,7 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
     differ, or one is not what its receipt says.
     """
     problems: list[Problem] = []
+    folders = [folder for folder in folders if _is_there(folder, outside)]
     kept = _agreed(_built(folders, plan, problems), problems)
     if problems:
         raise RejectedInput(problems)
@@ -63,11 +64,15 @@ def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iter
             yield Found(path, receipt)
 
 
+def _is_there(folder: Path, outside: Outside) -> bool:
+    """Return whether a folder is there, and say so where it is not: of a run in which all failed, nothing is kept."""
+    if not folder.is_dir():
+        outside.reporter.say(f"there is no folder {folder}, so nothing is taken from it")
+    return folder.is_dir()
+
+
 def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
     for folder in folders:
-        if not folder.is_dir():
-            msg = f"there is no folder {folder}, expected one that holds what `fatwheel build` wrote"
-            raise InputError(msg)
         yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
 
 

@@ -112,4 +112,3 @@ def _minutes(plan: Plan, site: Site) -> int:
     validation = plan.request.validate
     tried = len(validation.imports) + len(validation.commands)
     return INSTALLING + len(site.files) * tried * -(-validation.timeout_seconds // 60)
-

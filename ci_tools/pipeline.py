@@ -368,9 +368,7 @@ def refuse_failures(trials: Mapping[str, Sequence[Trial]], plan: Plan | None = N
         raise Rejected(shown, hint=_whose({wheel for wheel, _ in failed}, plan))
 
 
-def _sdist_trial(
-    planned: Planned, made: Sequence[Made], out: Path, outside: Outside, where: str = FROM_SDIST
-) -> Trial:
+def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Outside, where: str = FROM_SDIST) -> Trial:
     """Build a wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own.
 
     The pure one where there is one: it is the quickest.
@@ -447,9 +445,9 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     Raises Rejected where the core is not whole, or the one unit that `only` names.
     """
     whole = planvalues.read(plan)
-    paths = gather(folders, whole, out, outside)
     with write_atomically(out / PLAN) as file:
         file.write(plan.read_bytes())
+    paths = gather(folders, whole, out, outside)
     findings = audit_files(paths, whole, outside)
     found = {path.name: (path, receipts.load(path)) for path in paths}
     try:

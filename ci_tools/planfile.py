@@ -106,7 +106,13 @@ def own(plan: Plan, platform: Platform) -> Plan:
     """Return what a platform's own pipeline makes: its native jobs, and where their wheels are tried."""
     jobs = tuple(job for job in plan.jobs if job.platform is platform)
     names = {job.name for job in jobs}
-    return replace(plan, jobs=jobs, sites=tuple(site for site in plan.sites if site.job in names))
+    return replace(
+        only(plan, platform),
+        sdist="",
+        jobs=jobs,
+        sites=tuple(site for site in plan.sites if site.job in names),
+        covered=tuple(item for item in plan.covered if item.job in names),
+    )
 
 
 def _concerns(warning: str, platform: Platform) -> bool:

@@ -60,7 +60,7 @@ class Finished(NamedTuple):
     def files(self) -> dict[str, str]:
         """Every file of the plan, with the job that makes it."""
         wheels = {name: job.name for job in self.plan.jobs for name in (job.wheel, job.public) if name}
-        return {self.plan.sdist: SDIST, **wheels}
+        return {**({self.plan.sdist: SDIST} if self.plan.sdist else {}), **wheels}
 
 
 class _Section(NamedTuple):
@@ -74,7 +74,7 @@ class _Section(NamedTuple):
 def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
     """Return the page of a plan, of at most `most` bytes; a comparison comes first."""
     if comparison is None:
-        return _page([_heading(plan), *_wheels(plan), *_skipped(plan), *_warnings(plan)], most)
+        return _page([_heading(plan), *_idle(plan), *_wheels(plan), *_skipped(plan), *_warnings(plan)], most)
     rest = (*_folded("The plan, and its reasons", _wheels(plan)), *_skipped(plan))
     return _page([_heading(plan), *_changes(comparison), *rest], most)
 
@@ -178,6 +178,12 @@ def _heading(plan: Plan) -> _Section:
     serve = "wheel serves" if wheels == 1 else "wheels serve"
     sentence = f"{wheels:,} {serve} {served:,} of {_count(plan.cells, 'combination')}"
     return _Section(f"## {_cut(plan.project.name, 100)} {_cut(plan.project.version, 100)}: {sentence}\n\n")
+
+
+def _idle(plan: Plan) -> Iterator[_Section]:
+    """Yield that there is nothing to do, where that is so."""
+    if not plan.jobs:
+        yield _Section("**There is nothing to build.**\n\n")
 
 
 def _wheels(plan: Plan) -> Iterator[_Section]:
@@ -312,8 +318,9 @@ def _state(finished: Finished) -> Iterator[_Section]:
     if rows:
         yield _Section("", rows, "\n")
     names = [withheld.name for withheld in finished.withheld]
-    if CORE in names:
-        yield _Section("⛔ **Not ready to publish:** what everybody needs is not whole yet.\n\n")
+    if CORE in names or (names and not finished.plan.sdist):  # of one platform alone there is no sdist
+        what = "what everybody needs" if CORE in names else text(names[0])
+        yield _Section(f"⛔ **Not ready to publish:** {what} is not whole yet.\n\n")
     elif names:
         parts = ", ".join(map(text, names))
         yield _Section(f"🟡 **Ready to publish without {parts}.** The rest does not wait for it.\n\n")

@@ -172,6 +172,13 @@ def test_every_config_is_accepted(example: Example, tmp_path: Path) -> None:
     assert config.load(path, catalog.load()).platforms
 
 
+@pytest.mark.parametrize("span", sorted({e.text for e in examples("code_inline") if e.text.startswith("tests/")}))
+def test_a_test_that_a_sentence_names_exists(span: str) -> None:
+    path, _, name = span.partition("::")
+    assert (REPOSITORY / path).exists()
+    assert f"def {name}(" in (REPOSITORY / path).read_text(encoding="utf-8") if name else True
+
+
 def test_the_document_on_architecture_has_the_layers_that_are_enforced() -> None:
     assert layers() == [set(line.split()) for line in LAYERS]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import pipeline, planfile, receipts
-from ci_tools.errors import InputError, Rejected, RejectedInput
+from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.gathering import UNSEEN, gather
 from ci_tools.model import Outcome, Trial, Validated
 from ci_tools.outside import Outside, Silent
@@ -188,9 +188,11 @@ def test_a_link_is_no_file(plan: Plan, built: Path, tmp_path: Path, outside: Out
         gather([built], plan, tmp_path / "dist", outside)
 
 
-def test_a_folder_that_is_not_there_is_said(plan: Plan, tmp_path: Path, outside: Outside) -> None:
-    with pytest.raises(InputError, match=f"there is no folder {tmp_path}/none"):
-        gather([tmp_path / "none"], plan, tmp_path / "dist", outside)
+def test_of_a_run_in_which_all_failed_everything_is_missing(filed: Path, tmp_path: Path, outside: Outside) -> None:
+    with pytest.raises(Rejected) as refused:
+        pipeline.assemble([tmp_path / "none"], filed, tmp_path / "dist", "", outside)
+    assert f"{PURE}, of the job pure, is missing" in refused.value.message
+    assert (tmp_path / "dist" / "plan.json").is_file()
 
 
 # ---------------------------------------------------------------- a release out of it

@@ -16,6 +16,7 @@ from ci_tools import finished as folders
 from ci_tools import markdown, planfile
 from ci_tools.changes import Side
 from ci_tools.comparison import Comparison, compare, uncompared
+from ci_tools.errors import InputError
 from ci_tools.model import SDIST, Finding, Level, Outcome, Plan, Receipt, Skipped, Trial, Validated
 from ci_tools.release import CORE, Withheld
 from ci_tools.summary import Finished, plan_page, release_page
@@ -230,6 +231,28 @@ def test_the_state_says_whether_it_can_be_published(plan: Plan, withheld: tuple[
     shown = Shown(release_page(release))
     assert sentence in shown.text
     assert [line[0] for table in shown.tables for line in table if line[-1] == "a reason"] == list(withheld)
+
+
+@pytest.mark.parametrize(
+    ("platform", "heading", "state"),
+    [
+        pytest.param("linux-cuda", "2 wheels serve 9 of 12 combinations", "Not ready to publish", id="native"),
+        pytest.param("windows", "0 wheels serve 0 of 6 combinations", "There is nothing to build.", id="nothing"),
+    ],
+)
+def test_a_page_of_one_platform_knows_nothing_of_the_rest(
+    plan: Plan, platform: str, heading: str, state: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.json").write_text(planfile.dumps(plan))
+    found = folders.read(tmp_path, platform)
+    page = plan_page(found.plan) if not found.plan.jobs else release_page(found)
+    assert (heading in page, state in page, plan.sdist in page) == (True, True, False)
+
+
+def test_a_page_of_no_platform_of_the_plan_is_none(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(planfile.dumps(plan))
+    with pytest.raises(InputError, match='the plan has no platform "linux-cudo", did you mean "linux-cuda"'):
+        folders.read(tmp_path, "linux-cudo")
 
 
 # ---------------------------------------------------------------- what failed, and whose it is

@@ -622,6 +622,56 @@ def test_the_examples_in_the_documents_call_what_is_there(
     assert secrets == "inherit" or secrets.keys() <= OURS[name].declared("secrets", "workflow_call").keys()
 
 
+# What holds of an example too; what a reader writes of his own (names, timeouts) is left to him.
+OF_AN_EXAMPLE = (
+    rules.uses_are_pinned,
+    rules.our_own_files_exist,
+    rules.inputs_are_declared,
+    rules.needs_are_declared,
+    rules.actions_are_given_what_they_take,
+    rules.labels_have_a_runner,
+    rules.conditions_behind_others_are_said,
+    rules.actions_have_the_rights_they_need,
+)
+
+
+# What our own files use of each other, and of others at which commit.
+PINS = {text for file in OURS.values() for _, text in rules.uses(file)} | {f"$/{name}" for name in OURS}
+WHEELS = """\
+on: push
+jobs:
+  wheels:
+    uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z
+"""
+
+
+def examples_in_documents() -> list[pytest.param]:  # type: ignore[valid-type]
+    """Return every workflow that a document shows; a block that begins with `jobs:` adds a job to those before it."""
+    found: list[pytest.param] = []  # type: ignore[valid-type]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        whole = WHEELS
+        for block in re.findall(r"```yml\n(.*?)```", path.read_text("utf-8"), re.DOTALL):
+            head, _, job = block.partition("jobs:\n")
+            if not head:
+                whole = f"{WHEELS if job.splitlines()[0] in whole.splitlines() else whole}{job}"
+            elif CALL_IN_A_DOCUMENT.search(block):
+                whole = block
+            else:
+                continue
+            found.append(pytest.param(whole, id=f"{path.stem}-{len(found)}"))
+    return found
+
+
+@pytest.mark.parametrize("text", examples_in_documents())
+def test_an_example_in_the_documents_is_a_workflow_that_runs(text: str, tmp_path: Path) -> None:
+    ours = re.sub(r"[\w.-]+/fatwheel/(\S+)@\S+ # vX\.Y\.Z", r"$/\1", text)
+    path = tmp_path / "example.yml"
+    path.write_text(ours, encoding="utf-8")
+    example = rules.File.from_path(path, "example.yml")
+    assert rules.findings(example, OURS, *OF_AN_EXAMPLE) == []
+    assert {action for _, action in rules.uses(example)} - PINS == set()
+
+
 def test_what_zizmor_is_told_to_ignore_has_its_reason() -> None:
     lines = (ROOT / ".github" / "zizmor.yml").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if re.match(r"\s*(- |disable:)", line) and " # " not in line] == []
