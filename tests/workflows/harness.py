@@ -1,8 +1,9 @@
 """Runs workflow files as they are, under act, on a fresh copy of the repository, and tells what came of every job.
 
 act runs every job on this machine, whatever its runner label says, and knows no `$/`, no `container:` there, no store
-of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same files, `container:` is a variable
-(which gives the toolkit every Python of this machine, as an image of manylinux has them), `job.workflow_repository` and `job.workflow_sha` are written out, and each action of others is stood for by a script of
+of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same files, `container:` becomes a
+variable (which gives the toolkit every Python of this machine, as an image of manylinux has them),
+`job.workflow_repository` and `job.workflow_sha` are written out, and each action of others is stood for by a script of
 `standins`. What GitHub refuses before any job starts is refused here as well (`startup`), and what act lets pass in
 silence is a problem of the run (`Run.problems`).
 """
@@ -44,7 +45,7 @@ END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
 """
-OURS = re.compile(r"(uses:\s*[\"']?)\$/([^\s\"'#]*)")
+OURS = re.compile(r"(uses[\"']?:\s*[\"']?)\$/([^\s\"'#]*)")
 AUTHOR = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -164,11 +165,12 @@ class Repository:
 def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool = False) -> Repository:
     """Copy what git tracks or would track of this repository, and `files` over it, to a new repository in `folder`.
 
+    Tests and documents are left out: no workflow of ours but ci.yml reads them, and every job gets a copy of its own.
     Installing the toolkit takes a minute for each job. Unless a test wants it (`installs`), the jobs run the copy with
     what the tests' own environment has.
     """
     listed = git("ls-files", "--cached", "--others", "--exclude-standard", "-z", folder=ROOT).split("\0")
-    for path in filter(lambda path: (ROOT / path).is_file(), listed):
+    for path in (path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
     installed = {} if installs else {".github/actions/setup/install.sh": _installed()}
@@ -177,7 +179,7 @@ def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool
 
 def _installed() -> str:
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
-    command = INSTALLED.replace("\"PYTHON\"", f'"{sys.executable}"').replace("FOLDERS", folders)
+    command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
     return command.replace("TOOLKIT", str(STANDINS / "toolkit.py"))
 
 
@@ -213,7 +215,9 @@ def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
         first = file.line(keys) - 1
         depth = len(lines[first]) - len(lines[first].lstrip())
         last = next((n for n in range(first + 1, len(lines)) if _indented(lines[n]) <= depth), len(lines))
-        image = "" if "env" in file.jobs[keys[1]] else f"{' ' * depth}env: {{STANDIN_CONTAINER: {_image(lines[first])}}}"
+        image = (
+            "" if "env" in file.jobs[keys[1]] else f"{' ' * depth}env: {{STANDIN_CONTAINER: {_image(lines[first])}}}"
+        )
         lines[first:last] = [f"{image}\n", *["\n"] * (last - first - 1)]
     for known, value in (("repository", prefix.rstrip("/")), ("sha", pin)):
         lines = [line.replace(f"job.workflow_{known}", f"'{value}'") for line in lines]
@@ -299,7 +303,8 @@ def environment(home: Path, world: World) -> dict[str, str]:
     path = os.pathsep.join([*map(str, world.path), str(home / "bin"), os.environ["PATH"]])
     cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a toolkit of gigabytes is fetched once
     own = {"HOME": str(home / "home"), "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
-    return {**passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
+    kept = {"PIP_CACHE_DIR": str(Path(cache, "pip"))}  # for the sake of who serves the packages, and of time
+    return {**kept, **passed, "PATH": path, **own, **NO_TERMINAL, **world.environ}
 
 
 def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ANNOTATIONS = frozenset({"error", "notice", "warning"})
 NO_RUNNER = "Skipping unsupported platform"
+COMMAND = re.compile(r"::(?P<command>\w+)(?: (?P<pairs>.*?))?::(?P<text>.*)", re.DOTALL)
+DATA = {"%0A": "\n", "%0D": "\r", "%25": "%"}
 WORST = ("failure", "no runner", "cancelled", "success", "skipped")
 
 
@@ -142,10 +144,19 @@ def _steps(group: Iterable[Record]) -> Iterable[Step]:
 
 
 def _annotation(record: Record) -> Annotation:
-    where = record.get("kvPairs") or {}
-    return Annotation(
-        record["command"], record["arg"], where.get("file", ""), where.get("line", ""), where.get("title", "")
-    )
+    """Return an annotation as GitHub reads its line, up to the first `::` of two; act reads up to the last."""
+    match = COMMAND.match(record["raw"].strip())
+    if match is None:  # the older form, ##[error]text
+        return Annotation(record["command"], record["arg"], "", "", "")
+    pairs = (pair.partition("=") for pair in (match["pairs"] or "").split(",") if pair)
+    where = {name.strip(): _unescaped(value) for name, _, value in pairs}
+    place = (where.get(name, "") for name in ("file", "line", "title"))
+    return Annotation(match["command"], _unescaped(match["text"], DATA), *place)
+
+
+def _unescaped(text: str, escapes: Mapping[str, str] | None = None) -> str:
+    known = escapes or {**DATA, "%3A": ":", "%2C": ","}
+    return re.sub("|".join(known), lambda match: known[match[0]], text)
 
 
 def _silent(name: str, file: File, ran: list[Job]) -> Job | None:

@@ -1,4 +1,7 @@
-"""Stands for GitHub's command line in one thing, `gh attestation verify`: knows what attest.py wrote in this run."""
+"""Stands for GitHub's command line in one thing, `gh attestation verify`.
+
+It knows what attest.py wrote in this run, and in those before it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ def main() -> int:
     asked = parser.parse_args()
     settings = json.loads(Path(os.environ["STANDIN_SETTINGS"]).read_text(encoding="utf-8"))
     digest = hashlib.sha256(asked.file.read_bytes()).hexdigest()
-    bundle = Path(settings["shared"]) / "attestations" / f"{digest}.json"
+    stores = (Path(settings["shared"]), *(Path(artifacts).parent for artifacts in settings["runs"].values()))
+    bundles = [store / "attestations" / f"{digest}.json" for store in stores]
+    bundle = next((bundle for bundle in bundles if bundle.is_file()), bundles[0])
     signer = (asked.signer_workflow or settings["signers"][0]).partition("@")[0]
     if not os.environ.get("GH_TOKEN"):
         return refuse("To use GitHub CLI in a GitHub Actions workflow, set the GH_TOKEN environment variable.", 4)

@@ -7,6 +7,8 @@ import sys
 
 from standin import INPUTS, SETTINGS, WORKSPACE, given, refuse
 
+CONFLICT = "409 Conflict"  # twine itself skips what is there on PyPI alone
+
 
 def main() -> None:
     index = INPUTS["repository-url"] or SETTINGS["index"]
@@ -18,10 +20,12 @@ def main() -> None:
     if not files:
         refuse(f"It looks like there are no Python distribution packages to publish in '{INPUTS['packages-dir']}/'")
     command = [sys.executable, "-m", "twine", "upload", "--non-interactive", "--disable-progress-bar"]
-    command += ["--skip-existing"] if given("skip-existing") else []
-    command += ["--repository-url", index, "--username", INPUTS["user"], "--password", password, *files]
-    if subprocess.run(command, check=False).returncode:
-        refuse("twine failed")
+    command += ["--repository-url", index, "--username", INPUTS["user"], "--password", password]
+    for file in files:
+        done = subprocess.run([*command, file], capture_output=True, text=True, check=False)
+        print(done.stdout, done.stderr)
+        if done.returncode and not (given("skip-existing") and CONFLICT in done.stdout + done.stderr):
+            refuse("twine failed")
 
 
 main()

@@ -51,5 +51,6 @@ def append(file: str, values: dict[str, str]) -> None:
 
 def refuse(message: str) -> NoReturn:
     """Fail the step with an annotation."""
-    print(f"::error::{message}")
+    escaped = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    print(f"::error::{escaped}")
     sys.exit(1)

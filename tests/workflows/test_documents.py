@@ -1,0 +1,75 @@
+"""The workflows that our documents show, run as they stand there."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.test_workflow_rules import examples_in_documents
+from tests.upload_servers import PASSWORD, pypiserver
+from tests.workflows import harness
+from tests.workflows.harness import Event, World
+from tests.workflows.projects import PURE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.workflows.harness import Repository, Run
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = {str(example.id): str(example.values[0]) for example in examples_in_documents()}
+NIGHT = re.compile(r"tiny-1\.0\.dev\d{8}-py3-none-any\.whl")
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+
+def whole(page: str) -> str:
+    """Return the workflow of a page with all of the jobs that it shows."""
+    return [text for name, text in EXAMPLES.items() if name.rpartition("-")[0] == page][-1]
+
+
+def ran(page: str, event: Event, ours: Repository, home: Path, *, change: bool = False) -> Run:
+    """Run what a page shows, for a pure project that is published to a folder and to PyPI."""
+    pinned = re.sub(r"OWNER/fatwheel/(\S+)@SHA", rf"fatwheel/fatwheel/\1@{ours.pin}", whole(page))
+    config = f"{PURE['fatwheel.yml']}  targets: ['dir:{home / 'index'}']\n"
+    files = {**PURE, "fatwheel.yml": config, ".github/workflows/main.yml": pinned}
+    mine = harness.repository(home / "caller", name="me/mine", files=files, tag="v1.0")
+    if change:
+        event = Event.pull_request(base=harness.change(mine, {"tiny/more.py": ""}))
+    with pypiserver(home / "pypi") as index:
+        world = World(index=index.upload, index_token=PASSWORD, aws=KEYS)
+        return harness.run("main.yml", event, home / "run", mine, ours, world=world)
+
+
+def published(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("tiny-*") if path.suffix in {".whl", ".gz"}}
+
+
+@pytest.mark.parametrize("page", ["README", "release-from-github"])
+def test_a_tag_is_released_by_the_workflow_of_a_page(page: str, ours: Repository, tmp_path: Path) -> None:
+    run = ran(page, Event.push("refs/tags/v1.0"), ours, tmp_path)
+    assert run.succeeded, run.log
+    assert published(tmp_path / "pypi") == {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
+    assert bool(published(tmp_path / "index")) == ("publish:" in whole(page))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["README", "release-from-github"])
+def test_a_pull_request_is_built_and_nothing_is_signed_or_published(
+    page: str, ours: Repository, tmp_path: Path
+) -> None:
+    run = ran(page, Event.pull_request(), ours, tmp_path, change=True)
+    assert run.succeeded, run.log
+    assert not (run.artifacts / "fatwheel-attestation").exists()
+    assert published(run.artifacts / "fatwheel-release") == {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
+    assert published(tmp_path / "pypi") | published(tmp_path / "index") == set()
+
+
+@pytest.mark.long
+def test_a_schedule_makes_a_nightly_that_pypi_does_not_get(ours: Repository, tmp_path: Path) -> None:
+    run = ran("release-from-github", Event.schedule("23 3 * * *"), ours, tmp_path)
+    assert run.succeeded, run.log
+    assert any(map(NIGHT.fullmatch, published(tmp_path / "index" / "nightly")))
+    assert published(tmp_path / "pypi") == set()

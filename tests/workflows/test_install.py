@@ -1,0 +1,115 @@
+"""The only installer: what it needs, what it refuses, and that nothing of the caller's has a say in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.workflows import harness
+from tests.workflows.harness import ROOT, World
+from tests.workflows.projects import PURE, call, ran, say, told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.slow
+
+SETUP = ROOT / ".github" / "actions" / "setup"
+ENDS = "raise SystemExit('a module of the caller was imported')\n"
+
+
+def installed(
+    home: Path, environ: Mapping[str, str] | None = None, path: str = "", changed: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a copy of the installer with some files changed; return its status, and all that it said."""
+    place = home / "ours" / ".github" / "actions" / "setup"
+    shutil.copytree(SETUP, place)
+    for name, text in (changed or {}).items():
+        (place / name).write_text(text)
+    (home / "temp").mkdir()
+    (home / "ours" / "ci_tools").symlink_to(ROOT / "ci_tools")
+    runner = {name: str(home / name.lower()) for name in ("GITHUB_PATH", "GITHUB_ENV")}
+    known = {name: value for name, value in os.environ.items() if harness.PASSED_ON.fullmatch(name)}
+    known |= {"PATH": path or os.environ["PATH"], "HOME": str(home), "RUNNER_TEMP": str(home / "temp"), **runner}
+    command = [shutil.which("sh") or "sh", str(place / "install.sh")]
+    done = subprocess.run(
+        command, env={**known, **(environ or {})}, cwd=home, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_runner_without_a_python_of_today_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("dirname", "sh"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    (tmp_path / "bin" / "python3").write_text("#!/bin/sh\nexit 1\n")  # as one before 3.10 answers
+    (tmp_path / "bin" / "python3").chmod(0o755)
+    status, said = installed(tmp_path, path=str(tmp_path / "bin"))
+    assert status == 3
+    assert said == (
+        "::error title=Fatwheel::there is no Python 3.10 or later with venv on this runner, expected one on PATH\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["uv.txt", "requirements.txt"])
+def test_a_package_with_another_hash_is_refused(name: str, tmp_path: Path) -> None:
+    text = re.sub("sha256:[0-9a-f]{4}", "sha256:0000", (SETUP / name).read_text())
+    status, said = installed(tmp_path, changed={name: text})
+    assert status == 3
+    assert re.search("^::error title=Fatwheel::(pip|uv) could not install .* are above$", said, re.MULTILINE), said
+    assert not (tmp_path / "github_path").exists()
+
+
+@pytest.mark.long
+def test_nothing_of_the_callers_has_a_say(tmp_path: Path) -> None:
+    """Modules on PYTHONPATH and in the working folder, settings of pip and uv, and an environment that is active."""
+    for name in ("ci_tools", "packaging", "yaml", "pip", "venv", "sitecustomize"):
+        (tmp_path / "evil" / name).mkdir(parents=True)
+        (tmp_path / "evil" / name / "__init__.py").write_text(ENDS)
+        (tmp_path / f"{name}.py").write_text(ENDS)
+    for place in (".config/pip/pip.conf", ".pip/pip.conf"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text("[global]\nuser = true\nrequire-virtualenv = true\nno-deps = true\n")
+    (tmp_path / "uv.toml").write_text("no-index = true\n")
+    environ = {"PYTHONPATH": str(tmp_path / "evil"), "VIRTUAL_ENV": str(tmp_path / "none"), "PIP_USER": "1"}
+    status, said = installed(tmp_path, environ)
+    assert status == 0, said
+    bin_ = Path((tmp_path / "github_path").read_text().strip())
+    assert [path.name for path in bin_.iterdir()] == ["fatwheel"]
+    command = [str(bin_ / "fatwheel"), "--version"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout[:9]) == (0, "fatwheel "), done.stderr
+
+
+def test_the_command_takes_no_module_of_the_callers(tmp_path: Path) -> None:
+    (tmp_path / "ci_tools").mkdir()
+    (tmp_path / "ci_tools" / "__main__.py").write_text(ENDS)
+    (tmp_path / "packaging.py").write_text(ENDS)
+    part = "import pathlib, runpy, sys; folder, python, path = map(pathlib.Path, sys.argv[1:])"
+    make = "runpy.run_path(path)['make_commands'](folder, python)"
+    arguments = (tmp_path / "bin", sys.executable, SETUP / "install.py")
+    subprocess.run([sys.executable, "-I", "-c", f"{part}; {make}", *arguments], check=True)
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": str(tmp_path / "packaging.py")}
+    command = [str(tmp_path / "bin" / "fatwheel"), "--version"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:9]) == (0, "fatwheel "), done.stderr
+
+
+@pytest.mark.long
+def test_a_release_is_made_with_what_the_installer_installs(tmp_path: Path) -> None:
+    ours = harness.ours(tmp_path / "ours", installs=True)
+    hostile = {"ci_tools/__init__.py": ENDS, "ci_tools/__main__.py": ENDS, "yaml.py": ENDS}
+    config = f"{PURE['fatwheel.yml']}source:\n  include: [/tiny/, /pyproject.toml]\n"
+    world = World(environ={"PYTHONPATH": str(tmp_path / "caller")})
+    calls = (call("wheels"), say("tell", "wheels"))
+    run = ran(tmp_path, ours, *calls, files={**PURE, **hostile, "fatwheel.yml": config}, world=world)
+    assert (run.succeeded, told(run)["units"]) == (True, '["core"]'), run.log

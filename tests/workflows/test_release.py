@@ -1,0 +1,265 @@
+"""release.yml and publish.yml, as a tag, a person and the clock start them, and the check that ci.yml ends with."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.upload_servers import PASSWORD, pypiserver
+from tests.workflows import harness
+from tests.workflows.harness import ROOT, Event, World
+from tests.workflows.projects import PURE, WORKFLOWS, below, call, steps, worked, workflow
+from tests.workflows.startup import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.workflows.harness import Run
+
+pytestmark = pytest.mark.slow
+
+WHEEL, SDIST = "tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"
+TAG = Event.push("refs/tags/ao-kernels-v1.0")
+# A project that is built in seconds takes the place of the reference package.
+SAMPLE = {
+    "package/fatwheel.yml": """\
+package: tiny
+source: { path: sample }
+python: ["3.12"]
+platforms:
+  linux-cpu:
+publish:
+  pypi: wheels
+release:
+  tag: "ao-kernels-v{version}"
+""",
+    **{f"package/sample/{name}": text for name, text in PURE.items() if name != "fatwheel.yml"},
+}
+
+
+def files(folder: Path) -> set[str]:
+    """Return the wheels and sdists below a folder."""
+    return {path.name for path in folder.rglob("*") if path.name.endswith((".whl", ".tar.gz"))}
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# ---------------------------------------------------------------- by a tag
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("release")
+
+
+@pytest.fixture(scope="module")
+def published(home: Path) -> Iterator[Run]:
+    """A release by a tag, to a folder and to PyPI."""
+    ours = harness.ours(home / "ours", files=SAMPLE)
+    with pypiserver(home / "pypi") as index:
+        targets = {"FATWHEEL_TARGETS": f"dir:{home}/index"}
+        world = World(variables=targets, index=index.upload, index_token=PASSWORD)
+        yield harness.run("release.yml", TAG, home / "run", ours, world=world)
+
+
+def test_a_tag_publishes_everywhere_and_to_pypi_last(published: Run, home: Path) -> None:
+    assert published.succeeded, published.log
+    assert [job.name for job in published.jobs if job.steps][-2:] == ["Publish", "Publish to PyPI"]
+    assert files(home / "index") == {WHEEL, SDIST}
+    assert files(home / "pypi") == {WHEEL, SDIST}
+
+
+def test_what_is_published_is_what_was_attested(published: Run, home: Path) -> None:
+    (wheel,) = (home / "index").rglob(WHEEL)
+    assert wheel.read_bytes() == (published.artifacts / "fatwheel-release" / WHEEL).read_bytes()
+    assert "verified" not in worked(published, "Publish").summary
+    assert (
+        f"verify dist/{WHEEL}" in worked(published, "Publish").log
+        or f"verify {WHEEL}" in worked(published, "Publish").log
+    )
+
+
+# ---------------------------------------------------------------- by hand and by the clock
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        pytest.param(Event.dispatch(channel="edge"), "channel is edge, expected one of stable, nightly", id="channel"),
+        pytest.param(Event.dispatch(only="windows"), "only is windows, expected one of", id="platform"),
+        pytest.param(Event.dispatch(dry_run="maybe"), "dry-run is maybe, expected true or false", id="dry-run"),
+        pytest.param(Event.dispatch(force="x"), "takes no force", id="undeclared"),
+        pytest.param(Event.pull_request(), "is not started by pull_request", id="event"),
+    ],
+)
+def test_what_the_release_does_not_offer_is_refused(event: Event, reason: str, tmp_path: Path) -> None:
+    ours = harness.ours(tmp_path / "ours", files=SAMPLE)
+    with pytest.raises(Refused, match=reason):
+        harness.run("release.yml", event, tmp_path / "run", ours)
+
+
+def released(home: Path, event: Event, **changed: str) -> Run:
+    """Run our release on an event, with a folder as its target."""
+    ours = harness.ours(home / "ours", files={**SAMPLE, **changed})
+    world = World(variables={"FATWHEEL_TARGETS": f"dir:{home}/index"})
+    return harness.run("release.yml", event, home / "run", ours, world=world)
+
+
+@pytest.mark.long
+def test_a_dry_run_by_hand_changes_nothing(tmp_path: Path) -> None:
+    run = released(tmp_path, Event.dispatch(config="package/fatwheel.yml", channel="stable", dry_run=True))
+    assert run.succeeded, run.log
+    assert run.job("Publish to PyPI").result == "skipped"
+    assert not (tmp_path / "index").exists()
+    assert "add" in worked(run, "Publish").log
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(Event.dispatch(config="package/fatwheel.yml", channel="nightly", dry_run=False), id="by-hand"),
+        pytest.param(Event.schedule("17 4 * * 1"), id="by-the-clock"),
+    ],
+)
+def test_a_nightly_is_published_to_its_own_channel(event: Event, tmp_path: Path) -> None:
+    run = released(tmp_path, event)
+    assert run.succeeded, run.log
+    assert {name.split("-")[1][:7] for name in files(tmp_path / "index")} == {"1.0.dev"}
+    assert (tmp_path / "index" / "nightly").is_dir()
+    assert run.job("Publish to PyPI").result == "skipped"
+
+
+@pytest.mark.long
+def test_the_reference_package_is_released_with_its_kernels(tmp_path: Path) -> None:
+    """All of package/fatwheel.yml that can be built here: nvcc 12.9 cannot be had, nor every Python."""
+    text = (ROOT / "package" / "fatwheel.yml").read_text()
+    platforms, rest = (
+        text.split("  linux-cpu:\n")[0],
+        text.split('    native: ["kernels/**/*.metal"')[1].partition("\n")[2],
+    )
+    text = f"{platforms}  linux-cpu:\n{rest}".replace('["12.9", "13.0"]', '["13.0"]')
+    text = re.sub(r"(?m)^python: .*$", 'python: ["3.11"]', text)
+    ours = harness.ours(tmp_path / "ours", files={"package/fatwheel.yml": text})
+    version = re.search('(?m)^version = "(.*)"', (ROOT / "package" / "pyproject.toml").read_text())
+    assert version is not None
+    with pypiserver(tmp_path / "pypi") as index:
+        world = World(variables={"FATWHEEL_TARGETS": f"dir:{tmp_path}/index"}, index=index.upload, index_token=PASSWORD)
+        event = Event.push(f"refs/tags/ao-kernels-v{version[1]}")
+        run = harness.run("release.yml", event, tmp_path / "run", ours, world=world)
+    assert run.succeeded, run.log
+    assert {"Build pure", "Build linux-cuda-cu130"} <= {*run.results}
+    assert len(files(tmp_path / "pypi")) == 2
+    assert any("+cu130" in name for name in files(tmp_path / "index"))
+
+
+# ---------------------------------------------------------------- the artifacts of another run
+
+
+def changed(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+TAMPERED: dict[str, Callable[[Path], object]] = {
+    "wheel": lambda run: changed(run / "fatwheel-release" / WHEEL),
+    "plan": lambda run: changed(run / "fatwheel-release" / "plan.json"),
+    "receipt": lambda run: changed(run / "fatwheel-release" / "receipts" / f"{WHEEL}.json"),
+    "stranger": lambda run: (run / "fatwheel-release" / "evil-1.0-py3-none-any.whl").write_bytes(b"PK"),
+    "bundle": lambda run: changed(run / "fatwheel-attestation" / "attestation.json"),
+    "bundles": lambda run: (run / "fatwheel-attestation" / "more.json").write_text("{}"),
+}
+
+
+@pytest.fixture(scope="module")
+def republished(published: Run, home: Path) -> Run:
+    """What is published by runs that take the artifacts of the first: as they are, and tampered with in between."""
+    runs = {"whole": published.artifacts}
+    for name, tamper in TAMPERED.items():
+        runs[name] = shutil.copytree(published.artifacts, home / name / "artifacts")
+        shutil.copytree(published.shared / "attestations", home / name / "attestations")
+        tamper(runs[name])
+    calls = [call(name, "publish.yml", run_id=name, to=f"dir:{home}/to-{name}") for name in runs]
+    calls += [
+        call("dry", "publish.yml", run_id="whole", to=f"dir:{home}/to-dry", dry_run=True),
+        call("again", "publish.yml", run_id="whole", to=f"dir:{home}/index"),
+        call("part", "publish.yml", run_id="whole", to=f"dir:{home}/to-part", only="linux-rocm"),
+        call("nowhere", "publish.yml", run_id="whole", to="ftp://nowhere"),
+        call("gone", "publish.yml", run_id="999", to=f"dir:{home}/to-gone"),
+    ]
+    text = (
+        workflow("push", *calls)
+        .replace("PIN", "x")
+        .replace(f"{WORKFLOWS}/publish.yml@x", "$/.github/workflows/publish.yml")
+    )
+    ours = harness.ours(home / "again", files={**SAMPLE, ".github/workflows/again.yml": text})
+    return harness.run("again.yml", Event.push(), home / "second", ours, world=World(runs=runs))
+
+
+def test_the_release_of_another_run_is_published(republished: Run, home: Path) -> None:
+    assert files(home / "to-whole") == {WHEEL, SDIST}, republished.log
+    assert below(republished, "Whole").job("Publish").result == "success"
+
+
+def test_publishing_again_changes_nothing(republished: Run, home: Path) -> None:
+    assert below(republished, "Again").job("Publish").result == "success"
+    assert files(home / "index") == {WHEEL, SDIST}
+
+
+def test_a_dry_run_shows_what_would_change_and_changes_nothing(republished: Run, home: Path) -> None:
+    dry = below(republished, "Dry").job("Publish")
+    assert (dry.result, WHEEL in dry.log, (home / "to-dry").exists()) == ("success", True, False)
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_was_not_attested_is_not_published(name: str, republished: Run, home: Path) -> None:
+    job = below(republished, name.title()).job("Publish")
+    assert {step.name: step.result for step in job.steps}["Verify where the files came from"] == "failure"
+    assert "Publish" not in {step.name for step in job.steps if step.result == "success"}
+    assert not (home / f"to-{name}").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("wheel", f"{WHEEL}: it is not attested", id="wheel"),
+        pytest.param("plan", "plan.json: it is not attested", id="plan"),
+        pytest.param("receipt", f"{WHEEL}.json: it is not attested", id="receipt"),
+        pytest.param("stranger", "evil-1.0-py3-none-any.whl: it is not attested", id="stranger"),
+        pytest.param("bundles", "has 2 attestations, expected the one bundle of a run", id="two-bundles"),
+        pytest.param("part", 'no part "linux-rocm", did you mean "linux-cpu"?', id="no-such-part"),
+        pytest.param("nowhere", '"ftp://nowhere" is no target', id="no-target"),
+        pytest.param("gone", "there is no run 999", id="no-such-run"),
+    ],
+)
+def test_why_nothing_was_published_is_annotated(name: str, sentence: str, republished: Run) -> None:
+    messages = [annotation.message for annotation in below(republished, name.title()).annotations]
+    assert any(sentence in message for message in messages), messages
+
+
+# ---------------------------------------------------------------- the check that a branch's protection asks for
+
+
+@pytest.mark.parametrize(
+    ("lint", "test", "passed"),
+    [
+        pytest.param("run: 'true'", "", "success", id="all-good"),
+        pytest.param("run: 'false'", "", "failure", id="one-failed"),
+        pytest.param("run: 'true'", "if: false", "failure", id="one-skipped"),
+    ],
+)
+def test_the_check_passes_where_all_that_it_needs_did(lint: str, test: str, passed: str, tmp_path: Path) -> None:
+    real = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["passed"]
+    assert set(real["needs"]) == {"lint", "test", "wheels"}
+    jobs = (steps("lint", lint), steps("test", "run: 'true'", more=test), steps("wheels", "run: 'true'"))
+    text = f"{workflow('push', *jobs)}  passed: {json.dumps(real)}\n"
+    mine = harness.repository(tmp_path / "mine", name="me/mine", files={".github/workflows/main.yml": text})
+    run = harness.run("main.yml", Event.push(), tmp_path / "run", mine)
+    assert run.job("Passed").result == passed, run.log

@@ -1,0 +1,315 @@
+"""wheels.yml as another repository calls it: what comes of good projects, and of every kind of bad one."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.upload_servers import PASSWORD, pypiserver
+from tests.workflows import harness
+from tests.workflows.harness import Event, World
+from tests.workflows.projects import CONFIG, NATIVE, PURE, below, call, caller, held, pypi, ran, say, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.workflows.harness import Repository, Run
+
+pytestmark = pytest.mark.slow
+
+WHEEL, SDIST = "tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"
+RECEIPTS = {f"receipts/{name}.json" for name in (WHEEL, SDIST)}
+WHEELS = call("wheels", config="fatwheel.yml")
+TELL = say("tell", "wheels")
+WRONG = NATIVE["csrc/fast.c"].replace("PyLong_FromLong(42)", "missing")
+
+
+# ---------------------------------------------------------------- a pure project
+
+
+@pytest.fixture(scope="module")
+def released(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A pure project that is built on a push, and published to PyPI by the caller's own job."""
+    home = tmp_path_factory.mktemp("released")
+    with pypiserver(home / "pypi") as index:
+        world = World(index=index.upload, index_token=PASSWORD)
+        yield ran(home, ours, WHEELS, TELL, pypi("wheels"), world=world)
+
+
+def test_every_job_of_a_good_project_is_green(released: Run) -> None:
+    assert released.succeeded, released.log
+    place = "ubuntu-24.04, Python 3.12"
+    validated = [f"Validate {what} on {place}" for what in ("pure", "sdist")]
+    names = ["Plan", "Build pure", *validated, "Gather", "Attest", "Tell", "Pypi", "Wheels"]
+    assert released.results == dict.fromkeys(names, "success")
+    assert released.annotations == ()
+
+
+def test_the_caller_s_next_job_sees_the_outputs(released: Run) -> None:
+    outputs = told(released)
+    files = json.loads(outputs.pop("files"))
+    (build,) = json.loads(outputs.pop("plan"))["include"]
+    assert outputs == {
+        "any": "true",
+        "changed": "true",
+        "pypi": "true",
+        "units": '["core"]',
+        "version": "1.0",
+        "withheld": "[]",
+    }
+    assert (build["name"], build["jobs"], build["runner"]) == ("pure", "sdist,pure", "ubuntu-24.04")
+    folder = released.artifacts / "fatwheel-release"
+    assert {(file["name"], file["size"]) for file in files} == {
+        (name, (folder / name).stat().st_size) for name in (WHEEL, SDIST)
+    }
+
+
+@pytest.mark.parametrize(
+    ("artifact", "files"),
+    [
+        pytest.param("fatwheel-plan", {"plan.json"}, id="plan"),
+        pytest.param("fatwheel-built-pure", {WHEEL, SDIST, *RECEIPTS}, id="built"),
+        pytest.param("fatwheel-release", {WHEEL, SDIST, "plan.json", *RECEIPTS}, id="release"),
+        pytest.param("fatwheel-pypi", {WHEEL, SDIST}, id="pypi"),
+        pytest.param("fatwheel-attestation", {"attestation.json"}, id="attestation"),
+    ],
+)
+def test_an_artifact_holds_just_what_it_is_for(artifact: str, files: set[str], released: Run) -> None:
+    assert held(released, artifact) == files
+
+
+def test_everything_of_the_release_is_attested(released: Run) -> None:
+    statement = json.loads((released.artifacts / "fatwheel-attestation" / "attestation.json").read_text())
+    names = {subject["name"] for subject in statement["subject"]}
+    assert names == {path.rpartition("/")[2] for path in held(released, "fatwheel-release")}
+
+
+def test_pypi_gets_the_wheel_and_the_sdist_alone(released: Run) -> None:
+    index = released.shared.parents[1] / "pypi"
+    assert {path.name for path in index.iterdir() if path.is_file()} == {WHEEL, SDIST}
+
+
+def test_the_summary_says_what_came_of_it(released: Run) -> None:
+    assert "tiny 1.0: 1 wheel serves 1 of 1 combination" in released.summary
+    assert "**Ready to publish:** 2 files" in released.job("Gather").summary
+
+
+# ---------------------------------------------------------------- native code
+
+
+@pytest.mark.long
+def test_an_extension_gets_a_wheel_for_each_python_where_it_is_native(ours: Repository, tmp_path: Path) -> None:
+    files = {**NATIVE, "fatwheel.yml": NATIVE["fatwheel.yml"].replace('["3.12"]', '["3.11", "3.12"]')}
+    run = ran(tmp_path, ours, WHEELS, TELL, files=files)
+    assert run.succeeded, run.log
+    rows = json.loads(told(run)["plan"])["include"]
+    assert {row["name"]: bool(row["container"]) for row in rows} == {
+        "pure": False,
+        "linux-cpu-cp311": True,
+        "linux-cpu-cp312": True,
+    }
+    assert {f"Validate linux-cpu-cp3{minor} on ubuntu-24.04, Python 3.{minor}" for minor in (11, 12)} < {*run.results}
+    assert "Validate pure on windows-2025, Python 3.12" in run.results
+    assert json.loads(told(run)["units"]) == ["core", "linux-cpu"]
+    (wheel,) = (run.artifacts / "fatwheel-release").glob("*cp312*manylinux*.whl")
+    assert any(re.fullmatch(r"tiny/fast\.cpython-312-.*\.so", name) for name in zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.fixture(scope="module")
+def failed(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """An optional platform of a team's, whose code does not compile, beside a core that does."""
+    home = tmp_path_factory.mktemp("failed")
+    return ran(home, ours, WHEELS, files={**NATIVE, "csrc/fast.c": WRONG})
+
+
+def test_a_compiler_s_last_words_are_annotated_for_the_platform_s_owner(failed: Run) -> None:
+    (annotation,) = failed.job("Build linux-cpu-cp312").annotations
+    assert re.search("error: .missing. undeclared", annotation.message)
+    assert annotation.message.endswith("hint: @me/speed looks after linux-cpu")
+
+
+def test_the_logs_of_a_failed_build_are_kept(failed: Run) -> None:
+    log = failed.artifacts / "fatwheel-logs-linux-cpu-cp312" / "linux-cpu-cp312.log"
+    assert "undeclared" in log.read_text()
+
+
+def test_an_optional_platform_that_fails_holds_nothing_back(failed: Run) -> None:
+    gather = failed.job("Gather")
+    assert (failed.succeeded, failed.status) == (True, 1)  # act does not know jobs that may fail
+    assert (gather.outputs["units"], gather.outputs["withheld"]) == ('["core"]', '["linux-cpu"]')
+    assert held(failed, "fatwheel-release") == {WHEEL, SDIST, "plan.json", *RECEIPTS}
+    assert failed.job("Attest").result == "success"
+
+
+def test_the_summary_names_the_owner_of_what_failed(failed: Run) -> None:
+    summary = failed.job("Gather").summary
+    assert "**linux-cpu failed**, owned by @me/speed: there is no wheel of linux-cpu-cp312" in summary
+    assert "**Ready to publish without linux-cpu.**" in summary
+
+
+@pytest.mark.long
+def test_a_required_platform_that_fails_holds_everything_back(ours: Repository, tmp_path: Path) -> None:
+    config = NATIVE["fatwheel.yml"].replace('"@me/speed"', '"@me/speed"\n    required: true')
+    run = ran(tmp_path, ours, WHEELS, TELL, files={**NATIVE, "fatwheel.yml": config, "csrc/fast.c": WRONG})
+    assert (run.succeeded, run.job("Gather").result) == (False, "failure")
+    assert [job.name for job in run.jobs if job.name == "Attest" and job.result != "skipped"] == []
+    message = "\n".join(annotation.message for annotation in run.job("Gather").annotations)
+    assert "of the job linux-cpu-cp312, is missing" in message
+    assert "**Not ready to publish:**" in run.job("Gather").summary
+    assert held(run, "fatwheel-attestation") == held(run, "fatwheel-release") == set()
+
+
+@pytest.mark.long
+def test_a_pure_wheel_with_a_stray_binary_is_refused(ours: Repository, tmp_path: Path) -> None:
+    stray = "import shutil, sys\n\nshutil.copy(sys.executable, 'tiny/stray.so')\n"
+    config = f"{CONFIG}build:\n  before: [python stray.py]\n"
+    run = ran(tmp_path, ours, WHEELS, files={**PURE, "fatwheel.yml": config, "stray.py": stray})
+    build = run.job("Build pure")
+    assert (run.succeeded, build.result) == (False, "failure")
+    assert any("stray.so" in annotation.message for annotation in build.annotations), build.log
+    assert held(run, "fatwheel-built-pure") == set()
+    assert run.job("Attest").result == "skipped"
+
+
+# ---------------------------------------------------------------- what a caller gets wrong
+
+MISTAKES = {
+    **PURE,
+    "wrong.yml": CONFIG.replace("linux-cpu", "linux-cpo"),
+    "unread.yml": "package: [\n",
+}
+
+
+@pytest.fixture(scope="module")
+def mistakes(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Calls that are wrong, each in a way of its own."""
+    calls = (
+        call("wrong", config="wrong.yml"),
+        call("unread", config="unread.yml"),
+        call("absent", config="fatwhel.yml"),
+        call("another", package_name="other"),
+        call("unknown", only="linux-cuda"),
+        call("ref", ref="no-such-branch"),
+        call("tag", ref="refs/tags/v2.0"),
+    )
+    return ran(tmp_path_factory.mktemp("mistakes"), ours, *calls, files=MISTAKES, tag="v2.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "place"),
+    [
+        pytest.param("Wrong", '"linux-cpo", did you mean "linux-cpu"?', "wrong.yml:4", id="a-wrong-config"),
+        pytest.param("Unread", "", "unread.yml:2", id="a-config-that-is-no-yaml"),
+        pytest.param("Absent", "there is no fatwhel.yml", ":", id="no-config"),
+        pytest.param("Another", 'the config names "tiny", not "other"', ":", id="the-name-of-another"),
+        pytest.param("Unknown", 'no platform "linux-cuda", did you mean "linux-cpu"?', ":", id="no-such-platform"),
+        pytest.param("Ref", "no-such-branch", ":", id="no-such-branch"),
+        pytest.param("Tag", "'v2.0' is no tag of tiny 1.0, expected v1.0", ":", id="the-tag-of-another-version"),
+    ],
+)
+def test_a_mistake_is_annotated_where_it_is(name: str, sentence: str, place: str, mistakes: Run) -> None:
+    run = below(mistakes, name)
+    (annotation,) = run.annotations
+    assert sentence in annotation.message
+    assert f"{annotation.file}:{annotation.line}" == place
+    assert {job.name: job.result for job in run.jobs if job.steps} == {"Plan": "failure"}
+
+
+# ---------------------------------------------------------------- nothing to build
+
+
+def test_a_plan_with_nothing_to_build_runs_no_other_job_and_is_green(ours: Repository, tmp_path: Path) -> None:
+    run = ran(tmp_path, ours, call("wheels", only="linux-cpu", nightly=True), TELL)
+    assert run.succeeded, run.log
+    assert [job.name for job in run.jobs if job.steps] == ["Plan", "Tell"]
+    outputs = told(run)
+    assert (outputs["any"], outputs["plan"]) == ("false", '{"include":[]}')
+    assert re.fullmatch(r"1\.0\.dev20[0-9]{6}", outputs["version"])
+    assert "There is nothing to build." in run.summary
+
+
+@pytest.mark.long
+def test_a_config_whose_platforms_are_all_off_is_green_and_says_so(ours: Repository, tmp_path: Path) -> None:
+    run = ran(tmp_path, ours, WHEELS, TELL, files={**PURE, "fatwheel.yml": OFF})
+    assert (run.succeeded, told(run)["any"]) == (True, "false"), run.log
+    assert "There is nothing to build." in run.summary
+    assert "switched off by `enabled: false`" in unmarked(run.summary)
+
+
+# ---------------------------------------------------------------- events
+
+OFF = CONFIG.replace("linux-cpu:", "linux-cpu:\n    enabled: false")
+
+
+def unmarked(page: str) -> str:
+    """Return a page's text, as a reader sees it."""
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+def proposed(home: Path, ours: Repository, files: Mapping[str, str], changed: Mapping[str, str]) -> Run:
+    """Run a pull request that changes files of a project."""
+    mine = caller(home / "caller", ours, "pull_request", WHEELS, TELL, files=files)
+    base = harness.change(mine, changed)
+    return harness.run("main.yml", Event.pull_request(base=base), home / "run", mine, ours)
+
+
+def test_a_pull_request_shows_what_it_changes_of_the_plan(ours: Repository, tmp_path: Path) -> None:
+    run = proposed(tmp_path, ours, PURE, {"fatwheel.yml": OFF})
+    assert (run.succeeded, told(run)["changed"], told(run)["any"]) == (True, "true", "false"), run.log
+    page = unmarked(run.job("Plan").summary)
+    assert "fatwheel.yml:4 changes enabled of linux-cpu: 1 job became 0." in page
+    assert (held(run, "fatwheel-plan"), held(run, "fatwheel-comparison")) == ({"plan.json"}, {"comparison.md"})
+
+
+@pytest.mark.long
+def test_a_pull_request_that_changes_no_wheel_says_so_and_attests_nothing(ours: Repository, tmp_path: Path) -> None:
+    config = f"{CONFIG}source:\n  include: [/tiny/, /pyproject.toml]\n"
+    run = proposed(tmp_path, ours, {**PURE, "fatwheel.yml": config}, {"README.md": "More words.\n"})
+    assert (run.succeeded, told(run)["changed"]) == (True, "false"), run.log
+    assert run.job("Attest").result == "skipped"
+    assert "fatwheel-attestation" not in {path.name for path in run.artifacts.iterdir()}
+    assert "**Ready to publish:**" in run.job("Gather").summary
+
+
+@pytest.mark.long
+def test_a_pull_request_may_bring_the_config(ours: Repository, tmp_path: Path) -> None:
+    files = {name: text for name, text in PURE.items() if name != "fatwheel.yml"}
+    run = proposed(tmp_path, ours, files, {"fatwheel.yml": CONFIG})
+    assert (run.succeeded, told(run)["changed"]) == (True, "true"), run.log
+    assert "there is no fatwheel.yml" in unmarked(run.job("Plan").summary)
+
+
+@pytest.mark.long
+def test_a_nightly_has_the_date_of_its_run(ours: Repository, tmp_path: Path) -> None:
+    run = ran(tmp_path, ours, call("wheels", nightly=True), TELL, event=Event.schedule("5 4 * * 1"))
+    assert run.succeeded, run.log
+    outputs = told(run)
+    assert re.fullmatch(r"1\.0\.dev20[0-9]{6}", outputs["version"])
+    names = {file["name"] for file in json.loads(outputs["files"])}
+    assert names == {name.replace("1.0", outputs["version"]) for name in (WHEEL, SDIST)}
+    assert (outputs["pypi"], run.job("Attest").result) == ("false", "success")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("tag", "channel"), [pytest.param("v1.0", "stable", id="stable"), pytest.param("v1.0-rc2", "test", id="candidate")]
+)
+def test_a_tag_is_released_as_what_it_stands_for(tag: str, channel: str, ours: Repository, tmp_path: Path) -> None:
+    run = ran(tmp_path, ours, WHEELS, TELL, event=Event.push(f"refs/tags/{tag}"))
+    assert (run.succeeded, told(run)["version"]) == (True, "1.0"), run.log
+    plan = json.loads((run.artifacts / "fatwheel-release" / "plan.json").read_text())
+    assert plan["edition"]["channel"] == channel
+
+
+@pytest.mark.long
+def test_another_repository_and_a_branch_of_it_are_built(ours: Repository, tmp_path: Path) -> None:
+    other = harness.repository(tmp_path / "other", name="their/other", files=PURE)
+    mine = caller(tmp_path / "caller", ours, "push", call("wheels", repository="their/other", ref="main"), TELL)
+    run = harness.run("main.yml", Event.push(), tmp_path / "run", mine, ours, other)
+    assert (run.succeeded, told(run)["units"]) == (True, '["core"]'), run.log
