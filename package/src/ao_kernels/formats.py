@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ao_kernels.int4 import write_int4
-from ao_kernels.scaled import FLOAT8
-from ao_kernels.uint4 import TOGETHER, write_uint4
+from ao_kernels.int4 import int4_row_quantize_zp, pack_int4, write_int4
+from ao_kernels.scaled import FLOAT8, float8_row_quantize, int8_row_quantize, write_float8
+from ao_kernels.uint4 import TOGETHER, pack_uint4, uint4_row_quantize, write_uint4
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,9 @@ class WeightFormat:
     together: int
     """Values in one stored element."""
     zero_point: ZeroPoint
-    write: Callable[[Tensor, Tensor], None]
+    quantize: Callable[[Tensor, int], tuple[Tensor, ...]]
+    """Makes a stored weight and its grids of a floating-point weight [N, K] and a group size."""
+    write: Callable[[Tensor, Tensor], object]
     """Writes the values of a stored weight into a tensor [N, K] of any floating-point dtype."""
 
     @property
@@ -58,21 +60,47 @@ class WeightFormat:
         return self.together * weight.shape[-1]
 
 
+def _quantize_int4(weight: Tensor, group_size: int) -> tuple[Tensor, ...]:
+    q, *grids = int4_row_quantize_zp(weight, group_size)
+    return pack_int4(q), *grids
+
+
+def _quantize_uint4(weight: Tensor, group_size: int) -> tuple[Tensor, ...]:
+    u, *grids = uint4_row_quantize(weight, group_size)
+    return pack_uint4(u), *grids
+
+
 INT4 = WeightFormat(
-    operator="bf16i4bf16_rowwise", storage=torch.int8, together=2, zero_point=ZeroPoint.REAL, write=write_int4
+    operator="bf16i4bf16_rowwise",
+    storage=torch.int8,
+    together=2,
+    zero_point=ZeroPoint.REAL,
+    quantize=_quantize_int4,
+    write=write_int4,
 )
 UINT4 = WeightFormat(
     operator="bf16u4bf16_rowwise",
     storage=torch.int32,
     together=TOGETHER,
     zero_point=ZeroPoint.INTEGER,
+    quantize=_quantize_uint4,
     write=write_uint4,
 )
 INT8 = WeightFormat(
-    operator="bf16i8bf16_rowwise", storage=torch.int8, together=1, zero_point=ZeroPoint.NONE, write=Tensor.copy_
+    operator="bf16i8bf16_rowwise",
+    storage=torch.int8,
+    together=1,
+    zero_point=ZeroPoint.NONE,
+    quantize=int8_row_quantize,
+    write=Tensor.copy_,
 )
 FLOAT8_E4M3 = WeightFormat(
-    operator="bf16f8bf16_rowwise", storage=FLOAT8, together=1, zero_point=ZeroPoint.NONE, write=Tensor.copy_
+    operator="bf16f8bf16_rowwise",
+    storage=FLOAT8,
+    together=1,
+    zero_point=ZeroPoint.NONE,
+    quantize=float8_row_quantize,
+    write=write_float8,
 )
 FORMATS = (INT4, UINT4, INT8, FLOAT8_E4M3)
 

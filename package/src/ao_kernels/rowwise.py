@@ -77,7 +77,6 @@ def _plain(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-
 def _device_faults(form: WeightFormat, *operands: Tensor) -> Iterator[str]:
     devices = sorted({str(operand.device) for operand in operands})
     if len(devices) > 1:

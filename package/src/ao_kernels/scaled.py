@@ -46,6 +46,17 @@ def float8_row_quantize(x: Tensor, group_size: int | None = None) -> tuple[Tenso
     return groups.rows(q.to(FLOAT8), x.shape[1]), groups.grid(scale)
 
 
+def write_float8(values: Tensor, stored: Tensor) -> None:
+    """Write the values of `stored` [..., K] into `values` [..., K], whatever its dtype."""
+    if stored.device.type != "cpu":
+        values.copy_(stored)
+        return
+    # On a CPU, torch converts one number at a time; to look it up among all 256 is four times as quick.
+    every_value = torch.arange(256, device=stored.device, dtype=torch.uint8).view(FLOAT8).to(values.dtype)
+    index = stored.view(torch.uint8).flatten().to(torch.int32)
+    values.copy_(every_value.index_select(0, index).view(stored.shape))
+
+
 def _scale(x: Tensor, group_size: int | None, highest: float) -> tuple[Tensor, Tensor]:
     """Split a weight, and scale the largest magnitude of each group to `highest`."""
     split = groups.split(x, groups.whole_rows(x) if group_size is None else group_size).to(torch.float32)
