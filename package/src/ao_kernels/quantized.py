@@ -84,7 +84,7 @@ class QuantizedTensor(Tensor):
         qdata, *grids = cls.FORMAT.quantize(weight.detach().reshape(-1, depth), group_size)
         of_batches = (grid.unflatten(1, (*leading, rows)).movedim(0, -2).contiguous() for grid in grids)
         stored = (grid if grid.dtype == torch.int8 else grid.to(_scale_dtype(weight.dtype)) for grid in of_batches)
-        return cls(qdata.view(*leading, rows, -1), *stored, group_size=group_size, dtype=weight.dtype)
+        return cls(qdata.view(*leading, rows, qdata.shape[-1]), *stored, group_size=group_size, dtype=weight.dtype)
 
     @classmethod
     def fault(cls, shape: Sequence[int], group_size: int) -> str | None:
@@ -114,7 +114,7 @@ class QuantizedTensor(Tensor):
         """Make the tensor that this one stands for, a plain one of its dtype."""
         grids = (grid.movedim(-2, 0).flatten(1) for grid in self.grids)
         rows = dequantize(self.FORMAT, self.qdata.flatten(0, -2), *grids, dtype=self.dtype)
-        weight = rows.view(*self.qdata.shape[:-1], -1)
+        weight = rows.view(*self.qdata.shape[:-1], rows.shape[-1])
         return weight.mT if self.transposed else weight
 
     def linear(self, x: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class QuantizedTensor(Tensor):
         """Make a tensor like this one, with the same change to all that is stored."""
         return self.rewrap(change(self.qdata), map(change, self.grids), dtype=dtype)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         del tensor_contents  # the numbers stored here mean little
         described = f"shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device}, group_size={self.group_size}"
         return f"{type(self).__name__}({described})"
