@@ -23,7 +23,7 @@ CLASSES = {tensor.__name__: tensor for tensor in TENSORS}
 
 
 def flatten_tensor_state_dict(state_dict: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Take a state_dict apart into the two arguments of `safetensors.torch.save_file`: tensors and metadata."""
+    """Take a state_dict apart into what `safetensors.torch.save_file` takes: tensors, and metadata."""
     tensors: dict[str, Tensor] = {}
     metadata = {NAMES: json.dumps(list(state_dict))}
     for name, tensor in state_dict.items():

@@ -223,15 +223,34 @@ COPIES: dict[OpOverload, Callable[..., QuantizedTensor]] = {
 }
 
 
+FUSED: tuple[OpOverload, ...] = (
+    aten._native_multi_head_attention.default,  # noqa: SLF001 - the name of an operator
+    aten._transformer_encoder_layer_fwd.default,  # noqa: SLF001 - see above
+)
+
+
+def _run_fused(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse what torch takes for a whole layer in inference, when its compiler does not see what the weights are."""
+    del args, kwargs
+    message = f"quantized weights do not support {func}: call torch.backends.mha.set_fastpath_enabled(False) first"
+    raise NotImplementedError(message)
+
+
 def _run_product(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     return PRODUCTS[func](*args, **kwargs)
 
 
-def _run(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    """Run what gives quantized weights, and tell torch which of them share their storage."""
-    handler = VIEWS.get(func) or COPIES[func]
-    return return_and_correct_aliasing(func, args, kwargs, handler(*args, **kwargs))
+def _run_view(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    # In inference mode, what torch makes of a weight from outside of it is no inference tensor either.
+    with torch.inference_mode(torch.is_inference_mode_enabled() and args[0].is_inference()):
+        return return_and_correct_aliasing(func, args, kwargs, VIEWS[func](*args, **kwargs))
 
 
+def _run_copy(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    return return_and_correct_aliasing(func, args, kwargs, COPIES[func](*args, **kwargs))
+
+
+HANDLERS.update(dict.fromkeys(FUSED, _run_fused))
 HANDLERS.update(dict.fromkeys(PRODUCTS, _run_product))
-HANDLERS.update(dict.fromkeys([*VIEWS, *COPIES], _run))
+HANDLERS.update(dict.fromkeys(VIEWS, _run_view))
+HANDLERS.update(dict.fromkeys(COPIES, _run_copy))
