@@ -165,6 +165,9 @@ def _register(form: WeightFormat, library: torch.library.Library) -> None:
     library.define(form.schema)
     # CompositeImplicitAutograd would take the operator apart while tracing, before a device's own kernel is looked for.
     library.impl(form.operator, partial(_generic, form), "CompositeExplicitAutograd")
+    # A compiled kernel hands on to this one what it has no code for: the operator itself would lead back to it.
+    library.define(form.schema.replace(form.operator, f"{form.operator}_generic", 1))
+    library.impl(f"{form.operator}_generic", partial(_generic, form), "CompositeExplicitAutograd")
     torch.library.register_fake(name, partial(_fake, form), lib=library)
     torch.library.register_autograd(name, partial(_input_gradient, form), setup_context=_save_weight, lib=library)
 

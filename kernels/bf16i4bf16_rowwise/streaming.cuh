@@ -1,0 +1,261 @@
+// Few rows: the weight is read once, in 16-byte loads that go straight to registers, and the activations wait for it in
+// shared memory in the order in which the tensor cores take them.
+//
+// A warp owns 16 columns (32 for more than eight rows) and walks along K in slices of 128 values: four lanes' 16 bytes.
+// It keeps a ring of slices in registers, so that the loads of the next ones are under way while one is multiplied.
+//
+//   column g      | lane 4g: 16 B | lane 4g+1 | lane 4g+2 | lane 4g+3 |     one slice, groups of a multiple of 128
+//   column g + 8  | the same lanes' second load                       |
+//
+// Where a group is shorter than a slice, its values must lie in the same words of all four lanes: these then load eight
+// or four bytes, two or four times. The group's sums get its scale and zero point as they are complete:
+// sum += scale * sum(q x) + zero_point * sum(x), the last from a product with ones.
+
+#pragma once
+
+#include "cluster.cuh"
+
+namespace ao_kernels {
+
+constexpr int kSliceSteps = 4;                             // words of a lane: 16 bytes
+constexpr int kSliceDepth = kSliceSteps * kLaneStepWidth;  // values along K
+constexpr int kSliceWords = kSliceSteps * kLanesInGroup;   // words of a column
+constexpr int kChunkSlices = 8;                            // 16 KB of activations for eight rows
+
+// How one warp reads and multiplies. kRun is the number of words of a lane that lie side by side: 4, 2 or 1 for groups
+// of a multiple of 128, 64 or 32. kTiles is the number of 8-row tiles, and of 16-column tiles of a warp.
+template <typename Scale, int kRun, int kTiles>
+struct Streaming {
+  static_assert(kRun == 1 || kRun == 2 || kRun == 4, "a lane's loads have 4, 8 or 16 bytes");
+  static_assert(kTiles == 1 || kTiles == 2, "the rows fill one or two tiles of eight");
+
+  static constexpr int kUnits = kSliceSteps / kRun;           // of a slice, each within one group
+  static constexpr int kUnitSteps = kRun;                     // words of a lane in a unit
+  static constexpr int kRing = kRun == 4 ? 4 : 2;             // slices under way; short groups have more scales
+  static constexpr int kRows = kTiles * kTileRows;            // of a block
+  static constexpr int kWarpColumns = kTiles * kTileColumns;  // of a warp
+  static constexpr int kColumns = kWarps * kWarpColumns;      // of a block
+  static constexpr int kStepDepth = kSliceDepth;              // what a share counts in
+  static constexpr int kBlocksPerMultiprocessor = kTiles == 1 ? 2 : 1;
+  static constexpr int kWantedBlocks = kBlocksPerMultiprocessor;  // for each multiprocessor: all run at once
+  static constexpr int kBytesInFlight =
+      kBlocksPerMultiprocessor * kWarps * (kRing - 1) * kWarpColumns * kSliceDepth / 2;
+
+  static_assert(kChunkSlices % kRing == 0, "a chunk begins at the ring's first place");
+  static_assert(kBytesInFlight >= (kRun == 4 ? 24 : 16) << 10,
+                "a multiprocessor's share of 4.3 TB/s times 700 ns is 23 KB; with short groups scales add a third");
+
+  using Problem = RowwiseProblem<Scale>;
+
+  // What a lane holds of a slice, for columns g and g + 8 of each tile.
+  struct Slice {
+    uint32_t word[kTiles][2][kUnits][kUnitSteps];
+    Scale scale[kTiles][2][kUnits];
+    Scale zero_point[kTiles][2][kUnits];
+  };
+
+  struct Warp {
+    PerLane<Slice> ring[kRing];
+    PerLane<Accumulator> sum[kTiles][kTiles];  // of columns, of rows
+  };
+
+  // The activations of a chunk as the lanes read them, and later the sums.
+  union Shared {
+    Words4 input[kTiles][kChunkSlices * kSliceSteps][kLanes];
+    Partial<kRows, kColumns> partial;
+  };
+
+  static_assert(sizeof(Shared) <= 48 << 10, "CUDA's limit for shared memory that is not asked for");
+
+  const Problem& problem;
+  const Share& share;  // its steps are slices
+  const Divisor units_in_group;
+  Shared& shared;
+
+  // Loads a lane's part of the scales that its unit needs.
+  AO_DEVICE void load_scales(Slice& slice, int tile, int below, int unit, int64_t at) const {
+    slice.scale[tile][below][unit] = problem.scale[at];
+    slice.zero_point[tile][below][unit] = problem.zero_point[at];
+  }
+
+  // Starts the loads of a slice; columns past the last one repeat it, and their sums are not stored.
+  AO_DEVICE void load(PerLane<Slice>& slice, int index, int warp) const {
+    const int columns = static_cast<int>(problem.columns), depth = static_cast<int>(problem.depth);
+    for (const int lane : lanes()) {
+      AO_UNROLL
+      for (int part = 0; part < 2 * kTiles * kUnits; ++part) {
+        const int tile = part / kUnits / 2, below = part / kUnits % 2, unit = part % kUnits;
+        const int wanted = share.first_column + warp * kWarpColumns + tile * kTileColumns + below * kGroupsOfLanes +
+                           lane / kLanesInGroup;
+        const int column = wanted < columns ? wanted : columns - 1;
+        const int step = index * kSliceSteps + unit * kUnitSteps;
+        const int k = step * kLaneStepWidth + lane % kLanesInGroup * kUnitSteps * kWordValues;
+        if (kUnits == 1 || k < depth) {
+          load_weight(problem.weight + column * (problem.depth / 2) + k / 2, slice[lane].word[tile][below][unit]);
+          const int64_t group = units_in_group.divide(step);
+          load_scales(slice[lane], tile, below, unit, group * columns + column);
+        }
+      }
+    }
+  }
+
+  // Fills the ring.
+  AO_DEVICE void start(Warp& warp, int index) const {
+    AO_UNROLL
+    for (int place = 0; place < kRing; ++place) {
+      if (share.first_step + place < share.last_step) {
+        load(warp.ring[place], share.first_step + place, index);
+      }
+    }
+    AO_UNROLL
+    for (int tile = 0; tile < kTiles * kTiles; ++tile) {
+      for (const int lane : lanes()) {
+        warp.sum[tile / kTiles][tile % kTiles][lane] = {};
+      }
+    }
+  }
+
+  // Puts a thread's part of a chunk's activations into shared memory. Rows past the last one are left as they are: a
+  // row of the activations reaches no other row of the sums.
+  AO_DEVICE void stage(int first_slice, int thread) const {
+    constexpr int kChunkWords = kChunkSlices * kSliceWords;
+    const int rows = static_cast<int>(problem.rows), depth = static_cast<int>(problem.depth);
+    for (int at = thread; at < rows * kChunkWords; at += kThreads) {
+      const int row = at / kChunkWords, slice = at % kChunkWords / kSliceWords, word = at % kSliceWords;
+      const int k = (first_slice + slice) * kSliceDepth + word * kWordValues;
+      if (k < depth) {
+        const int unit = word / (kUnitSteps * kLanesInGroup), t = word / kUnitSteps % kLanesInGroup;
+        const int step = slice * kSliceSteps + unit * kUnitSteps + word % kUnitSteps;
+        const int lane = row % kTileRows * kLanesInGroup + t;
+        shared.input[row / kTileRows][step][lane] = interleave(load_input(problem.input + row * problem.depth + k));
+      }
+    }
+  }
+
+  // Multiplies one word of every lane: 32 values along K.
+  AO_DEVICE void multiply_step(const PerLane<Slice>& slice, int unit, int step, int staged_step,
+                               PerLane<Accumulator> (&product)[kTiles][kTiles],
+                               PerLane<Accumulator> (&input_sum)[kTiles]) const {
+    AO_UNROLL
+    for (int half = 0; half < kHalves; ++half) {
+      PerLane<InputFragment> input[kTiles];
+      PerLane<WeightFragment> weight, ones;
+      AO_UNROLL
+      for (int rows = 0; rows < kTiles; ++rows) {
+        for (const int lane : lanes()) {
+          input[rows][lane] = half_of(shared.input[rows][staged_step][lane], half);
+          ones[lane] = {{kOnes, kOnes, kOnes, kOnes}};
+        }
+        multiply_add(input_sum[rows], ones, input[rows]);
+      }
+      AO_UNROLL
+      for (int columns = 0; columns < kTiles; ++columns) {
+        for (const int lane : lanes()) {
+          const auto& word = slice[lane].word[columns];
+          weight[lane] = decode(word[0][unit][step], word[1][unit][step], half);
+        }
+        AO_UNROLL
+        for (int rows = 0; rows < kTiles; ++rows) {
+          multiply_add(product[columns][rows], weight, input[rows]);
+        }
+      }
+    }
+  }
+
+  // sum += scale * product + zero_point * input_sum
+  AO_DEVICE void scale_unit(Warp& warp, const PerLane<Slice>& slice, int unit,
+                            const PerLane<Accumulator> (&product)[kTiles][kTiles],
+                            const PerLane<Accumulator> (&input_sum)[kTiles]) const {
+    for (const int lane : lanes()) {
+      AO_UNROLL
+      for (int at = 0; at < kTiles * kTiles * 4; ++at) {
+        const int columns = at / 4 / kTiles, rows = at / 4 % kTiles, i = at % 4;
+        const float scale = to_float(slice[lane].scale[columns][i / 2][unit]);
+        const float zero_point = to_float(slice[lane].zero_point[columns][i / 2][unit]);
+        float& sum = warp.sum[columns][rows][lane].value[i];
+        sum = fmaf(scale, product[columns][rows][lane].value[i], sum);
+        sum = fmaf(zero_point, input_sum[rows][lane].value[i], sum);
+      }
+    }
+  }
+
+  // Multiplies a slice whose activations are the chunk's, at slice `staged`.
+  AO_DEVICE void multiply(Warp& warp, const PerLane<Slice>& slice, int index, int staged) const {
+    AO_UNROLL
+    for (int unit = 0; unit < kUnits; ++unit) {
+      const int first = unit * kUnitSteps;
+      if (kUnits > 1 && (index * kSliceSteps + first) * kLaneStepWidth >= static_cast<int>(problem.depth)) {
+        return;
+      }
+      PerLane<Accumulator> product[kTiles][kTiles] = {}, input_sum[kTiles] = {};
+      AO_UNROLL
+      for (int step = 0; step < kUnitSteps; ++step) {
+        multiply_step(slice, unit, step, staged * kSliceSteps + first + step, product, input_sum);
+      }
+      scale_unit(warp, slice, unit, product, input_sum);
+    }
+  }
+
+  // Multiplies a chunk; each place of the ring is filled again as soon as it was used.
+  AO_DEVICE void multiply_chunk(Warp& warp, int first_slice, int index) const {
+    for (int staged = 0; staged < kChunkSlices; staged += kRing) {
+      AO_UNROLL
+      for (int place = 0; place < kRing; ++place) {
+        const int slice = first_slice + staged + place;
+        if (slice < share.last_step) {
+          multiply(warp, warp.ring[place], slice, staged + place);
+        }
+        if (slice + kRing < share.last_step) {
+          load(warp.ring[place], slice + kRing, index);
+        }
+      }
+    }
+  }
+
+  // Puts a warp's sums where the activations were.
+  AO_DEVICE void store(const Warp& warp, int index) const {
+    AO_UNROLL
+    for (int tile = 0; tile < kTiles * kTiles; ++tile) {
+      const int columns = tile / kTiles, rows = tile % kTiles;
+      shared.partial.store(warp.sum[columns][rows], rows * kTileRows, index * kWarpColumns + columns * kTileColumns);
+    }
+  }
+};
+
+// Stands for a type where a function chooses one.
+template <typename T>
+struct Type {
+  using Chosen = T;
+};
+
+// Calls `launch` with the body for the problem's rows and groups.
+template <typename Scale, typename Launch>
+void choose_streaming(const RowwiseProblem<Scale>& problem, const Launch& launch) {
+  const bool is_one_tile = problem.rows <= kTileRows;
+  if (problem.group_size % (4 * kUnit) == 0) {
+    is_one_tile ? launch(Type<Streaming<Scale, 4, 1>>{}) : launch(Type<Streaming<Scale, 4, 2>>{});
+  } else if (problem.group_size % (2 * kUnit) == 0) {
+    is_one_tile ? launch(Type<Streaming<Scale, 2, 1>>{}) : launch(Type<Streaming<Scale, 2, 2>>{});
+  } else {
+    is_one_tile ? launch(Type<Streaming<Scale, 1, 1>>{}) : launch(Type<Streaming<Scale, 1, 2>>{});
+  }
+}
+
+#ifdef __CUDACC__
+
+// The loads of the first slices are under way while the first activations are staged.
+template <typename Scale, int kRun, int kTiles>
+AO_DEVICE void run(const Streaming<Scale, kRun, kTiles>& body, typename Streaming<Scale, kRun, kTiles>::Warp& warp,
+                   int index) {
+  body.start(warp, index);
+  for (int first = body.share.first_step; first < body.share.last_step; first += kChunkSlices) {
+    body.stage(first, threadIdx.x);
+    __syncthreads();
+    body.multiply_chunk(warp, first, index);
+    __syncthreads();
+  }
+}
+
+#endif
+
+}  // namespace ao_kernels
