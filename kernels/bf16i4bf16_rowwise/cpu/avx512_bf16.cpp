@@ -30,7 +30,7 @@ struct Avx512Bfloat16 : Avx512Vectors {
 
 namespace ao_kernels {
 
-const CpuBody kAvx512Bfloat16Body = make_body<Avx512Bfloat16>("AVX-512 BF16", 3, 128);
+const CpuBody kAvx512Bfloat16Body = make_body<Avx512Bfloat16>("AVX-512 BF16", 3, kAnyRows);
 
 // Where torch's matrix product has AMX, its tiles win earlier. The number of rows is an estimate: not measured yet.
 const CpuBody kAmxBody = make_body<Avx512Bfloat16>("AVX-512 BF16 and AMX", 3, 32);
