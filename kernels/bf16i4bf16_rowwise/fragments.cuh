@@ -36,7 +36,7 @@ constexpr int kGroupsOfLanes = 8;    // the g of a lane
 constexpr int kLanesInGroup = 4;     // the t of a lane
 constexpr uint32_t kAllLanes = ~0u;  // every lane takes part in an exchange
 constexpr int kLaneStepWidth = 32;   // values along K of four lanes' words
-constexpr int kStepBytes = 16;       // of one row's activations for one word: eight bfloat16
+constexpr int kStepBytes = 16;       // of one column: four lanes' words
 
 static_assert(kUnit == kLaneStepWidth, "four lanes' words are the smallest group");
 
@@ -152,9 +152,20 @@ constexpr uint32_t kBiased = 0x43084308;   // xor makes the bfloat16 128 + (q + 
 constexpr uint32_t kBias = 0x43084308;     // the pair (136, 136)
 constexpr uint32_t kOnes = 0x3F803F80;     // the pair (1, 1)
 
+// (word & mask) ^ flipped, in one instruction: the compiler would take two, each with a constant in it.
+AO_DEVICE uint32_t mask_and_flip(uint32_t word, uint32_t mask, uint32_t flipped) {
+#ifdef __CUDACC__
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6A;" : "=r"(result) : "r"(word), "r"(mask), "r"(flipped));  // (F0 & CC) ^ AA
+  return result;
+#else
+  return (word & mask) ^ flipped;
+#endif
+}
+
 // The pair (q[i], q[i + 4]) of a word's eight values, exact.
 AO_DEVICE uint32_t decode_pair(uint32_t word, int i) {
-  return subtract_pairs(((word >> (4 * i)) & kNibbles) ^ kBiased, kBias);
+  return subtract_pairs(mask_and_flip(word >> (4 * i), kNibbles, kBiased), kBias);
 }
 
 // What a lane feeds for columns g and g + 8: the half's two pairs of each one's word.
@@ -237,6 +248,19 @@ AO_DEVICE Words4 load_input(const BFloat16* at) {
   return words;
 }
 
+// Loads 16 bytes from shared memory in one instruction; a barrier before it tells that they are there.
+AO_DEVICE Words4 load_shared(const Words4& at) {
+#ifdef __CUDACC__
+  Words4 words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]), "=r"(words.word[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(&at))));
+  return words;
+#else
+  return at;
+#endif
+}
+
 // Starts a copy of 16 bytes into shared memory, past the registers and the L1 cache. The L2 cache fetches the 128 bytes
 // around them: the next stages want them.
 AO_DEVICE void copy_async(Words4* to, const void* from) {
@@ -263,17 +287,17 @@ AO_DEVICE void wait_for_copies() {
 #endif
 }
 
-// Divides by a number that is known before the launch: exact while value * divisor < 2^32.
+// Divides by a number that is known before the launch: exact while (value + 1) * divisor <= 2^32.
 struct Divisor {
-  uint64_t multiplier;
+  uint32_t multiplier;
 
   AO_HOST_DEVICE int divide(int value) const {
-    return static_cast<int>(static_cast<uint64_t>(value) * multiplier >> 32);
+    return static_cast<int>(static_cast<uint64_t>(static_cast<uint32_t>(value) + 1) * multiplier >> 32);
   }
 };
 
 AO_HOST_DEVICE inline Divisor divisor_of(int64_t number) {
-  return {(uint64_t{1} << 32) / static_cast<uint64_t>(number) + 1};
+  return {static_cast<uint32_t>(UINT32_MAX / number)};
 }
 
 // A product of one row and one column from the definition, for sums that left the range of float32 on the way: infinite

@@ -54,7 +54,15 @@ struct Streaming {
     Scale zero_point[kTiles][2][kUnits];
   };
 
+  // Where columns g and g + 8 of each tile begin, at the lane's first word.
+  struct Columns {
+    const int8_t* weight[kTiles][2];
+    const Scale* scale[kTiles][2];
+    const Scale* zero_point[kTiles][2];
+  };
+
   struct Warp {
+    PerLane<Columns> columns;
     PerLane<Slice> ring[kRing];
     PerLane<Accumulator> sum[kTiles][kTiles];  // of columns, of rows
   };
@@ -72,28 +80,39 @@ struct Streaming {
   const Divisor units_in_group;
   Shared& shared;
 
-  // Loads a lane's part of the scales that its unit needs.
-  AO_DEVICE void load_scales(Slice& slice, int tile, int below, int unit, int64_t at) const {
-    slice.scale[tile][below][unit] = problem.scale[at];
-    slice.zero_point[tile][below][unit] = problem.zero_point[at];
-  }
-
-  // Starts the loads of a slice; columns past the last one repeat it, and their sums are not stored.
-  AO_DEVICE void load(PerLane<Slice>& slice, int index, int warp) const {
-    const int columns = static_cast<int>(problem.columns), depth = static_cast<int>(problem.depth);
+  // Finds a warp's columns; those past the last one repeat it, and their sums are not stored.
+  AO_DEVICE void find_columns(Warp& warp, int index) const {
+    const int first = share.first_column + index * kWarpColumns, last = static_cast<int>(problem.columns) - 1;
     for (const int lane : lanes()) {
       AO_UNROLL
-      for (int part = 0; part < 2 * kTiles * kUnits; ++part) {
-        const int tile = part / kUnits / 2, below = part / kUnits % 2, unit = part % kUnits;
-        const int wanted = share.first_column + warp * kWarpColumns + tile * kTileColumns + below * kGroupsOfLanes +
-                           lane / kLanesInGroup;
-        const int column = wanted < columns ? wanted : columns - 1;
-        const int step = index * kSliceSteps + unit * kUnitSteps;
-        const int k = step * kLaneStepWidth + lane % kLanesInGroup * kUnitSteps * kWordValues;
-        if (kUnits == 1 || k < depth) {
-          load_weight(problem.weight + column * (problem.depth / 2) + k / 2, slice[lane].word[tile][below][unit]);
-          const int64_t group = units_in_group.divide(step);
-          load_scales(slice[lane], tile, below, unit, group * columns + column);
+      for (int part = 0; part < 2 * kTiles; ++part) {
+        const int wanted = first + part * kGroupsOfLanes + lane / kLanesInGroup, column = wanted < last ? wanted : last;
+        const int first_byte = lane % kLanesInGroup * kUnitSteps * kWordValues / 2;
+        Columns& columns = warp.columns[lane];
+        columns.weight[part / 2][part % 2] = problem.weight + column * (problem.depth / 2) + first_byte;
+        columns.scale[part / 2][part % 2] = problem.scale + column;
+        columns.zero_point[part / 2][part % 2] = problem.zero_point + column;
+      }
+    }
+  }
+
+  // Starts the loads of a slice, as far as K goes.
+  AO_DEVICE void load(Warp& warp, PerLane<Slice>& slice, int index) const {
+    AO_UNROLL
+    for (int unit = 0; unit < kUnits; ++unit) {
+      const int step = index * kSliceSteps + unit * kUnitSteps;
+      if (kUnits > 1 && step * kLaneStepWidth >= problem.depth) {
+        return;
+      }
+      const int64_t grid_row = static_cast<int64_t>(units_in_group.divide(step)) * problem.columns;
+      for (const int lane : lanes()) {
+        AO_UNROLL
+        for (int part = 0; part < 2 * kTiles; ++part) {
+          const int tile = part / 2, below = part % 2;
+          const Columns& columns = warp.columns[lane];
+          load_weight(columns.weight[tile][below] + step * kStepBytes, slice[lane].word[tile][below][unit]);
+          slice[lane].scale[tile][below][unit] = columns.scale[tile][below][grid_row];
+          slice[lane].zero_point[tile][below][unit] = columns.zero_point[tile][below][grid_row];
         }
       }
     }
@@ -101,10 +120,11 @@ struct Streaming {
 
   // Fills the ring.
   AO_DEVICE void start(Warp& warp, int index) const {
+    find_columns(warp, index);
     AO_UNROLL
     for (int place = 0; place < kRing; ++place) {
       if (share.first_step + place < share.last_step) {
-        load(warp.ring[place], share.first_step + place, index);
+        load(warp, warp.ring[place], share.first_step + place);
       }
     }
     AO_UNROLL
@@ -132,32 +152,40 @@ struct Streaming {
     }
   }
 
-  // Multiplies one word of every lane: 32 values along K.
-  AO_DEVICE void multiply_step(const PerLane<Slice>& slice, int unit, int step, int staged_step,
+  // Reads what the lanes feed for 32 values along K: two halves of each tile's rows.
+  AO_DEVICE void read_input(int staged_step, PerLane<InputFragment> (&input)[kHalves][kTiles]) const {
+    AO_UNROLL
+    for (int rows = 0; rows < kTiles; ++rows) {
+      for (const int lane : lanes()) {
+        const Words4 words = load_shared(shared.input[rows][staged_step][lane]);
+        input[0][rows][lane] = half_of(words, 0);
+        input[1][rows][lane] = half_of(words, 1);
+      }
+    }
+  }
+
+  // Multiplies half a word of every lane: 16 values along K.
+  AO_DEVICE void multiply_half(const PerLane<Slice>& slice, int unit, int step, int half,
+                               const PerLane<InputFragment> (&input)[kTiles],
                                PerLane<Accumulator> (&product)[kTiles][kTiles],
                                PerLane<Accumulator> (&input_sum)[kTiles]) const {
+    PerLane<WeightFragment> weight, ones;
     AO_UNROLL
-    for (int half = 0; half < kHalves; ++half) {
-      PerLane<InputFragment> input[kTiles];
-      PerLane<WeightFragment> weight, ones;
-      AO_UNROLL
-      for (int rows = 0; rows < kTiles; ++rows) {
-        for (const int lane : lanes()) {
-          input[rows][lane] = half_of(shared.input[rows][staged_step][lane], half);
-          ones[lane] = {{kOnes, kOnes, kOnes, kOnes}};
-        }
-        multiply_add(input_sum[rows], ones, input[rows]);
+    for (int rows = 0; rows < kTiles; ++rows) {
+      for (const int lane : lanes()) {
+        ones[lane] = {{kOnes, kOnes, kOnes, kOnes}};
+      }
+      multiply_add(input_sum[rows], ones, input[rows]);
+    }
+    AO_UNROLL
+    for (int columns = 0; columns < kTiles; ++columns) {
+      for (const int lane : lanes()) {
+        const auto& word = slice[lane].word[columns];
+        weight[lane] = decode(word[0][unit][step], word[1][unit][step], half);
       }
       AO_UNROLL
-      for (int columns = 0; columns < kTiles; ++columns) {
-        for (const int lane : lanes()) {
-          const auto& word = slice[lane].word[columns];
-          weight[lane] = decode(word[0][unit][step], word[1][unit][step], half);
-        }
-        AO_UNROLL
-        for (int rows = 0; rows < kTiles; ++rows) {
-          multiply_add(product[columns][rows], weight, input[rows]);
-        }
+      for (int rows = 0; rows < kTiles; ++rows) {
+        multiply_add(product[columns][rows], weight, input[rows]);
       }
     }
   }
@@ -190,14 +218,19 @@ struct Streaming {
       PerLane<Accumulator> product[kTiles][kTiles] = {}, input_sum[kTiles] = {};
       AO_UNROLL
       for (int step = 0; step < kUnitSteps; ++step) {
-        multiply_step(slice, unit, step, staged * kSliceSteps + first + step, product, input_sum);
+        PerLane<InputFragment> input[kHalves][kTiles];
+        read_input(staged * kSliceSteps + first + step, input);
+        AO_UNROLL
+        for (int half = 0; half < kHalves; ++half) {
+          multiply_half(slice, unit, step, half, input[half], product, input_sum);
+        }
       }
       scale_unit(warp, slice, unit, product, input_sum);
     }
   }
 
   // Multiplies a chunk; each place of the ring is filled again as soon as it was used.
-  AO_DEVICE void multiply_chunk(Warp& warp, int first_slice, int index) const {
+  AO_DEVICE void multiply_chunk(Warp& warp, int first_slice) const {
     for (int staged = 0; staged < kChunkSlices; staged += kRing) {
       AO_UNROLL
       for (int place = 0; place < kRing; ++place) {
@@ -206,7 +239,7 @@ struct Streaming {
           multiply(warp, warp.ring[place], slice, staged + place);
         }
         if (slice + kRing < share.last_step) {
-          load(warp.ring[place], slice + kRing, index);
+          load(warp, warp.ring[place], slice + kRing);
         }
       }
     }
@@ -251,7 +284,7 @@ AO_DEVICE void run(const Streaming<Scale, kRun, kTiles>& body, typename Streamin
   for (int first = body.share.first_step; first < body.share.last_step; first += kChunkSlices) {
     body.stage(first, threadIdx.x);
     __syncthreads();
-    body.multiply_chunk(warp, first, index);
+    body.multiply_chunk(warp, first);
     __syncthreads();
   }
 }

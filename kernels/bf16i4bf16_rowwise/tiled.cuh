@@ -16,7 +16,7 @@ constexpr int kStageSteps = 2;                             // words of a lane
 constexpr int kStageDepth = kStageSteps * kLaneStepWidth;  // values along K
 constexpr int kStages = 4;                                 // three under way while one is multiplied
 constexpr int kTiledColumns = 128;                         // of a block
-constexpr int kInputUnits = kStageDepth * 2 / kStepBytes;  // 16 bytes each: a row's part of a stage
+constexpr int kInputUnits = kStageDepth / kWordValues;     // 16 bytes each: a row's part of a stage
 
 // How one block copies and multiplies `kTileHeight` rows.
 template <typename Scale, int kTileHeight>
@@ -103,14 +103,11 @@ struct Tiled {
   }
 
   AO_DEVICE void copy_input(Words4 (&to)[kRows][kInputUnits], int first_k, int thread) const {
-    constexpr int kRowsAtOnce = kThreads / kInputUnits;
-    const int first = thread / kInputUnits, unit = thread % kInputUnits, k = first_k + unit * kWordValues;
-    const BFloat16* input = problem.input + (share.first_row + first) * problem.depth + k;
+    const int unit = thread % kInputUnits, k = first_k + unit * kWordValues;
+    const int rows = k < problem.depth ? static_cast<int>(problem.rows) - share.first_row : 0;
     AO_NO_UNROLL
-    for (int row = first; row < first + kRows; row += kRowsAtOnce) {
-      if (k < problem.depth && share.first_row + row < problem.rows) {
-        copy_async(&to[row][input_place(row, unit)], input + (row - first) * problem.depth);
-      }
+    for (int row = thread / kInputUnits; row < kRows && row < rows; row += kThreads / kInputUnits) {
+      copy_async(&to[row][input_place(row, unit)], problem.input + (share.first_row + row) * problem.depth + k);
     }
   }
 

@@ -6,16 +6,23 @@ import ctypes
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
-from ao_kernels import pack_int4
-from hypothesis import given, settings
+from ao_kernels import bf16i4bf16_rowwise, pack_int4
+from ao_kernels.formats import INT4
+from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
+
+from tests.kernels.exactness import SQNR_BAR, exact, random_operands, sqnr
+
+Body = Callable[..., Tensor]
 
 HOST = Path(__file__).parent / "host"
 KERNEL = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise"
@@ -128,19 +135,19 @@ def calls(body: Kind, rows: int, columns: int, groups: int) -> st.SearchStrategy
 
 
 @settings(deadline=None, max_examples=40)
-@given(case=calls(Kind.STREAMING, rows=16, columns=300, groups=9))
+@drawn(case=calls(Kind.STREAMING, rows=16, columns=300, groups=9))
 def test_streaming_gives_the_product(kernels: ctypes.CDLL, case: Case) -> None:
     assert_near(run(kernels, case))
 
 
 @settings(deadline=None, max_examples=25)
-@given(case=calls(Kind.TILED, rows=150, columns=200, groups=7))
+@drawn(case=calls(Kind.TILED, rows=150, columns=200, groups=7))
 def test_tiles_give_the_product(kernels: ctypes.CDLL, case: Case) -> None:
     assert_near(run(kernels, case))
 
 
 @settings(deadline=None, max_examples=60)
-@given(columns=st.integers(1, 40), groups=st.integers(1, 6), group_size=st.integers(1, 70), dtype=DTYPES)
+@drawn(columns=st.integers(1, 40), groups=st.integers(1, 6), group_size=st.integers(1, 70), dtype=DTYPES)
 def test_a_slab_is_the_dequantized_weight(
     kernels: ctypes.CDLL, columns: int, groups: int, group_size: int, dtype: torch.dtype
 ) -> None:
@@ -189,7 +196,7 @@ def test_every_word_is_decoded_exactly(kernels: ctypes.CDLL) -> None:
         assert list(values) == [((word >> 4 * i & 15) ^ 8) - 8 for i in range(8)]
 
 
-@given(divisor=st.integers(1, 1 << 16), data=st.data())
+@drawn(divisor=st.integers(1, 1 << 16), data=st.data())
 def test_dividing_by_multiplying_is_exact(kernels: ctypes.CDLL, divisor: int, data: st.DataObject) -> None:
     value = data.draw(st.integers(0, (2**32 - 1) // divisor).filter(lambda number: number < 1 << 31))
     assert kernels.divide(value, ctypes.c_int64(divisor)) == value // divisor
@@ -227,6 +234,29 @@ def test_rows_and_groups_choose_the_body(
 )
 def test_a_slab_has_32_megabytes_at_most(kernels: ctypes.CDLL, columns: int, depth: int, slab: int) -> None:
     assert kernels.columns_of_slab(ctypes.c_int64(columns), ctypes.c_int64(depth)) == slab
+
+
+@pytest.fixture
+def _older_gpu(kernel_on_host: Body) -> Iterator[None]:
+    """Let the host's stand-in for the CUDA library find no code for its device."""
+    assert kernel_on_host
+    (library,) = (path for path in torch.ops.loaded_libraries if path.endswith("libao_on_host.so"))
+    pretend = ctypes.CDLL(library).pretend_to_have_code
+    pretend(0)
+    yield
+    pretend(1)
+
+
+@pytest.mark.usefixtures("_older_gpu")
+@pytest.mark.parametrize("leading", [(3,), (2, 3), (0,)], ids=str)
+def test_an_older_gpu_gets_the_generic_body(kernel_on_host: Body, leading: tuple[int, ...]) -> None:
+    given = random_operands(INT4, leading)
+    assert torch.equal(kernel_on_host(*given.all), bf16i4bf16_rowwise(*given.all))
+
+
+def test_a_weight_of_several_slabs_is_multiplied_whole(kernel_on_host: Body) -> None:
+    given = random_operands(INT4, (2,), columns=40, depth=22 * 40_000, group_size=22)
+    assert sqnr(exact(INT4, given), kernel_on_host(*given.all)) >= SQNR_BAR
 
 
 RAGGED = [

@@ -34,7 +34,7 @@ void run_block(const Streaming<Scale, kRun, kTiles>& body, Warps<Warp>& warps) {
       body.stage(first, thread);
     }
     for (int warp = 0; warp < kWarps; ++warp) {
-      body.multiply_chunk(*warps[warp], first, warp);
+      body.multiply_chunk(*warps[warp], first);
     }
   }
 }
