@@ -3,6 +3,11 @@ from __future__ import annotations
 import copy
 import io
 import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from ao_kernels.quantize import Config
     from ao_kernels.quantized import QuantizedTensor
 
+PACKAGE = Path(__file__).parents[2] / "package"
 PLAIN_INT32 = Int4PackingFormat.PLAIN_INT32
 CONFIGS = [
     pytest.param(Int4WeightOnlyConfig(group_size=32), id="int4-plain"),
@@ -228,6 +234,37 @@ def test_a_weight_that_cannot_be_quantized_again_is_named() -> None:
     quantize_(linear, Int8WeightOnlyConfig())
     with pytest.raises(ValueError, match="the model: weight is quantized already"):
         quantize_(linear, Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
+
+
+def test_a_group_size_of_nothing_is_named() -> None:
+    with pytest.raises(ValueError, match="the model: group_size must be at least 1, got 0"):
+        quantize_(nn.Linear(128, 8), Int8WeightOnlyConfig(group_size=0))
+
+
+def test_a_quantized_model_runs_under_autocast() -> None:
+    model = small_model()[2]
+    quantize_(model, Int4WeightOnlyConfig())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model(torch.ones(2, 128)).dtype == torch.bfloat16
+
+
+def test_a_quantized_model_compiles_for_any_batch_in_inference_mode() -> None:
+    model = small_model()[2]
+    quantize_(model, Int4WeightOnlyConfig())
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch.inference_mode():
+        for rows in (2, 3, 5):
+            assert torch.equal(compiled(torch.ones(rows, 128)), model(torch.ones(rows, 128)))
+
+
+@pytest.mark.slow
+def test_what_the_readme_shows_runs(tmp_path: Path) -> None:
+    readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    program = "\n".join(re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL))
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE / "src")}
+    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "model.safetensors").exists()
 
 
 def test_an_unknown_packing_format_is_named() -> None:

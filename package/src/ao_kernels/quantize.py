@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor, nn
 
+from ao_kernels.groups import whole_rows
 from ao_kernels.quantized import QuantizedTensor
 from ao_kernels.tensors import Float8Tensor, Int4PackingFormat, Int4PlainInt32Tensor, Int4PlainTensor, Int8Tensor
 
@@ -125,4 +126,4 @@ def _quantize(weight: Tensor, config: Config) -> nn.Parameter:
 
 
 def _group_size(weight: Tensor, config: Config) -> int:
-    return config.group_size or (weight.shape[-1] if weight.dim() else 1)
+    return whole_rows(weight) if config.group_size is None else config.group_size
