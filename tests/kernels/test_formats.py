@@ -97,6 +97,26 @@ def test_there_is_a_contiguous_scale_for_each_group_and_row(
     assert [(grid.shape, grid.is_contiguous()) for grid in grids] == [((groups, shape[0]), True)] * len(grids)
 
 
+@pytest.mark.parametrize("quantize", [int4_row_quantize_zp, uint4_row_quantize, int8_row_quantize, float8_row_quantize])
+@settings(max_examples=40, deadline=None)
+@drawn(
+    depth=st.integers(1, 70),
+    group_size=st.integers(1, 40),
+    dtype=st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16]),
+    apart=st.booleans(),
+)
+def test_every_group_is_quantized_by_itself(
+    quantize: Callable[..., tuple[Tensor, ...]], depth: int, group_size: int, dtype: torch.dtype, *, apart: bool
+) -> None:
+    weight = strided(torch.randn(3, depth, generator=torch.Generator().manual_seed(depth)).to(dtype), apart=apart)
+    q, *grids = quantize(weight, group_size)
+    for group, start in enumerate(range(0, depth, group_size)):
+        columns = slice(start, start + group_size)
+        alone, *its_grids = quantize(weight[:, columns], group_size)
+        assert torch.equal(q[:, columns].float(), alone.float())
+        assert all(torch.equal(grid[group], its[0]) for grid, its in zip(grids, its_grids, strict=True))
+
+
 def test_every_float8_value_is_read() -> None:
     every = torch.arange(256).to(torch.uint8).view(torch.float8_e4m3fn).view(2, 128)
     read = dequantize(FLOAT8_E4M3, every, torch.ones(1, 2))

@@ -67,6 +67,14 @@ def test_a_weight_is_near_what_it_was(
 
 
 @every_format
+@pytest.mark.parametrize("shape", [(0, 128), (8, 0), (0, 8, 128), (3, 0, 128)], ids=str)
+def test_an_empty_weight_is_one(tensor: type[QuantizedTensor], shape: tuple[int, ...]) -> None:
+    weight = quantized(tensor, *shape)
+    assert weight.dequantize().shape == shape
+    assert (random(*shape[:-2], 5, shape[-1]) @ weight.mT).shape == (*shape[:-2], 5, shape[-2])
+
+
+@every_format
 def test_a_block_size_is_written_as_in_torchao_or_as_a_number(tensor: type[QuantizedTensor]) -> None:
     weight = tensor.from_hp(random(48, 128), [1, GROUP_SIZE])
     assert (weight.block_size, weight.t().block_size) == ((1, GROUP_SIZE), (GROUP_SIZE, 1))

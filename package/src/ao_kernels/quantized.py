@@ -80,8 +80,8 @@ class QuantizedTensor(Tensor):
         fault = cls.fault(weight.shape, group_size)
         if fault:
             raise ValueError(fault)
-        *leading, rows, depth = weight.shape
-        qdata, *grids = cls.FORMAT.quantize(weight.detach().reshape(-1, depth), group_size)
+        *leading, rows, _ = weight.shape
+        qdata, *grids = cls.FORMAT.quantize(weight.detach().flatten(0, -2), group_size)
         of_batches = (grid.unflatten(1, (*leading, rows)).movedim(0, -2).contiguous() for grid in grids)
         stored = (grid if grid.dtype == torch.int8 else grid.to(_scale_dtype(weight.dtype)) for grid in of_batches)
         return cls(qdata.view(*leading, rows, qdata.shape[-1]), *stored, group_size=group_size, dtype=weight.dtype)
