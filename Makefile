@@ -37,8 +37,8 @@ lock: $(VENV)/.tests ## bring the packages that workflows install up to date, ea
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate --python-version 3.10 \
 	  --only-binary :all: pyproject.toml -o .github/actions/setup/requirements.txt
 
-benchmark: $(VENV)/.tests ## measure planning and index writing
-	@$(BIN)/python -m tests.benchmarks
+benchmark: $(VENV)/.tests ## measure planning, index writing and kernels
+	@PYTHONPATH=package/src $(BIN)/python -m tests.benchmarks
 
 clean: ## remove what the other commands made here
 	rm -rf $(VENV) dist

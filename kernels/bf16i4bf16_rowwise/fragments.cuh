@@ -235,15 +235,19 @@ AO_DEVICE void load_weight(const int8_t* at, uint32_t (&words)[kWords]) {
 #endif
 }
 
-// Loads eight bfloat16 in one instruction.
-AO_DEVICE Words4 load_input(const BFloat16* at) {
-  Words4 words;
+// Loads eight bfloat16 in one instruction, or gives zeros: without a branch, so that many loads are under way at once.
+AO_DEVICE Words4 load_input_if(bool is_there, const BFloat16* at) {
+  Words4 words = {};
 #ifdef __CUDACC__
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]), "=r"(words.word[3])
-               : "l"(at));
+  asm volatile(
+      "{\n.reg .pred is_there;\nsetp.ne.s32 is_there, %5, 0;\n"
+      "@is_there ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+      : "+r"(words.word[0]), "+r"(words.word[1]), "+r"(words.word[2]), "+r"(words.word[3])
+      : "l"(at), "r"(static_cast<int>(is_there)));
 #else
-  memcpy(&words, at, sizeof(words));
+  if (is_there) {
+    memcpy(&words, at, sizeof(words));
+  }
 #endif
   return words;
 }

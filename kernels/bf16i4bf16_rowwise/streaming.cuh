@@ -135,19 +135,42 @@ struct Streaming {
     }
   }
 
-  // Puts a thread's part of a chunk's activations into shared memory. Rows past the last one are left as they are: a
-  // row of the activations reaches no other row of the sums.
+  // Which word of the activations a thread stages: of a row, a slice of the chunk, a place in it.
+  struct Staged {
+    int row;
+    int slice;
+    int word;
+  };
+
+  static AO_DEVICE Staged staged_by(int thread, int part) {
+    const int at = part * kThreads + thread;
+    return {at / kSliceWords / kChunkSlices, at / kSliceWords % kChunkSlices, at % kSliceWords};
+  }
+
+  // Where the lanes look for it: at the word's step, at the lane of its row.
+  AO_DEVICE Words4& place_of(const Staged& staged) const {
+    const int unit = staged.word / (kUnitSteps * kLanesInGroup), t = staged.word / kUnitSteps % kLanesInGroup;
+    const int step = staged.slice * kSliceSteps + unit * kUnitSteps + staged.word % kUnitSteps;
+    return shared.input[staged.row / kTileRows][step][staged.row % kTileRows * kLanesInGroup + t];
+  }
+
+  // Puts a thread's part of a chunk's activations into shared memory; all its loads are under way at once. Rows past
+  // the last one are left as they are: a row of the activations reaches no other row of the sums.
   AO_DEVICE void stage(int first_slice, int thread) const {
-    constexpr int kChunkWords = kChunkSlices * kSliceWords;
-    const int rows = static_cast<int>(problem.rows), depth = static_cast<int>(problem.depth);
-    for (int at = thread; at < rows * kChunkWords; at += kThreads) {
-      const int row = at / kChunkWords, slice = at % kChunkWords / kSliceWords, word = at % kSliceWords;
-      const int k = (first_slice + slice) * kSliceDepth + word * kWordValues;
-      if (k < depth) {
-        const int unit = word / (kUnitSteps * kLanesInGroup), t = word / kUnitSteps % kLanesInGroup;
-        const int step = slice * kSliceSteps + unit * kUnitSteps + word % kUnitSteps;
-        const int lane = row % kTileRows * kLanesInGroup + t;
-        shared.input[row / kTileRows][step][lane] = interleave(load_input(problem.input + row * problem.depth + k));
+    constexpr int kParts = kRows * kChunkSlices * kSliceWords / kThreads;
+    Words4 words[kParts];
+    AO_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      const Staged staged = staged_by(thread, part);
+      const int k = (first_slice + staged.slice) * kSliceDepth + staged.word * kWordValues;
+      const bool is_there = staged.row < problem.rows && k < problem.depth;
+      words[part] = load_input_if(is_there, problem.input + staged.row * problem.depth + k);
+    }
+    AO_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      const Staged staged = staged_by(thread, part);
+      if (staged.row < problem.rows) {
+        place_of(staged) = interleave(words[part]);
       }
     }
   }

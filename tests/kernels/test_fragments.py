@@ -237,21 +237,19 @@ def test_a_slab_has_32_megabytes_at_most(kernels: ctypes.CDLL, columns: int, dep
 
 
 @pytest.fixture
-def _older_gpu(kernel_on_host: Body) -> Iterator[None]:
-    """Let the host's stand-in for the CUDA library find no code for its device."""
-    assert kernel_on_host
+def older_gpu(kernel_on_host: Body) -> Iterator[Body]:
+    """The host's stand-in for the CUDA library, which finds no code for its device."""
     (library,) = (path for path in torch.ops.loaded_libraries if path.endswith("libao_on_host.so"))
     pretend = ctypes.CDLL(library).pretend_to_have_code
     pretend(0)
-    yield
+    yield kernel_on_host
     pretend(1)
 
 
-@pytest.mark.usefixtures("_older_gpu")
 @pytest.mark.parametrize("leading", [(3,), (2, 3), (0,)], ids=str)
-def test_an_older_gpu_gets_the_generic_body(kernel_on_host: Body, leading: tuple[int, ...]) -> None:
+def test_an_older_gpu_gets_the_generic_body(older_gpu: Body, leading: tuple[int, ...]) -> None:
     given = random_operands(INT4, leading)
-    assert torch.equal(kernel_on_host(*given.all), bf16i4bf16_rowwise(*given.all))
+    assert torch.equal(older_gpu(*given.all), bf16i4bf16_rowwise(*given.all))
 
 
 def test_a_weight_of_several_slabs_is_multiplied_whole(kernel_on_host: Body) -> None:
