@@ -28,6 +28,8 @@ using ao_kernels::kTileColumns;
 // What vectors take: groups of another size than its multiples are multiplied value by value.
 constexpr int64_t kGroupStep = 32;
 
+constexpr int64_t kCacheLine = 64;  // bytes
+
 // The value of each four-bit pattern.
 constexpr float kValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
 
@@ -131,6 +133,16 @@ inline void add_zero_points(const CpuProblem& problem, const Tile& tile, const f
   memcpy(offsets, added, sizeof(added));
 }
 
+// Asks for what the next columns will read of a group. A column is too short for the CPU to see that it is read in
+// order.
+inline void fetch_ahead(const int8_t* weight, int64_t row_bytes, int columns, int64_t bytes) {
+  for (int column = 0; column < columns; ++column, weight += row_bytes) {
+    for (int64_t at = 0; at < bytes; at += kCacheLine) {
+      __builtin_prefetch(weight + at);  // beyond the last column it does nothing
+    }
+  }
+}
+
 // Multiplies kRows rows by kColumns columns, of which `column` is the first, counted within the tile. It is a function
 // of its own so that the inner loop has all registers to itself.
 template <typename Simd, int kRows, int kColumns>
@@ -144,6 +156,7 @@ __attribute__((noinline)) void multiply_block(const CpuProblem& problem, const T
   const float* scale = tile.scale + column;
   typename Simd::Sum totals[kRows][kColumns] = {};
   for (int64_t begin = 0; begin < row_bytes; begin += group_bytes, scale += kTileColumns) {
+    fetch_ahead(weight + begin + kColumns * row_bytes, row_bytes, kColumns, group_bytes);
     typename Simd::Sum sums[kRows][kColumns] = {};
     for (int64_t byte = begin; byte < begin + group_bytes; byte += Simd::kStep / 2) {
       typename Simd::Weights weights[kColumns];
