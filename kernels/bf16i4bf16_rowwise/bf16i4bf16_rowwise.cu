@@ -2,13 +2,17 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
+#include <atomic>
+
 #include "bf16i4bf16_rowwise.cuh"
 #include "dequantize.cuh"
 #include "tiled.cuh"
 
 namespace ao_kernels {
 
-constexpr int kLowestCapability = 9;  // the first major version with clusters and bfloat16 arithmetic
+constexpr int kRememberedDevices = 128;  // more than one machine has
+constexpr int kLowestCapability = 9;     // the first major version with clusters and bfloat16 arithmetic
 
 inline int device_attribute(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
@@ -59,13 +63,27 @@ void launch_dequantize(const RowwiseProblem<Scale>& problem, int64_t first, int6
 }
 
 // Asks CUDA for a kernel: it knows which architectures the library was built for, PTX included.
-bool has_code_for_current_device() {
+bool find_code_for_current_device() {
   cudaFuncAttributes attributes;
   const bool has_image = cudaFuncGetAttributes(&attributes, rowwise_kernel<Streaming<float, 4, 1>>) == cudaSuccess;
   if (!has_image) {
     cudaGetLastError();  // forgets the error: the answer is no
   }
   return has_image && device_attribute(cudaDevAttrComputeCapabilityMajor) >= kLowestCapability;
+}
+
+// Asks once for each device: an answer costs about as much as a launch.
+bool has_code_for_current_device() {
+  static std::array<std::atomic<int>, kRememberedDevices> answers{};  // 0 where nobody has asked, else 1 or 2
+  int device = 0;
+  cudaGetDevice(&device);
+  if (device >= kRememberedDevices) {
+    return find_code_for_current_device();
+  }
+  if (answers[device] == 0) {
+    answers[device] = find_code_for_current_device() ? 1 : 2;
+  }
+  return answers[device] == 1;
 }
 
 template void launch_bf16i4bf16_rowwise(const RowwiseProblem<float>&, CUstream_st*);

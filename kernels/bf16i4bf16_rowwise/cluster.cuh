@@ -110,9 +110,10 @@ AO_DEVICE void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Waits until every block of the cluster is here, where none has stored anything for another.
+// Waits until every block of the cluster is here, where none has stored anything for another. The threads of a warp may
+// come one by one.
 AO_DEVICE void meet_cluster() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // What another block of the cluster has at the same place of its shared memory.
