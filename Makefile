@@ -39,8 +39,8 @@ lock: $(VENV)/.tests ## bring the packages that workflows install up to date, ea
 	@$(LOCK) pyproject.toml -o .github/actions/setup/requirements.txt
 	@echo uv | $(LOCK) - -o .github/actions/setup/uv.txt >/dev/null
 
-benchmark: $(VENV)/.tests ## measure planning and index writing
-	@$(BIN)/python -m tests.benchmarks
+benchmark: $(VENV)/.tests ## measure planning, index writing and kernels
+	@PYTHONPATH=package/src $(BIN)/python -m tests.benchmarks
 
 clean: ## remove what the other commands made here
 	rm -rf $(VENV) dist

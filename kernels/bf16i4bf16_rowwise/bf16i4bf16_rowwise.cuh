@@ -1,8 +1,8 @@
-// bfloat16 activations times int4 weights: the arithmetic of one output, on a GPU or on a host.
+// bfloat16 activations times int4 weights: one call, the arithmetic of one output, and what the binding launches.
 //
-// A host compiler takes this file as it is, and tests/kernels does so: every multiplication is an explicit fused
-// multiply-add and every other step is exact or rounds once, so both give the same bits and no GPU is needed to prove
-// the numbers.
+// A host compiler takes this file and the ones with the kernels' bodies as they are, and tests/kernels does so: what a
+// warp does is written once, for 32 threads of a GPU or for a loop of 32 steps, so the indices are proven without a
+// GPU.
 
 #pragma once
 
@@ -42,9 +42,6 @@ struct RowwiseProblem {
   int64_t group_size;  // divides depth
 };
 
-// The lanes that share one output: a warp's threads.
-constexpr int kLanes = 32;
-
 AO_HOST_DEVICE inline float to_float(float value) {
   return value;
 }
@@ -79,24 +76,62 @@ AO_HOST_DEVICE float dequantize(const RowwiseProblem<Scale>& problem, int64_t co
   return fmaf(static_cast<float>(q), to_float(problem.scale[at]), to_float(problem.zero_point[at]));
 }
 
-// One lane's part of output [row, column]: every kLanes-th byte of the weight's row.
-template <typename Scale>
-AO_HOST_DEVICE float lane_sum(const RowwiseProblem<Scale>& problem, int64_t row, int64_t column, int lane) {
-  const int64_t row_bytes = problem.depth / 2;
-  const int8_t* weight = problem.weight + column * row_bytes;
-  const BFloat16* input = problem.input + row * problem.depth;
-  float sum = 0;
-  for (int64_t byte = lane; byte < row_bytes; byte += kLanes) {
-    const int64_t k = 2 * byte;
-    const int packed = weight[byte];
-    sum = fmaf(dequantize(problem, column, k, decode_int4(packed)), to_float(input[k]), sum);
-    sum = fmaf(dequantize(problem, column, k + 1, decode_int4(packed >> 4)), to_float(input[k + 1]), sum);
-  }
-  return sum;
+// How a call is computed.
+enum class Body {
+  kStreaming,  // few rows: reads the weight once, near the speed of memory
+  kTiled,      // a moderate number of rows: tiles on the tensor cores
+  kSlabs,      // many rows, and whatever the other two cannot take: dequantizes slabs for torch's own product
+};
+
+constexpr int64_t kStreamingRows = 16;     // the columns of two tensor-core tiles
+constexpr int64_t kTiledRows = 1024;       // where torch's product begins to win; not measured yet
+constexpr int64_t kSlabBytes = 32 << 20;   // most of it stays in the 50 MB of L2 until it is read
+constexpr int64_t kSlabColumns = 256;      // a slab has a multiple of this, for whole tiles of torch's product
+constexpr int64_t kLoadBytes = 16;         // the widest load, which the operands must be aligned for
+constexpr int64_t kUnit = 32;              // four lanes' words of eight values; every group is a multiple
+constexpr int64_t kMostColumns = 1 << 30;  // a tile's columns past the last one still have 32-bit indices
+constexpr int64_t kMostDepth = 1 << 21;    // units squared stay below 2^32, as Divisor asks for
+
+// Whether an array can be read 16 bytes at a time.
+inline bool is_aligned(const void* array) {
+  return reinterpret_cast<uintptr_t>(array) % kLoadBytes == 0;
 }
 
-// Puts the work on the stream of the current device. Scale is float or BFloat16.
+// Whether the tensor cores' bodies can take the call: groups of a multiple of 32, aligned arrays.
+template <typename Scale>
+bool fits_tensor_cores(const RowwiseProblem<Scale>& problem) {
+  const bool fits = problem.columns <= kMostColumns && problem.depth <= kMostDepth;
+  const bool is_whole = problem.group_size > 0 && problem.group_size % kUnit == 0;
+  return fits && is_whole && is_aligned(problem.input) && is_aligned(problem.weight);
+}
+
+template <typename Scale>
+Body choose_body(const RowwiseProblem<Scale>& problem) {
+  if (problem.rows > kTiledRows || !fits_tensor_cores(problem)) {
+    return Body::kSlabs;
+  }
+  return problem.rows <= kStreamingRows ? Body::kStreaming : Body::kTiled;
+}
+
+// How many columns one slab has: equal slabs of at most kSlabBytes, or single columns where even one has more.
+inline int64_t slab_columns(int64_t columns, int64_t depth) {
+  const int64_t fitting = kSlabBytes / (2 * (depth > 0 ? depth : 1));
+  if (fitting >= columns) {
+    return columns;
+  }
+  return fitting >= kSlabColumns ? fitting / kSlabColumns * kSlabColumns : (fitting > 0 ? fitting : 1);
+}
+
+// Whether this library holds code for the current device.
+bool has_code_for_current_device();
+
+// Puts the product on the stream, for every body but kSlabs. Scale is float or BFloat16, here and below.
 template <typename Scale>
 void launch_bf16i4bf16_rowwise(const RowwiseProblem<Scale>& problem, CUstream_st* stream);
+
+// Puts on the stream: slab [columns, depth] is the weight of the columns from `first` on, in bfloat16.
+template <typename Scale>
+void launch_dequantize(const RowwiseProblem<Scale>& problem, int64_t first, int64_t columns, BFloat16* slab,
+                       CUstream_st* stream);
 
 }  // namespace ao_kernels

@@ -1,5 +1,13 @@
 # What the environment asks for. Each function stops the build with one sentence when it cannot tell.
 
+# Whether a variable of the environment is set, and to something else than what means no.
+function(read_switch NAME RESULT)
+  set(${RESULT} FALSE PARENT_SCOPE)
+  if("$ENV{${NAME}}") # true for 1, ON, YES and TRUE, as scikit-build-core has it
+    set(${RESULT} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
 # The nvcc of the toolkit that CUDA_HOME names.
 function(read_cuda_compiler RESULT)
   set(COMPILER "$ENV{CUDA_HOME}/bin/nvcc")
@@ -48,4 +56,13 @@ function(find_torch_include RESULT)
       "(pip install --no-build-isolation); got \"${INCLUDE}\"")
   endif()
   set(${RESULT} "${INCLUDE}" PARENT_SCOPE)
+endfunction()
+
+# The folder of the kernels: the sdist holds it within; in the repository it lies beside the package.
+function(find_kernels RESULT)
+  set(KERNELS "${PROJECT_SOURCE_DIR}/kernels")
+  if(NOT IS_DIRECTORY "${KERNELS}")
+    cmake_path(SET KERNELS NORMALIZE "${PROJECT_SOURCE_DIR}/../kernels")
+  endif()
+  set(${RESULT} "${KERNELS}" PARENT_SCOPE)
 endfunction()

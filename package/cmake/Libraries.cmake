@@ -1,16 +1,20 @@
 # What the library needs when it is loaded: torch's libraries and the CUDA runtime, which torch has loaded by then.
 
-# Names libtorch.so and libtorch_cpu.so as needed without having them: stubs with these names take their place. The
-# loader then finds torch's CUDA functions through libtorch.so, which needs libtorch_cuda.so where there is one.
-function(link_without_torch TARGET)
+# Stubs with the names of torch's libraries, so that what is linked can name them as needed without having them.
+function(make_torch_stubs)
   file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/stub.cpp" "")
   foreach(NAME torch torch_cpu)
-    add_library(${NAME} SHARED "${CMAKE_CURRENT_BINARY_DIR}/stub.cpp")
+    add_library(${NAME} SHARED EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/stub.cpp")
     target_link_options(${NAME} PRIVATE -nostdlib)
   endforeach()
+endfunction()
+
+# Names stubs as needed. For CUDA, the loader finds torch's functions through libtorch.so, which needs libtorch_cuda.so
+# where there is one.
+function(link_without_torch TARGET)
   # A stub holds no symbol, and many linkers leave out what no symbol asks for.
   target_link_options(${TARGET} PRIVATE LINKER:--no-as-needed)
-  target_link_libraries(${TARGET} PRIVATE torch torch_cpu)
+  target_link_libraries(${TARGET} PRIVATE ${ARGN})
   set_target_properties(${TARGET} PROPERTIES LINKER_LANGUAGE CXX SKIP_BUILD_RPATH TRUE)
 endfunction()
 

@@ -14,7 +14,7 @@ endfunction()
 function(seed_names)
   foreach(SOURCE IN LISTS ARGN)
     cmake_path(GET SOURCE FILENAME SEED)
-    set_source_files_properties("${SOURCE}" PROPERTIES COMPILE_OPTIONS
+    set_property(SOURCE "${SOURCE}" APPEND PROPERTY COMPILE_OPTIONS
       "$<IF:$<COMPILE_LANGUAGE:CUDA>,-Xcompiler=-frandom-seed=${SEED},-frandom-seed=${SEED}>")
   endforeach()
 endfunction()

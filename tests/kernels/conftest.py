@@ -1,4 +1,4 @@
-"""The bodies that must agree: the generic one, the CUDA kernel run on the host, and the CUDA kernel on a GPU."""
+"""The bodies that must agree: the generic one, the CPU kernel, the CUDA kernel run on the host, and on a GPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import ao_kernels
 import pytest
 import torch
 from torch import Tensor
+
+from tests.kernels import cpubodies
+from tests.kernels.cpubodies import BUILT_ALREADY
 
 Body = Callable[..., Tensor]
 
@@ -43,6 +46,26 @@ def kernel_on_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Body]:
     del fragment
 
 
+@pytest.fixture(scope="session")
+def cpu_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not cpubodies.has_compiler():
+        pytest.skip("no C++ compiler: install g++ or set CXX")
+    if BUILT_ALREADY in os.environ:
+        return Path(os.environ[BUILT_ALREADY])
+    return cpubodies.build(tmp_path_factory.mktemp("cpu"))
+
+
+@pytest.fixture(scope="session")
+def cpu_bodies(cpu_library: Path) -> Iterator[dict[str, Body]]:
+    names = (*cpubodies.NEEDED, "chosen")
+    fragments = [torch.library.Library(f"ao_on_{name}", "FRAGMENT") for name in names]
+    for fragment in fragments:
+        fragment.define(SCHEMA)
+    torch.ops.load_library(cpu_library)
+    yield {name: getattr(torch.ops, f"ao_on_{name}").bf16i4bf16_rowwise for name in names}
+    del fragments
+
+
 def kernel_on_gpu(*operands: Tensor) -> Tensor:
     return ao_kernels.bf16i4bf16_rowwise(*(operand.cuda() for operand in operands)).cpu()
 
@@ -51,6 +74,7 @@ def kernel_on_gpu(*operands: Tensor) -> Tensor:
     params=[
         pytest.param("generic", id="generic"),
         pytest.param("kernel_on_host", id="kernel-on-host"),
+        pytest.param("kernel_on_cpu", id="kernel-on-cpu"),
         pytest.param("kernel_on_gpu", id="kernel-on-gpu", marks=pytest.mark.gpu),
     ]
 )
@@ -60,6 +84,9 @@ def body(request: pytest.FixtureRequest) -> Body:
     if request.param == "kernel_on_host":
         found: Body = request.getfixturevalue("kernel_on_host")
         return found
+    if request.param == "kernel_on_cpu":
+        bodies: dict[str, Body] = request.getfixturevalue("cpu_bodies")
+        return bodies["chosen"]
     if not torch.cuda.is_available() or not ao_kernels.describe().startswith("CUDA"):
         pytest.skip(f"needs a GPU and the CUDA wheel; {ao_kernels.describe()}")
     return kernel_on_gpu

@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from ci_tools.outside import Outside, Silent
+from ci_tools.planning import make_plan
+from ci_tools.storage import cache_folder
+
 pytestmark = pytest.mark.slow
 
 PACKAGE = Path(__file__).parents[2] / "package"
@@ -20,7 +24,11 @@ PACKAGE = Path(__file__).parents[2] / "package"
 def build(kind: str, source: Path, out: Path, **environment: str) -> Path:
     """Build in an environment of its own, as a user's pip does."""
     command = [sys.executable, "-m", "build", f"--{kind}", "--outdir", str(out), str(source)]
-    inherited = {name: value for name, value in os.environ.items() if name not in {"AO_KERNELS_CUDA", "PYTHONPATH"}}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"AO_KERNELS_CPU", "AO_KERNELS_CUDA", "PYTHONPATH"}
+    }
     subprocess.run(command, check=True, capture_output=True, text=True, env=inherited | environment)
     (built,) = out.iterdir()
     return built
@@ -42,6 +50,11 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cuda(cuda_home: Path) -> dict[str, str]:
     headers = str(Path(torch.__file__).parent / "include")
     return {"AO_KERNELS_CUDA": "1", "CUDA_HOME": str(cuda_home), "FATWHEEL_TORCH_INCLUDE": headers}
+
+
+@pytest.fixture
+def cpu() -> dict[str, str]:
+    return {"AO_KERNELS_CPU": "1", "FATWHEEL_TORCH_INCLUDE": str(Path(torch.__file__).parent / "include")}
 
 
 def sha256(file: Path) -> str:
@@ -73,6 +86,49 @@ def test_the_cuda_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cuda: d
     sdist = build("wheel", unpacked, tmp_path / "sdist", **cuda)
     assert tree.name == sdist.name == "ao_kernels-0.1.0-py3-none-linux_x86_64.whl"
     assert sha256(tree) == sha256(sdist)
+    assert libraries_in(tree) == ["libao_kernels_cpu.so", "libao_kernels_cuda.so"]
+
+
+def libraries_in(wheel: Path) -> list[str]:
+    return sorted(Path(name).name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so"))
+
+
+def test_the_cpu_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cpu: dict[str, str], tmp_path: Path) -> None:
+    tree = build("wheel", PACKAGE, tmp_path / "tree", **cpu)
+    sdist = build("wheel", unpacked, tmp_path / "sdist", **cpu)
+    assert sha256(tree) == sha256(sdist)
+    assert libraries_in(tree) == ["libao_kernels_cpu.so"]
+
+
+LOAD = "torch.ops.load_library(sys.argv[1])\n"
+IMPORT = "import ao_kernels, ao_kernels.__main__\n"
+CHECK = "assert ao_kernels.__main__.is_exact('cpu')\nprint(ao_kernels.describe())\n"
+
+
+@pytest.mark.parametrize("order", [pytest.param(IMPORT + LOAD, id="after"), pytest.param(LOAD + IMPORT, id="before")])
+def test_the_cpu_library_may_load_before_or_after_the_package(cpu: dict[str, str], order: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(build("wheel", PACKAGE, tmp_path / "wheel", **cpu)) as wheel:
+        wheel.extractall(tmp_path / "site")  # noqa: S202 - it was built here
+    library = tmp_path / "site" / "ao_kernels" / "libao_kernels_cpu.so"
+    command = [sys.executable, "-c", f"import sys, torch\n{order}{CHECK}", library]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(command, check=True, env=environ, capture_output=True, text=True)
+    assert done.stdout.startswith("CPU kernels (")
+
+
+PURE = "ao_kernels-0.1.0-py3-none-any.whl"
+NATIVE = "ao_kernels-0.1.0-py3-none-manylinux_2_28_x86_64.whl"
+
+
+@pytest.mark.parametrize(
+    ("config", "wheel"), [("fatwheel.yml", PURE), ("fatwheel-cpu.yml", NATIVE)], ids=["reference", "cpu"]
+)
+def test_native_sources_alone_decide_which_wheel_serves_linux_cpu(config: str, wheel: str) -> None:
+    planned = make_plan(
+        PACKAGE / config, Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
+    )
+    serving = {job.wheel for job in planned.plan.jobs for cell in job.covers if cell.platform == "linux-cpu"}
+    assert serving == {wheel}
 
 
 @pytest.mark.parametrize(

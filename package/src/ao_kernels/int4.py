@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ao_kernels import groups
+
 LOWEST = -8  # of a signed four-bit integer
 HIGHEST = 7
 STEPS = HIGHEST - LOWEST
@@ -17,6 +19,8 @@ def int4_row_quantize_zp(x: Tensor, group_size: int = 128) -> tuple[Tensor, Tens
     The weight that `q` stands for is `q * scale + zero_point`; the zero point is a real value, that of `q = 0`.
     All arithmetic is in float32. The last group is shorter when `group_size` does not divide K;
     `bf16i4bf16_rowwise` cannot tell where such groups begin, so pad K for it first.
+
+    A value that is not finite makes the scale or the zero point of its group NaN or infinite, and no other.
 
     Args:
         x: [N, K], floating point.
@@ -31,17 +35,12 @@ def int4_row_quantize_zp(x: Tensor, group_size: int = 128) -> tuple[Tensor, Tens
         ValueError: `x` is not two-dimensional, or `group_size` is below 1.
 
     """
-    _check_quantizable(x, group_size)
-    groups = _split(x.to(torch.float32), group_size)
-    lowest, highest = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    split = groups.split(x, group_size).to(torch.float32)
+    lowest, highest = split.amin(-1, keepdim=True), split.amax(-1, keepdim=True)
     scale = (highest - lowest).clamp(min=SMALLEST_RANGE) / STEPS
     zero_point = lowest - LOWEST * scale
-    q = ((groups - lowest) / scale).round().clamp(0, STEPS) + LOWEST
-    return (
-        q.to(torch.int8).flatten(-2)[:, : x.shape[1]].contiguous(),
-        scale.squeeze(-1).t().contiguous(),
-        zero_point.squeeze(-1).t().contiguous(),
-    )
+    q = ((split - lowest) / scale).round().clamp(0, STEPS) + LOWEST
+    return groups.integers(q, x.shape[1]), groups.grid(scale), groups.grid(zero_point)
 
 
 def pack_int4(q: Tensor) -> Tensor:
@@ -58,11 +57,7 @@ def pack_int4(q: Tensor) -> Tensor:
         ValueError: `q` has no dimension, K is odd, or a value is out of range.
 
     """
-    _check_int8("q", q)
-    if q.shape[-1] % 2:
-        message = f"q's last dimension must be even, got {q.shape[-1]}"
-        raise ValueError(message)
-    _check_values(q)
+    check_packable(q, 2, LOWEST, HIGHEST)
     return (q[..., 0::2] & 0xF) | (q[..., 1::2] << 4)
 
 
@@ -81,46 +76,38 @@ def unpack_int4(packed: Tensor, dtype: torch.dtype = torch.int8) -> Tensor:
         ValueError: `packed` has no dimension.
 
     """
-    _check_int8("packed", packed)
+    check_stored("packed", packed, torch.int8)
     q = packed.new_empty(*packed.shape[:-1], 2 * packed.shape[-1], dtype=dtype)
-    q[..., 0::2] = (packed << 4) >> 4  # shifting back and forth spreads the sign
-    q[..., 1::2] = packed >> 4
+    write_int4(q, packed)
     return q
 
 
-def _check_quantizable(x: Tensor, group_size: int) -> None:
-    if not x.is_floating_point():
-        message = f"x must be floating point, got {x.dtype}"
-        raise TypeError(message)
-    if x.dim() != 2:  # noqa: PLR2004 - a matrix
-        message = f"x must have 2 dimensions, got {x.dim()}"
-        raise ValueError(message)
-    if group_size < 1:
-        message = f"group_size must be at least 1, got {group_size}"
-        raise ValueError(message)
+def write_int4(q: Tensor, packed: Tensor) -> None:
+    """Write the values of `packed` [..., K / 2] into `q` [..., K], whatever its dtype."""
+    q[..., 0::2] = (packed << 4) >> 4  # shifting back and forth spreads the sign
+    q[..., 1::2] = packed >> 4
 
 
-def _check_int8(name: str, tensor: Tensor) -> None:
-    if tensor.dtype != torch.int8:
-        message = f"{name} must be int8, got {tensor.dtype}"
+def check_stored(name: str, tensor: Tensor, dtype: torch.dtype) -> None:
+    """Raise unless a tensor has the dtype that values are stored in, and a dimension that they lie along."""
+    if tensor.dtype != dtype:
+        message = f"{name} must be {str(dtype).removeprefix('torch.')}, got {tensor.dtype}"
         raise TypeError(message)
     if not tensor.dim():
         message = f"{name} must have at least 1 dimension, got 0"
         raise ValueError(message)
 
 
-def _check_values(q: Tensor) -> None:
+def check_packable(q: Tensor, together: int, lowest: int, highest: int) -> None:
+    """Raise unless `q` is int8, holds values from `lowest` to `highest`, and splits into `together` values each."""
+    check_stored("q", q, torch.int8)
+    if q.shape[-1] % together:
+        must = "even" if together == 2 else f"a multiple of {together}"  # noqa: PLR2004 - which is what even means
+        message = f"q's last dimension must be {must}, got {q.shape[-1]}"
+        raise ValueError(message)
     if q.is_meta or not q.numel():  # there is nothing to read
         return
-    lowest, highest = (int(bound) for bound in q.aminmax())
-    if lowest < LOWEST or highest > HIGHEST:
-        message = f"q must hold values from {LOWEST} to {HIGHEST}, got {lowest} to {highest}"
+    least, most = (int(bound) for bound in q.aminmax())
+    if least < lowest or most > highest:
+        message = f"q must hold values from {lowest} to {highest}, got {least} to {most}"
         raise ValueError(message)
-
-
-def _split(x: Tensor, group_size: int) -> Tensor:
-    """[N, K] as [N, G, group_size]; a short last group repeats its last value, which moves no minimum or maximum."""
-    rows, depth = x.shape
-    missing = -depth % group_size
-    padded = torch.cat((x, x[:, -1:].expand(rows, missing)), dim=1) if missing else x
-    return padded.reshape(rows, (depth + missing) // group_size, group_size)

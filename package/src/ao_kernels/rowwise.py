@@ -1,19 +1,21 @@
-"""bfloat16 activations times int4 weights: the operator's schema, its generic body, its shapes and its gradient."""
+"""bfloat16 activations times quantized weights: for each format an operator with a generic body and a gradient."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ao_kernels.int4 import unpack_int4
+from ao_kernels.formats import FORMATS, ZeroPoint, dequantize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAME = "ao::bf16i4bf16_rowwise"
+    from ao_kernels.formats import WeightFormat
+
 SCALE_DTYPES = (torch.float32, torch.bfloat16)
 
 
@@ -34,7 +36,7 @@ def bf16i4bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor, zero_point:
         bfloat16 [..., N], contiguous.
 
     Raises:
-        TypeError: a dtype is another one. The CUDA kernel raises RuntimeError here and below.
+        TypeError: a dtype is another one. A compiled kernel raises RuntimeError here and below.
         ValueError: a shape or a device does not fit the others.
 
     """
@@ -42,52 +44,82 @@ def bf16i4bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor, zero_point:
     return output
 
 
-def dequantize(weight: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    """Make the bfloat16 [N, K] weight that packed int4 [N, K / 2] with scales and zero points [G, N] stands for."""
-    (rows, half), groups = weight.shape, scale.shape[0]
-    values = unpack_int4(weight, scale.dtype).view(rows, groups, 2 * half // max(groups, 1))
-    values.mul_(scale.t().unsqueeze(-1)).add_(zero_point.t().unsqueeze(-1))
-    return values.view(rows, 2 * half).to(torch.bfloat16)
+def bf16u4bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply bfloat16 activations by unsigned int4 weights: `input @ ((u - zero_point) * scale).T`.
+
+    As `bf16i4bf16_rowwise`, but `weight` is int32 [N, K / 8], eight values to a word as packed by `pack_uint4`, and
+    `zero_point` is int8 [G, N]; `uint4_row_quantize` makes them.
+    """
+    output: Tensor = torch.ops.ao.bf16u4bf16_rowwise(input, weight, scale, zero_point)
+    return output
 
 
-def _dtype_faults(x: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Iterator[str]:
+def bf16i8bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply bfloat16 activations by int8 weights: `input @ (q * scale).T`.
+
+    As `bf16i4bf16_rowwise`, but `weight` is int8 [N, K], and there is no zero point; `int8_row_quantize` makes them.
+    """
+    output: Tensor = torch.ops.ao.bf16i8bf16_rowwise(input, weight, scale)
+    return output
+
+
+def bf16f8bf16_rowwise(input: Tensor, weight: Tensor, scale: Tensor) -> Tensor:  # noqa: A002 - torch's name
+    """Multiply bfloat16 activations by float8 weights: `input @ (q * scale).T`.
+
+    As `bf16i4bf16_rowwise`, but `weight` is float8_e4m3fn [N, K], and there is no zero point; `float8_row_quantize`
+    makes them.
+    """
+    output: Tensor = torch.ops.ao.bf16f8bf16_rowwise(input, weight, scale)
+    return output
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _device_faults(form: WeightFormat, *operands: Tensor) -> Iterator[str]:
+    devices = sorted({str(operand.device) for operand in operands})
+    if len(devices) > 1:
+        names = ", ".join(["input", "weight", *form.grids][:-1])
+        yield f"{names} and {form.grids[-1]} must be on one device, got {' and '.join(devices)}"
+
+
+def _dtype_faults(form: WeightFormat, x: Tensor, weight: Tensor, scale: Tensor, *zero_points: Tensor) -> Iterator[str]:
     if x.dtype != torch.bfloat16:
         yield f"input must be bfloat16, got {x.dtype}"
-    if weight.dtype != torch.int8:
-        yield f"weight must be int8, got {weight.dtype}"
+    if weight.dtype != form.storage:
+        yield f"weight must be {_plain(form.storage)}, got {weight.dtype}"
     if scale.dtype not in SCALE_DTYPES:
         yield f"scale must be float32 or bfloat16, got {scale.dtype}"
-    if zero_point.dtype != scale.dtype:
-        yield f"zero_point must have scale's dtype {scale.dtype}, got {zero_point.dtype}"
+    for zero_point in zero_points:
+        if form.zero_point is ZeroPoint.INTEGER and zero_point.dtype != torch.int8:
+            yield f"zero_point must be int8, got {zero_point.dtype}"
+        if form.zero_point is ZeroPoint.REAL and zero_point.dtype != scale.dtype:
+            yield f"zero_point must have scale's dtype {scale.dtype}, got {zero_point.dtype}"
 
 
-def _rank_faults(x: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Iterator[str]:
+def _rank_faults(form: WeightFormat, x: Tensor, *matrices: Tensor) -> Iterator[str]:
     if not x.dim():
         yield "input must have at least 1 dimension, got 0"
-    for name, matrix in (("weight", weight), ("scale", scale), ("zero_point", zero_point)):
+    for name, matrix in zip(("weight", *form.grids), matrices, strict=True):
         if matrix.dim() != 2:  # noqa: PLR2004 - a matrix
             yield f"{name} must have 2 dimensions, got {matrix.dim()}"
 
 
-def _shape_faults(x: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Iterator[str]:
+def _shape_faults(form: WeightFormat, x: Tensor, weight: Tensor, scale: Tensor, *zero_points: Tensor) -> Iterator[str]:
     depth, groups = x.shape[-1], scale.shape[0]
-    if depth != 2 * weight.shape[1]:
-        yield f"input's last dimension must be K = {2 * weight.shape[1]}, got {depth}"
+    if depth != form.depth(weight):
+        yield f"input's last dimension must be K = {form.depth(weight)}, got {depth}"
     if scale.shape[1] != weight.shape[0]:
         yield f"scale must have N = {weight.shape[0]} columns, got {scale.shape[1]}"
     if depth % groups if groups else depth:
         yield f"scale must have a number of rows that divides K = {depth}, got {groups}"
-    if zero_point.shape != scale.shape:
-        yield f"zero_point must have scale's shape {list(scale.shape)}, got {list(zero_point.shape)}"
+    for zero_point in zero_points:
+        if zero_point.shape != scale.shape:
+            yield f"zero_point must have scale's shape {list(scale.shape)}, got {list(zero_point.shape)}"
 
 
-def _device_faults(*operands: Tensor) -> Iterator[str]:
-    devices = sorted({str(operand.device) for operand in operands})
-    if len(devices) > 1:
-        yield f"input, weight, scale and zero_point must be on one device, got {' and '.join(devices)}"
-
-
-def _check(*operands: Tensor) -> None:
+def _check(form: WeightFormat, *operands: Tensor) -> None:
     """Raise one error that lists every fault of the first kind there is."""
     for find_faults, error in (
         (_device_faults, ValueError),
@@ -95,47 +127,51 @@ def _check(*operands: Tensor) -> None:
         (_rank_faults, ValueError),
         (_shape_faults, ValueError),
     ):
-        faults = list(find_faults(*operands))
+        faults = list(find_faults(form, *operands))
         if faults:
             raise error("; ".join(faults))
 
 
-def _generic(x: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    _check(x, weight, scale, zero_point)
+def _generic(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tensor:
+    _check(form, x, weight, *grids)
     *leading, depth = x.shape
     rows = x.reshape(math.prod(leading), depth)
-    return (rows @ dequantize(weight, scale, zero_point).t()).view(*leading, weight.shape[0])
+    return (rows @ dequantize(form, weight, *grids).t()).view(*leading, weight.shape[0])
 
 
-def _fake(x: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    _check(x, weight, scale, zero_point)
+def _fake(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tensor:
+    _check(form, x, weight, *grids)
     return x.new_empty(*x.shape[:-1], weight.shape[0])
 
 
 def _save_weight(
     ctx: torch.autograd.function.FunctionCtx,
-    inputs: tuple[Tensor, Tensor, Tensor, Tensor],
+    inputs: tuple[Tensor, ...],
     output: Tensor,  # noqa: ARG001 - torch passes it by name
 ) -> None:
     ctx.save_for_backward(*inputs[1:])
 
 
 def _input_gradient(
-    ctx: torch.autograd.function.BackwardCFunction, gradient: Tensor
-) -> tuple[Tensor, None, None, None]:
+    form: WeightFormat, ctx: torch.autograd.function.BackwardCFunction, gradient: Tensor
+) -> tuple[Tensor | None, ...]:
     saved: tuple[Tensor, ...] = ctx.saved_tensors
-    return gradient @ dequantize(*saved), None, None, None
+    return gradient @ dequantize(form, *saved), *(None for _ in saved)
 
 
-def _register() -> torch.library.Library:
-    """Define the operator. Compiled libraries add kernels to it and never define it, so they load in any order."""
-    library = torch.library.Library("ao", "FRAGMENT")
-    library.define("bf16i4bf16_rowwise(Tensor input, Tensor weight, Tensor scale, Tensor zero_point) -> Tensor")
+def _register(form: WeightFormat, library: torch.library.Library) -> None:
+    """Define an operator. Compiled libraries add kernels to it and never define it, so they load in any order."""
+    name = f"ao::{form.operator}"
+    library.define(form.schema)
     # CompositeImplicitAutograd would take the operator apart while tracing, before a device's own kernel is looked for.
-    library.impl("bf16i4bf16_rowwise", _generic, "CompositeExplicitAutograd")
-    torch.library.register_fake(NAME, _fake, lib=library)
-    torch.library.register_autograd(NAME, _input_gradient, setup_context=_save_weight, lib=library)
-    return library
+    library.impl(form.operator, partial(_generic, form), "CompositeExplicitAutograd")
+    # A compiled kernel hands on to this one what it has no code for: the operator itself would lead back to it.
+    library.define(form.schema.replace(form.operator, f"{form.operator}_generic", 1))
+    library.impl(f"{form.operator}_generic", partial(_generic, form), "CompositeExplicitAutograd")
+    torch.library.register_fake(name, partial(_fake, form), lib=library)
+    torch.library.register_autograd(name, partial(_input_gradient, form), setup_context=_save_weight, lib=library)
 
 
-LIBRARY = _register()  # the registration lives as long as this object
+LIBRARY = torch.library.Library("ao", "FRAGMENT")  # the registrations live as long as this object
+for _form in FORMATS:
+    _register(_form, LIBRARY)

@@ -1,5 +1,5 @@
-// The CUDA kernel's own binding and arithmetic, compiled for the CPU as ao_on_host::bf16i4bf16_rowwise. Only the launch
-// is another: loops stand for blocks, and an array for the registers of a warp.
+// The CUDA kernel's own binding and bodies, compiled for the CPU as ao_on_host::bf16i4bf16_rowwise. Only the launch is
+// another: see emulation.h.
 
 #include <cuda_runtime_api.h>
 #include <torch/csrc/stable/accelerator.h>
@@ -13,35 +13,34 @@
 #define CUDA CPU
 #define is_cuda is_cpu
 #include "binding.cpp"
+#include "emulation.h"
 
 namespace ao_kernels {
 
-// Adds in the order of the kernel's warp_sum, so that not even the last bit differs.
-static float warp_sum(const float (&lanes)[kLanes]) {
-  float sums[kLanes];
-  std::copy(lanes, lanes + kLanes, sums);
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    for (int lane = 0; lane < distance; ++lane) {
-      sums[lane] += sums[lane + distance];
-    }
-  }
-  return sums[0];
+static bool has_code = true;
+
+bool has_code_for_current_device() {
+  return has_code;
 }
 
 template <typename Scale>
 void launch_bf16i4bf16_rowwise(const RowwiseProblem<Scale>& problem, CUstream_st*) {
-  for (int64_t row = 0; row < problem.rows; ++row) {
-    for (int64_t column = 0; column < problem.columns; ++column) {
-      float lanes[kLanes];
-      for (int lane = 0; lane < kLanes; ++lane) {
-        lanes[lane] = lane_sum(problem, row, column, lane);
-      }
-      problem.output[row * problem.columns + column] = to_bfloat16(warp_sum(lanes));
-    }
-  }
+  constexpr int kMultiprocessors = 132;  // of an H200
+  run_on_host(choose_body(problem), problem, kMultiprocessors);
+}
+
+template <typename Scale>
+void launch_dequantize(const RowwiseProblem<Scale>& problem, int64_t first, int64_t columns, BFloat16* slab,
+                       CUstream_st*) {
+  dequantize_on_host(problem, first, columns, slab);
 }
 
 }  // namespace ao_kernels
+
+// Whether the library holds code for the device that it pretends to be on.
+extern "C" void pretend_to_have_code(int has_code) {
+  ao_kernels::has_code = has_code;
+}
 
 // What torch's CUDA library would hold.
 extern "C" AOTITorchError aoti_torch_get_current_cuda_stream(int32_t, void** stream) {

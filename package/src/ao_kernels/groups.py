@@ -1,0 +1,63 @@
+"""What every quantizer does alike: split rows into groups, and lay out what it found for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def split(x: Tensor, group_size: int) -> Tensor:
+    """View a weight [N, K] as [N, G, group_size], G being ceil(K / group_size).
+
+    A short last group repeats its last value, which moves no minimum or maximum.
+
+    Raises:
+        TypeError: `x` is not floating point.
+        ValueError: `x` is not two-dimensional, or `group_size` is below 1.
+
+    """
+    _check(x, group_size)
+    rows, depth = x.shape
+    missing = -depth % group_size
+    padded = torch.cat((x, x[:, -1:].expand(rows, missing)), dim=1) if missing else x
+    return padded.reshape(rows, (depth + missing) // group_size, group_size)
+
+
+def whole_rows(x: Tensor) -> int:
+    """Return the group size that gives each row of a weight one group."""
+    return max(x.shape[-1], 1) if x.dim() else 1
+
+
+def rows(q: Tensor, depth: int) -> Tensor:
+    """Lay the quantized values [N, G, group_size] out as [N, K], contiguous."""
+    return q.flatten(-2)[:, :depth].contiguous()
+
+
+def integers(q: Tensor, depth: int) -> Tensor:
+    """Lay rounded values out as `rows` does, in int8; a NaN among them becomes zero.
+
+    What a conversion makes of NaN is the processor's affair. A group that holds one has NaN as its scale, so its values
+    mean nothing in any case.
+    """
+    return rows(q.nan_to_num(nan=0).to(torch.int8), depth)
+
+
+def grid(column: Tensor) -> Tensor:
+    """Lay out what each group has one of, [N, G, 1], as [G, N], contiguous."""
+    return column.squeeze(-1).t().contiguous()
+
+
+def _check(x: Tensor, group_size: int) -> None:
+    if not x.is_floating_point():
+        message = f"x must be floating point, got {x.dtype}"
+        raise TypeError(message)
+    if x.dim() != 2:  # noqa: PLR2004 - a matrix
+        message = f"x must have 2 dimensions, got {x.dim()}"
+        raise ValueError(message)
+    if group_size < 1:
+        message = f"group_size must be at least 1, got {group_size}"
+        raise ValueError(message)

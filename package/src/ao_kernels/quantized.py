@@ -1,0 +1,220 @@
+"""A quantized weight as a tensor: a module holds one in the place of its weight, and need not know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch._C import DisableTorchFunctionSubclass
+
+from ao_kernels.formats import dequantize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from torch._ops import OpOverload
+    from typing_extensions import Self
+
+    from ao_kernels.formats import WeightFormat
+
+MATRIX = 2  # dimensions of one weight
+BATCH = 3  # of several
+
+
+class QuantizedTensor(Tensor):
+    """A weight [N, K] or [B, N, K] that is stored quantized, in groups along K; there is a class for each format.
+
+    It is a constant to multiply by: `F.linear`, `@`, `torch.matmul`, `torch.mm` and `torch.bmm` take it, and the
+    gradient goes to the other operand. Slices, transposes and the like are views, which share what is stored; columns
+    are cut where groups end. Whatever else there is to do with a weight begins with `dequantize()`.
+
+    The products are those of the format's operator, in bfloat16. With a weight of another floating-point dtype, the
+    other operand has that dtype too; it is converted, and the product is converted back.
+    """
+
+    FORMAT: ClassVar[WeightFormat]
+
+    qdata: Tensor
+    """The stored values, [..., N, K / FORMAT.together]."""
+    scale: Tensor
+    """One number for each group and row, [..., K / group_size, N]. So is `zero_point`, in formats that have one."""
+    group_size: int
+    """Values of a row that share a scale."""
+    transposed: bool
+    """Whether this is the view [..., K, N] of what is stored."""
+
+    def __new__(
+        cls, qdata: Tensor, *grids: Tensor, group_size: int, dtype: torch.dtype, transposed: bool = False
+    ) -> Self:
+        """Let stored values with their scales and zero points stand for a tensor of `dtype`."""
+        *leading, rows = qdata.shape[:-1]
+        depth = cls.FORMAT.depth(qdata)
+        shape = (*leading, depth, rows) if transposed else (*leading, rows, depth)
+        self = cls._make_wrapper_subclass(cls, shape, dtype=dtype, device=qdata.device)
+        self.qdata = qdata
+        for name, grid in zip(cls.FORMAT.grids, grids, strict=True):
+            setattr(self, name, grid)
+        self.group_size = group_size
+        self.transposed = transposed
+        return self
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__()
+
+    @classmethod
+    def from_hp(cls, weight: Tensor, block_size: int | Sequence[int]) -> Self:
+        """Quantize a weight.
+
+        Args:
+            weight: [N, K] or [B, N, K], floating point.
+            block_size: the values of a row that share a scale, a divisor of K, such as 128; or as torchao writes it,
+                with a one for each other dimension, (1, 128).
+
+        Raises:
+            TypeError: `weight` is not floating point.
+            ValueError: `weight` has other dimensions, or `block_size` does not fit it.
+
+        """
+        group_size = _group_size(block_size, weight.dim())
+        fault = cls.fault(weight.shape, group_size)
+        if fault:
+            raise ValueError(fault)
+        *leading, rows, _ = weight.shape
+        qdata, *grids = cls.FORMAT.quantize(weight.detach().flatten(0, -2), group_size)
+        of_batches = (grid.unflatten(1, (*leading, rows)).movedim(0, -2).contiguous() for grid in grids)
+        stored = (grid if grid.dtype == torch.int8 else grid.to(_scale_dtype(weight.dtype)) for grid in of_batches)
+        return cls(qdata.view(*leading, rows, qdata.shape[-1]), *stored, group_size=group_size, dtype=weight.dtype)
+
+    @classmethod
+    def fault(cls, shape: Sequence[int], group_size: int) -> str | None:
+        """Say why a weight of this shape cannot be quantized so; None where it can."""
+        if len(shape) not in {MATRIX, BATCH}:
+            return f"weight must have 2 or 3 dimensions, got {len(shape)}"
+        if group_size < 1:
+            return f"group_size must be at least 1, got {group_size}"
+        if shape[-1] % group_size:
+            return f"weight's last dimension must be a multiple of group_size {group_size}, got {shape[-1]}"
+        if shape[-1] % cls.FORMAT.together:
+            return f"weight's last dimension must be a multiple of {cls.FORMAT.together}, got {shape[-1]}"
+        return None
+
+    @property
+    def grids(self) -> tuple[Tensor, ...]:
+        """The scales, and the zero points in formats that have them."""
+        return tuple(getattr(self, name) for name in self.FORMAT.grids)
+
+    @property
+    def block_size(self) -> tuple[int, ...]:
+        """The group size as torchao writes it, with a one for each dimension but K."""
+        ones = (1,) * (self.dim() - 2)
+        return (*ones, self.group_size, 1) if self.transposed else (*ones, 1, self.group_size)
+
+    def dequantize(self) -> Tensor:
+        """Make the tensor that this one stands for, a plain one of its dtype."""
+        grids = (grid.movedim(-2, 0).flatten(1) for grid in self.grids)
+        rows = dequantize(self.FORMAT, self.qdata.flatten(0, -2), *grids, dtype=self.dtype)
+        weight = rows.view(*self.qdata.shape[:-1], rows.shape[-1])
+        return weight.mT if self.transposed else weight
+
+    def linear(self, x: Tensor) -> Tensor:
+        """Multiply activations [..., K] by this weight [N, K], whether it is seen transposed or not."""
+        if x.dtype != self.dtype:
+            message = f"both operands must have one dtype, got {x.dtype} and a weight of {self.dtype}"
+            raise TypeError(message)
+        operator = getattr(torch.ops.ao, self.FORMAT.operator)
+        product: Tensor = operator(x.to(torch.bfloat16), self.qdata, *self.grids)
+        return product.to(x.dtype)
+
+    def rewrap(
+        self,
+        qdata: Tensor,
+        grids: Iterable[Tensor],
+        *,
+        dtype: torch.dtype | None = None,
+        transposed: bool | None = None,
+    ) -> Self:
+        """Make a tensor like this one of other stored tensors."""
+        return type(self)(
+            qdata,
+            *grids,
+            group_size=self.group_size,
+            dtype=self.dtype if dtype is None else dtype,
+            transposed=self.transposed if transposed is None else transposed,
+        )
+
+    def map(self, change: Callable[[Tensor], Tensor], *, dtype: torch.dtype | None = None) -> Self:
+        """Make a tensor like this one, with the same change to all that is stored."""
+        return self.rewrap(change(self.qdata), map(change, self.grids), dtype=dtype)
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
+        del tensor_contents  # the numbers stored here mean little
+        described = f"shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device}, group_size={self.group_size}"
+        return f"{type(self).__name__}({described})"
+
+    def __tensor_flatten__(self) -> tuple[list[str], tuple[int, torch.dtype, bool]]:
+        """Tell the compiler which tensors this one is made of, and what there is beside them."""
+        return ["qdata", *self.FORMAT.grids], (self.group_size, self.dtype, self.transposed)
+
+    @classmethod
+    def __tensor_unflatten__(
+        cls,
+        inner: Mapping[str, Tensor],
+        context: tuple[int, torch.dtype, bool],
+        shape: Sequence[int],
+        strides: Sequence[int],
+    ) -> Self:
+        """Put together what `__tensor_flatten__` took apart."""
+        group_size, dtype, transposed = context
+        grids = (inner[name] for name in cls.FORMAT.grids)
+        return cls(inner["qdata"], *grids, group_size=group_size, dtype=dtype, transposed=transposed)
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        """Leave every function to `__torch_dispatch__`; what torch itself would do here is to wrap the result."""
+        with DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override] # torch declares it without a class
+        cls,
+        func: OpOverload,
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        """Run an operator on a quantized weight."""
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs or {})
+        result = func.decompose(*args, **(kwargs or {}))
+        if result is NotImplemented:
+            message = f"{cls.__name__} does not support {func}: call dequantize() on it first"
+            raise NotImplementedError(message)
+        return result
+
+
+HANDLERS: dict[OpOverload, Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], object]] = {}
+"""What quantized weights do under an operator; one that is not here is taken apart, where torch knows how."""
+
+
+def _group_size(block_size: int | Sequence[int], dimensions: int) -> int:
+    if isinstance(block_size, int):
+        return block_size
+    *ones, group_size = block_size
+    if len(block_size) != dimensions or any(one != 1 for one in ones):
+        expected = ", ".join(["1"] * (dimensions - 1) + ["group_size"])
+        message = f"block_size must be group_size or ({expected}), got {tuple(block_size)}"
+        raise ValueError(message)
+    return group_size
+
+
+def _scale_dtype(weight: torch.dtype) -> torch.dtype:
+    """Return bfloat16 for weights of it; float32, which holds every other, for the rest."""
+    return weight if weight == torch.bfloat16 else torch.float32

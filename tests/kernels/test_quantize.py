@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import copy
+import io
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from ao_kernels import (
+    Float8Tensor,
+    Float8WeightOnlyConfig,
+    Int4PackingFormat,
+    Int4PlainInt32Tensor,
+    Int4PlainTensor,
+    Int4WeightOnlyConfig,
+    Int8Tensor,
+    Int8WeightOnlyConfig,
+    quantize_,
+)
+from torch import Tensor, nn
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ao_kernels.quantize import Config
+    from ao_kernels.quantized import QuantizedTensor
+
+PACKAGE = Path(__file__).parents[2] / "package"
+PLAIN_INT32 = Int4PackingFormat.PLAIN_INT32
+CONFIGS = [
+    pytest.param(Int4WeightOnlyConfig(group_size=32), id="int4-plain"),
+    pytest.param(Int4WeightOnlyConfig(group_size=32, packing_format=PLAIN_INT32), id="int4-plain-int32"),
+    pytest.param(Int8WeightOnlyConfig(), id="int8"),
+    pytest.param(Float8WeightOnlyConfig(), id="float8"),
+]
+# How much a model may lose to bfloat16: of its perplexity, in parts of it, and in nats from its distributions.
+LOSSES = {
+    Int4PlainTensor: (0.02, 5e-3),
+    Int4PlainInt32Tensor: (0.02, 5e-3),
+    Int8Tensor: (2e-3, 2e-4),
+    Float8Tensor: (4e-3, 1e-3),
+}
+
+every_config = pytest.mark.parametrize("config", CONFIGS)
+
+
+class LanguageModel(nn.Module):
+    """Says which symbol comes next, after each of those so far."""
+
+    def __init__(self, symbols: int = 64, width: int = 128) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, width)
+        self.block = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0, batch_first=True, norm_first=True)
+        self.head = nn.Linear(width, symbols, bias=False)
+
+    def forward(self, text: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(text.shape[1], dtype=self.head.weight.dtype)
+        logits: Tensor = self.head(self.block(self.embedding(text), src_mask=mask, is_causal=True))
+        return logits
+
+
+def made_up_text(chance: Tensor, lines: int, seed: int) -> Tensor:
+    """Lines of 24 symbols, each of which makes the next one more or less likely."""
+    random = torch.Generator().manual_seed(seed)
+    text = torch.randint(len(chance), (lines, 1), generator=random)
+    for _ in range(23):
+        text = torch.cat((text, torch.multinomial(chance[text[:, -1]], 1, generator=random)), dim=1)
+    return text
+
+
+@pytest.fixture(scope="module")
+def chance() -> Tensor:
+    return (2 * torch.randn(64, 64, generator=torch.Generator().manual_seed(0))).softmax(-1)
+
+
+@pytest.fixture(scope="module")
+def trained(chance: Tensor) -> LanguageModel:
+    torch.manual_seed(0)
+    model = LanguageModel()
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
+    for step in range(80):
+        text = made_up_text(chance, 32, seed=step)
+        loss = functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.bfloat16().eval()
+
+
+def log_chances(model: nn.Module, text: Tensor) -> Tensor:
+    with torch.no_grad():
+        return torch.log_softmax(model(text[:, :-1]).double(), dim=-1).flatten(0, 1)
+
+
+@pytest.mark.slow
+@every_config
+def test_a_language_model_says_nearly_what_it_said_before(
+    trained: LanguageModel, chance: Tensor, config: Config
+) -> None:
+    text = made_up_text(chance, 256, seed=-1)
+    model = copy.deepcopy(trained)
+    quantize_(model, config)
+    before, after = log_chances(trained, text), log_chances(model, text)
+    perplexity, quantized = (
+        math.exp(functional.nll_loss(chances, text[:, 1:].flatten())) for chances in (before, after)
+    )
+    divergence = functional.kl_div(after, before, log_target=True, reduction="batchmean")
+    print(f"{config}: perplexity {perplexity:.3f} to {quantized:.3f}, {divergence:.1e} nats")  # noqa: T201 - with -s
+    loss, nats = LOSSES[config.tensor]
+    assert perplexity < 45  # of 64 symbols: it has learnt something
+    assert quantized / perplexity - 1 < loss
+    assert divergence < nats
+
+
+@every_config
+def test_a_transformer_block_is_saved_and_loaded(config: Config) -> None:
+    model, file = LanguageModel().bfloat16().eval(), io.BytesIO()
+    quantize_(model, config)
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    with torch.device("meta"):
+        loaded = LanguageModel().bfloat16().eval()
+    loaded.load_state_dict(torch.load(file, weights_only=True), assign=True)
+    text = torch.arange(24).view(2, 12)
+    assert torch.equal(loaded(text), model(text))
+
+
+@every_config
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_a_transformer_block_runs_in_every_mode(config: Config, mode: Callable[[], torch.no_grad]) -> None:
+    model = LanguageModel().bfloat16().eval()
+    quantize_(model, config)
+    with mode():
+        assert model(torch.arange(24).view(2, 12)).isfinite().all()
+
+
+@pytest.fixture
+def slow_path() -> Iterator[None]:
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(True)
+
+
+@pytest.mark.usefixtures("slow_path")
+def test_a_transformer_block_compiles_without_a_break() -> None:
+    model, text = LanguageModel().bfloat16().eval(), torch.arange(24).view(2, 12)
+    quantize_(model, Int4WeightOnlyConfig(group_size=32))
+    torch.compiler.reset()
+    with torch.no_grad():
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(text), model(text), rtol=0.02, atol=0.02)
+
+
+def test_what_torch_runs_as_one_operator_is_refused_with_the_remedy() -> None:
+    model, text = LanguageModel().bfloat16().eval(), torch.arange(24).view(2, 12)
+    quantize_(model, Int4WeightOnlyConfig(group_size=32))
+    torch.compiler.reset()
+    with torch.no_grad(), pytest.raises(Exception, match=r"call torch\.backends\.mha\.set_fastpath_enabled\(False\)"):
+        torch.compile(model, fullgraph=True, backend="aot_eager")(text)
+
+
+@pytest.mark.parametrize(
+    ("config", "tensor", "group_size"),
+    [
+        pytest.param(Int4WeightOnlyConfig(), Int4PlainTensor, 128, id="int4"),
+        pytest.param(Int4WeightOnlyConfig(group_size=64), Int4PlainTensor, 64, id="group-size"),
+        pytest.param(Int4WeightOnlyConfig(packing_format=PLAIN_INT32), Int4PlainInt32Tensor, 128, id="packing"),
+        pytest.param(Int8WeightOnlyConfig(), Int8Tensor, 256, id="int8-row"),
+        pytest.param(Int8WeightOnlyConfig(group_size=32), Int8Tensor, 32, id="int8-group"),
+        pytest.param(Float8WeightOnlyConfig(), Float8Tensor, 256, id="float8-row"),
+    ],
+)
+def test_a_config_chooses_the_tensor(config: Config, tensor: type[QuantizedTensor], group_size: int) -> None:
+    linear = nn.Linear(256, 8)
+    quantize_(linear, config)
+    assert isinstance(linear.weight, tensor)
+    assert linear.weight.group_size == group_size
+    assert isinstance(linear.weight, nn.Parameter)
+    assert not linear.weight.requires_grad
+
+
+def small_model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(128, 128), nn.Embedding(8, 128), nn.Sequential(nn.Linear(128, 8), nn.ReLU()))
+
+
+def test_linear_modules_are_chosen_by_default() -> None:
+    model = small_model()
+    quantize_(model, Int8WeightOnlyConfig())
+    quantize_(model, Int4WeightOnlyConfig())  # leaves alone what is quantized
+    assert [type(module.weight) for module in (model[0], model[1], model[2][0])] == [
+        Int8Tensor,
+        nn.Parameter,
+        Int8Tensor,
+    ]
+
+
+def test_a_filter_chooses_by_module_and_name() -> None:
+    model = small_model()
+    quantize_(model, Int8WeightOnlyConfig(), filter_fn=lambda module, name: name == "2.0" and hasattr(module, "bias"))
+    assert [type(module.weight) for module in (model[0], model[2][0])] == [nn.Parameter, Int8Tensor]
+
+
+def test_a_shared_weight_stays_shared() -> None:
+    model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 128))
+    model[1].weight = model[0].weight
+    quantize_(model, Int4WeightOnlyConfig())
+    assert model[0].weight is model[1].weight
+
+
+def test_a_module_is_moved_before_it_is_quantized() -> None:
+    linear = nn.Linear(128, 8)
+    quantize_(linear, Int4WeightOnlyConfig(), device="meta")
+    assert (linear.weight.device.type, linear.bias.device.type) == ("meta", "meta")
+
+
+def test_every_module_that_does_not_fit_is_named_and_none_is_changed() -> None:
+    model = nn.Sequential(nn.Linear(128, 8), nn.Linear(100, 8), nn.ReLU(), nn.LayerNorm(128))
+    with pytest.raises(
+        ValueError, match=r"^1: .*a multiple of group_size 128, got 100; 2: ReLU has no weight; 3: .*1\."
+    ):
+        quantize_(model, Int4WeightOnlyConfig(), filter_fn=lambda _, name: bool(name))
+    assert type(model[0].weight) is nn.Parameter
+
+
+def test_a_weight_that_cannot_be_quantized_again_is_named() -> None:
+    linear = nn.Linear(128, 8)
+    quantize_(linear, Int8WeightOnlyConfig())
+    with pytest.raises(ValueError, match="the model: weight is quantized already"):
+        quantize_(linear, Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
+
+
+def test_a_group_size_of_nothing_is_named() -> None:
+    with pytest.raises(ValueError, match="the model: group_size must be at least 1, got 0"):
+        quantize_(nn.Linear(128, 8), Int8WeightOnlyConfig(group_size=0))
+
+
+def test_a_quantized_model_runs_under_autocast() -> None:
+    model = small_model()[2]
+    quantize_(model, Int4WeightOnlyConfig())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model(torch.ones(2, 128)).dtype == torch.bfloat16
+
+
+def test_a_quantized_model_compiles_for_any_batch_in_inference_mode() -> None:
+    model = small_model()[2]
+    quantize_(model, Int4WeightOnlyConfig())
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch.inference_mode():
+        for rows in (2, 3, 5):
+            assert torch.equal(compiled(torch.ones(rows, 128)), model(torch.ones(rows, 128)))
+
+
+@pytest.mark.slow
+def test_what_the_readme_shows_runs(tmp_path: Path) -> None:
+    readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    program = "\n".join(re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL))
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE / "src")}
+    subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_an_unknown_packing_format_is_named() -> None:
+    with pytest.raises(ValueError, match="packing_format must be one of plain, plain_int32, got tiled"):
+        Int4WeightOnlyConfig(packing_format="tiled")  # type: ignore[arg-type]

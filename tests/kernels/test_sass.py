@@ -1,0 +1,132 @@
+"""The machine code of the CUDA kernels: what the compiler made of them for both architectures."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SOURCE = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise" / "bf16i4bf16_rowwise.cu"
+MMA = "HMMA.16816.F32.BF16"
+KERNELS = 12 + 6 + 4  # streaming, tiled, dequantizing
+REGISTERS = 65536  # of a multiprocessor
+THREADS = 256  # of a block
+
+
+class Compiled(NamedTuple):
+    """One architecture's code."""
+
+    cubin: Path
+    report: str
+    """What ptxas says of registers and spills."""
+
+
+class Kernel(NamedTuple):
+    """A kernel's instructions and how often it holds each."""
+
+    name: str
+    instructions: Counter[str]
+
+    def count(self, pattern: str) -> int:
+        return sum(times for name, times in self.instructions.items() if re.fullmatch(pattern, name))
+
+
+@pytest.fixture(scope="module", params=["sm_90", "sm_100"])
+def compiled(request: pytest.FixtureRequest, cuda_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    cubin = tmp_path_factory.mktemp(request.param) / "cubin"
+    nvcc = [cuda_home / "bin" / "nvcc", "-std=c++17", "-arch", request.param, "-cubin", "-Xptxas", "-v"]
+    done = subprocess.run([*nvcc, "-o", cubin, SOURCE], check=True, capture_output=True, text=True)
+    return Compiled(cubin, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def nvdisasm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nvdisasm")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+    subprocess.run([*pip, "nvidia-cuda-nvdisasm>=13.0"], check=False)
+    found = next(folder.glob("nvidia/cu*/bin/nvdisasm"), shutil.which("nvdisasm"))
+    if found is None:
+        pytest.skip("needs nvdisasm: neither on PATH nor on the package index")
+    return Path(found)
+
+
+@pytest.fixture(scope="module")
+def kernels(compiled: Compiled, nvdisasm: Path) -> list[Kernel]:
+    listing = subprocess.run([nvdisasm, "-c", compiled.cubin], check=True, capture_output=True, text=True).stdout
+    instruction = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]+)")
+    _, *parts = re.split(r"^\.text\.(\w+):$", listing, flags=re.MULTILINE)
+    found = zip(parts[::2], parts[1::2], strict=True)
+    return [Kernel(name, Counter(instruction.findall(code))) for name, code in found]
+
+
+def of(kernels: list[Kernel], part: str) -> list[Kernel]:
+    """The kernels whose mangled names hold `part`."""
+    found = [kernel for kernel in kernels if part in kernel.name]
+    assert found
+    return found
+
+
+def test_nothing_is_spilled(compiled: Compiled) -> None:
+    spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", compiled.report)
+    assert spills == [("0", "0", "0")] * KERNELS
+
+
+def test_the_wanted_blocks_fit_a_multiprocessor(compiled: Compiled) -> None:
+    found = re.findall(r"Compiling entry function '(\w+)'.*?Used (\d+) registers", compiled.report, re.DOTALL)
+    assert len(found) == KERNELS
+    for name, registers in found:
+        blocks = 1 if re.search(r"Streaming\w+Li2EEEEE?v", name) else 2
+        assert int(registers) * THREADS * blocks <= REGISTERS, name
+
+
+def test_every_kernel_uses_the_tensor_cores_but_those_that_dequantize(kernels: list[Kernel]) -> None:
+    assert len(kernels) == KERNELS
+    assert all(kernel.count(MMA) for kernel in of(kernels, "rowwise_kernel"))
+    assert not any(kernel.count(MMA) for kernel in of(kernels, "dequantize_kernel"))
+
+
+@pytest.mark.parametrize(
+    ("run", "loads"),
+    [
+        pytest.param(4, r"LDG\.E\.NA\.LTC128B\.128\.CONSTANT", id="groups-of-128"),
+        pytest.param(2, r"LDG\.E\.64\.CONSTANT", id="groups-of-64"),
+        pytest.param(1, r"LDG\.E\.CONSTANT", id="groups-of-32"),
+    ],
+)
+@pytest.mark.parametrize("tiles", [1, 2])
+def test_streaming_loads_the_weight_as_wide_as_the_groups_allow(
+    kernels: list[Kernel], run: int, loads: str, tiles: int
+) -> None:
+    ring = 4 if run == 4 else 2
+    for kernel in of(kernels, f"Li{run}ELi{tiles}E"):
+        # Twice, before the walk along K and in it: of each tile two columns, four words of each, for the whole ring.
+        assert kernel.count(loads) == 2 * ring * tiles * 2 * 4 // run
+        assert kernel.count(r"LDS\.128") == ring * 4 * tiles
+        assert kernel.count(MMA) == ring * 4 * 2 * (tiles * tiles + tiles)
+        # A pair needs a shift, a logical operation and a subtraction, and no conversion of an integer.
+        assert kernel.count(r"HADD2\.BF16_V2|HFMA2\.BF16_V2") == ring * 4 * 2 * 4 * tiles
+
+
+@pytest.mark.parametrize("rows", [32, 64, 128])
+def test_tiles_are_copied_and_read_16_bytes_at_a_time(kernels: list[Kernel], rows: int) -> None:
+    for kernel in (found for found in of(kernels, f"Li{rows}E") if "Tiled" in found.name):
+        assert kernel.count(r"LDGSTS\.E\.BYPASS\.LTC128B\.128") >= 2
+        assert kernel.count(r"LDS\.128") == rows // 8 // (2 if rows == 128 else 1)
+        assert kernel.count("LDGDEPBAR") >= 2
+
+
+def test_blocks_of_a_tile_read_each_others_sums(kernels: list[Kernel]) -> None:
+    for kernel in of(kernels, "rowwise_kernel"):
+        assert kernel.count("UCGABAR_ARV") == kernel.count("UCGABAR_WAIT") == 2
+
+
+def test_dequantized_words_are_stored_16_bytes_at_a_time(kernels: list[Kernel]) -> None:
+    assert all(kernel.count(r"STG\.E\.128") for kernel in of(kernels, "dequantize_kernelILi4E"))

@@ -1,0 +1,386 @@
+from __future__ import annotations
+
+import copy
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from ao_kernels import (
+    Float8Tensor,
+    Int4PlainInt32Tensor,
+    Int4PlainTensor,
+    Int8Tensor,
+    flatten_tensor_state_dict,
+    unflatten_tensor_state_dict,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.kernels.exactness import sqnr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ao_kernels.quantized import QuantizedTensor
+
+TENSORS = [
+    pytest.param(Int4PlainTensor, id="int4-plain"),
+    pytest.param(Int4PlainInt32Tensor, id="int4-plain-int32"),
+    pytest.param(Int8Tensor, id="int8"),
+    pytest.param(Float8Tensor, id="float8"),
+]
+DTYPES = [torch.bfloat16, torch.float16, torch.float32]
+SQNR_BARS = {Int4PlainTensor: 18, Int4PlainInt32Tensor: 18, Int8Tensor: 35, Float8Tensor: 28}  # against the weight
+GROUP_SIZE = 32
+
+every_format = pytest.mark.parametrize("tensor", TENSORS)
+
+
+def random(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype)
+
+
+def quantized(tensor: type[QuantizedTensor], *shape: int, dtype: torch.dtype = torch.bfloat16) -> QuantizedTensor:
+    return tensor.from_hp(random(*shape or (48, 128), dtype=dtype), GROUP_SIZE)
+
+
+def storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+@every_format
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(48, 128), (3, 48, 128)], ids=str)
+def test_a_weight_is_near_what_it_was(
+    tensor: type[QuantizedTensor], shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    weight = quantized(tensor, *shape, dtype=dtype)
+    assert (weight.shape, weight.dtype, weight.device) == (shape, dtype, torch.device("cpu"))
+    assert type(weight.dequantize()) is Tensor
+    assert sqnr(random(*shape, dtype=dtype).double(), weight.dequantize()) >= SQNR_BARS[tensor]
+
+
+@every_format
+@pytest.mark.parametrize("shape", [(0, 128), (8, 0), (0, 8, 128), (3, 0, 128)], ids=str)
+def test_an_empty_weight_is_one(tensor: type[QuantizedTensor], shape: tuple[int, ...]) -> None:
+    weight = quantized(tensor, *shape)
+    assert weight.dequantize().shape == shape
+    assert (random(*shape[:-2], 5, shape[-1]) @ weight.mT).shape == (*shape[:-2], 5, shape[-2])
+
+
+@every_format
+def test_a_block_size_is_written_as_in_torchao_or_as_a_number(tensor: type[QuantizedTensor]) -> None:
+    weight = tensor.from_hp(random(48, 128), [1, GROUP_SIZE])
+    assert (weight.block_size, weight.t().block_size) == ((1, GROUP_SIZE), (GROUP_SIZE, 1))
+    assert torch.equal(weight.dequantize(), quantized(tensor).dequantize())
+    assert tensor.from_hp(random(2, 48, 128), (1, 1, GROUP_SIZE)).block_size == (1, 1, GROUP_SIZE)
+
+
+def test_a_weight_says_what_it_is() -> None:
+    described = "Int4PlainTensor(shape=(48, 128), dtype=torch.bfloat16, device=cpu, group_size=32)"
+    assert repr(quantized(Int4PlainTensor)) == described
+
+
+@every_format
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("leading", [(), (5,), (2, 3), (2, 0), (2, 1, 3)], ids=str)
+@pytest.mark.parametrize("inference", [pytest.param(False, id="eager"), pytest.param(True, id="inference")])
+def test_every_product_is_that_of_the_weight_it_stands_for(
+    tensor: type[QuantizedTensor], leading: tuple[int, ...], dtype: torch.dtype, *, inference: bool
+) -> None:
+    weight, bias, x = quantized(tensor, dtype=dtype), random(48, dtype=dtype), random(*leading, 128, dtype=dtype)
+    plain = weight.dequantize()
+    with torch.inference_mode(inference):
+        products = [functional.linear(x, weight, bias), x @ weight.t() + bias, torch.matmul(x, weight.mT) + bias]
+    for product in products:
+        assert type(product) is Tensor
+        assert product.dtype == dtype
+        torch.testing.assert_close(product, functional.linear(x, plain, bias), rtol=0.02, atol=0.2)
+
+
+@every_format
+def test_activations_need_not_be_contiguous(tensor: type[QuantizedTensor]) -> None:
+    weight, x = quantized(tensor), random(3, 2, 128).transpose(0, 1)
+    assert torch.equal(functional.linear(x, weight), functional.linear(x.contiguous(), weight))
+    assert torch.equal(x.mT.contiguous().mT @ weight.t(), x @ weight.t())
+
+
+@every_format
+def test_a_batch_of_weights_multiplies_a_batch(tensor: type[QuantizedTensor]) -> None:
+    weights, x = quantized(tensor, 3, 48, 128), random(3, 5, 128)
+    for product in (torch.bmm(x, weights.mT), x @ weights.transpose(1, 2)):
+        torch.testing.assert_close(product, x @ weights.dequantize().mT, rtol=0.02, atol=0.2)
+    assert torch.bmm(x[:0], weights[:0].mT).shape == (0, 5, 48)
+
+
+@every_format
+def test_other_products_are_those_of_the_plain_weight(tensor: type[QuantizedTensor]) -> None:
+    weight, x = quantized(tensor), random(5, 48)
+    plain = weight.dequantize()
+    assert torch.equal(x @ weight, x @ plain)
+    assert torch.equal(weight.t() @ x.t(), plain.t() @ x.t())
+    assert torch.equal(weight @ x.new_ones(128), plain @ x.new_ones(128))
+    assert torch.equal(
+        torch.addmm(x, random(5, 128), weight.t(), beta=2), torch.addmm(x, random(5, 128), plain.t(), beta=2)
+    )
+
+
+@every_format
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_the_gradient_is_that_of_the_plain_weight(tensor: type[QuantizedTensor], dtype: torch.dtype) -> None:
+    weight, x = quantized(tensor, dtype=dtype), random(2, 3, 128, dtype=dtype)
+    gradients = []
+    for matrix in (weight, weight.dequantize()):
+        leaf = x.clone().requires_grad_()
+        functional.linear(leaf, matrix).square().sum().backward()
+        assert leaf.grad is not None
+        gradients.append(leaf.grad.double())
+    assert sqnr(*gradients) >= 40
+
+
+@every_format
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(lambda weight: weight[8:20], id="rows"),
+        pytest.param(lambda weight: weight[1::3], id="rows-in-steps"),
+        pytest.param(lambda weight: weight[40:], id="last-rows"),
+        pytest.param(lambda weight: weight[:0], id="no-rows"),
+        pytest.param(lambda weight: weight[:, 32:96], id="columns"),
+        pytest.param(lambda weight: weight[:, 96:], id="last-columns"),
+        pytest.param(lambda weight: weight[-8:, :64], id="both"),
+        pytest.param(lambda weight: weight.narrow(0, 4, 9), id="narrow"),
+        pytest.param(lambda weight: weight.chunk(3)[1], id="chunk"),
+        pytest.param(lambda weight: weight.split([16, 32])[1], id="split"),
+        pytest.param(lambda weight: weight.split(64, dim=1)[1], id="split-columns"),
+        pytest.param(lambda weight: weight.t(), id="transposed"),
+        pytest.param(lambda weight: weight.t()[32:64], id="rows-of-the-transposed"),
+        pytest.param(lambda weight: weight.mT[:, 8:9].t(), id="columns-of-the-transposed"),
+        pytest.param(lambda weight: weight.detach(), id="detached"),
+        pytest.param(lambda weight: weight.expand(4, 48, 128), id="expanded"),
+        pytest.param(lambda weight: weight.unsqueeze(0), id="unsqueezed"),
+        pytest.param(lambda weight: weight.view(48, 128), id="viewed"),
+    ],
+)
+def test_a_view_shares_what_is_stored(tensor: type[QuantizedTensor], cut: Callable[[Tensor], Tensor]) -> None:
+    weight = quantized(tensor)
+    view = cut(weight)
+    assert isinstance(view, tensor)
+    expected = cut(weight.dequantize())
+    assert view.shape == expected.shape
+    assert torch.equal(view.dequantize(), expected)
+    if view.numel():
+        assert list(map(storage, (view.qdata, *view.grids))) == list(map(storage, (weight.qdata, *weight.grids)))
+    if view.dim() == 2:
+        x = random(3, view.shape[1])
+        torch.testing.assert_close(functional.linear(x, view), functional.linear(x, expected), rtol=0.02, atol=0.2)
+
+
+@every_format
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_any_cut_where_groups_end_is_that_of_the_plain_weight(
+    tensor: type[QuantizedTensor], data: st.DataObject
+) -> None:
+    weight = quantized(tensor)
+    rows = slice(*sorted(data.draw(st.tuples(st.integers(0, 48), st.integers(0, 48)))))
+    groups = sorted(data.draw(st.tuples(st.integers(0, 4), st.integers(0, 4))))
+    columns = slice(*(GROUP_SIZE * group for group in groups))
+    assert torch.equal(weight[rows, columns].dequantize(), weight.dequantize()[rows, columns])
+    assert torch.equal(weight.t()[columns, rows].dequantize(), weight.dequantize().t()[columns, rows])
+
+
+@every_format
+def test_the_weights_of_a_batch_are_views(tensor: type[QuantizedTensor]) -> None:
+    weights = quantized(tensor, 3, 48, 128)
+    plain = weights.dequantize()
+    for view, expected in ((weights[1], plain[1]), (weights[1:], plain[1:]), (list(weights)[2], plain[2])):
+        assert torch.equal(view.dequantize(), expected)
+    assert torch.equal(weights[:, 8:16, 32:].dequantize(), plain[:, 8:16, 32:])
+
+
+def test_a_view_sees_what_is_copied_into_the_whole() -> None:
+    weight, other = quantized(Int4PlainTensor), Int4PlainTensor.from_hp(random(48, 128) * 2, GROUP_SIZE)
+    view = weight[8:16]
+    weight.copy_(other)
+    assert torch.equal(view.dequantize(), other[8:16].dequantize())
+    view.copy_(other[:8])
+    assert torch.equal(weight[8:16].dequantize(), other[:8].dequantize())
+
+
+@every_format
+def test_a_copy_shares_nothing(tensor: type[QuantizedTensor]) -> None:
+    weight = quantized(tensor)
+    for copied in (weight.clone(), copy.deepcopy(weight), weight.to("cpu", copy=True)):
+        assert type(copied) is tensor
+        assert torch.equal(copied.dequantize(), weight.dequantize())
+        assert storage(copied.qdata) != storage(weight.qdata)
+
+
+@every_format
+def test_another_dtype_is_what_the_weight_stands_for(tensor: type[QuantizedTensor]) -> None:
+    weight = quantized(tensor, dtype=torch.float32)
+    other = weight.to(torch.bfloat16)
+    assert (other.dtype, other.qdata.dtype, other.scale.dtype) == (torch.bfloat16, weight.qdata.dtype, torch.float32)
+    assert torch.equal(other.dequantize(), weight.dequantize().bfloat16())
+
+
+@every_format
+def test_a_weight_moves_to_another_device(tensor: type[QuantizedTensor]) -> None:
+    moved = quantized(tensor).to("meta")
+    assert (moved.device.type, moved.qdata.device.type, moved.scale.device.type) == ("meta",) * 3
+    assert functional.linear(torch.empty(2, 128, dtype=torch.bfloat16, device="meta"), moved).shape == (2, 48)
+
+
+def module(tensor: type[QuantizedTensor], dtype: torch.dtype = torch.bfloat16) -> nn.Linear:
+    linear = nn.Linear(128, 48, dtype=dtype)
+    linear.weight = nn.Parameter(quantized(tensor, dtype=dtype), requires_grad=False)
+    return linear
+
+
+@every_format
+@pytest.mark.parametrize("assign", [pytest.param(True, id="assigned"), pytest.param(False, id="copied")])
+def test_a_state_dict_is_saved_and_loaded_as_weights_only(tensor: type[QuantizedTensor], *, assign: bool) -> None:
+    saved, loaded, file = module(tensor), module(tensor), io.BytesIO()
+    saved.weight.copy_(tensor.from_hp(random(48, 128) * 3, GROUP_SIZE))
+    torch.save(saved.state_dict(), file)
+    file.seek(0)
+    loaded.load_state_dict(torch.load(file, weights_only=True), assign=assign)
+    assert type(loaded.weight) is tensor
+    assert torch.equal(loaded(random(2, 128)), saved(random(2, 128)))
+
+
+@every_format
+def test_a_module_changes_its_dtype_and_its_device(tensor: type[QuantizedTensor]) -> None:
+    linear = module(tensor).float()
+    assert linear(random(2, 128, dtype=torch.float32)).dtype == torch.float32
+    assert linear.to("meta").to_empty(device="cpu").weight.shape == (48, 128)
+
+
+@every_format
+def test_a_safetensors_file_holds_a_state_dict(tensor: type[QuantizedTensor], tmp_path: Path) -> None:
+    model, file = nn.Sequential(module(tensor), nn.ReLU(), nn.Linear(48, 8)), tmp_path / "model.safetensors"
+    state_dict = model.state_dict()
+    tensors, metadata = flatten_tensor_state_dict(state_dict)
+    save_file(tensors, file, metadata)
+    with safe_open(file, framework="pt") as opened:
+        read, left = unflatten_tensor_state_dict(load_file(file), opened.metadata())
+    assert not left
+    assert list(read) == list(state_dict)
+    weight = read["0.weight"]
+    assert isinstance(weight, tensor)
+    assert torch.equal(weight.dequantize(), state_dict["0.weight"].dequantize())
+    assert torch.equal(read["2.bias"], state_dict["2.bias"])
+
+
+def test_the_parts_of_a_weight_wait_for_each_other() -> None:
+    tensors, metadata = flatten_tensor_state_dict({"0.weight": quantized(Int4PlainTensor).t(), "bias": random(3)})
+    assert set(tensors) == {"0._weight_qdata", "0._weight_scale", "0._weight_zero_point", "bias"}
+    last = tensors.pop("0._weight_scale")
+    read, left = unflatten_tensor_state_dict(tensors, metadata)
+    assert (set(read), set(left)) == ({"bias"}, {"0._weight_qdata", "0._weight_zero_point"})
+    again, left = unflatten_tensor_state_dict({**left, "0._weight_scale": last}, metadata)
+    assert again["0.weight"].shape == (128, 48)
+    assert not left
+
+
+@every_format
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_a_module_compiles_without_a_break(tensor: type[QuantizedTensor], backend: str) -> None:
+    linear = module(tensor)
+    torch.compiler.reset()
+    compiled = torch.compile(linear, fullgraph=True, backend=backend)
+    for x in (random(5, 128), random(2, 3, 128)):
+        leaf, compiled_leaf = x.clone().requires_grad_(), x.clone().requires_grad_()
+        expected, product = linear(leaf), compiled(compiled_leaf)
+        torch.testing.assert_close(product, expected, rtol=0.02, atol=0.2)
+        (expected.sum() + product.sum()).backward()
+        torch.testing.assert_close(compiled_leaf.grad, leaf.grad, rtol=0.02, atol=0.2)
+
+
+@every_format
+def test_the_operator_is_a_node_of_the_graph_that_is_compiled(tensor: type[QuantizedTensor]) -> None:
+    nodes: list[str] = []
+
+    def compiler(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., object]:
+        nodes.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    torch.compiler.reset()
+    backend = torch._dynamo.backends.common.aot_autograd(fw_compiler=compiler)  # noqa: SLF001 - there is no public one
+    with torch.no_grad():
+        torch.compile(module(tensor), fullgraph=True, backend=backend)(random(5, 128))
+    assert nodes.count(f"ao.{tensor.FORMAT.operator}.default") == 1
+
+
+@every_format
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch 2.13 warns of its own code
+def test_a_module_is_exported(tensor: type[QuantizedTensor]) -> None:
+    linear = module(tensor).eval()
+    exported = torch.export.export(linear, (random(5, 128),)).run_decompositions()
+    targets = [str(node.target) for node in exported.graph.nodes]
+    assert targets.count(f"ao.{tensor.FORMAT.operator}.default") == 1
+    assert torch.equal(exported.module()(random(5, 128)), linear(random(5, 128)))
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error", "message"),
+    [
+        pytest.param(
+            lambda w: w + 1, NotImplementedError, "does not support aten.add.Tensor: call dequantize", id="add"
+        ),
+        pytest.param(lambda w: w[:, 8:64], ValueError, "along K where its groups of 32 end.*got 8:64:1", id="cut"),
+        pytest.param(lambda w: w[:, ::2], ValueError, "in steps of 1, got 0:128:2", id="step"),
+        pytest.param(lambda w: w[3], ValueError, r"gives whole matrices: slice it, as in weight\[3:4\]", id="row"),
+        pytest.param(lambda w: w.view(128, 48), ValueError, "keeps its last two dimensions", id="view"),
+        pytest.param(lambda w: w.expand(2, 96, 128), ValueError, "keeps its last two dimensions", id="expand"),
+        pytest.param(lambda w: w.unsqueeze(1), ValueError, "no dimension but one before its two", id="unsqueeze"),
+        pytest.param(
+            lambda w: w.expand(2, 48, 128).transpose(0, 1), ValueError, "its last two dimensions only", id="t"
+        ),
+        pytest.param(lambda w: w.to(torch.int8), ValueError, "stands for floating-point numbers, got", id="to"),
+        pytest.param(lambda w: w.copy_(random(48, 128)), ValueError, "is filled by a weight like it", id="copy"),
+        pytest.param(
+            lambda w: functional.linear(random(2, 128).float(), w), TypeError, "both operands must have one", id="dtype"
+        ),
+    ],
+)
+def test_what_cannot_be_done_with_a_weight_is_said(
+    attempt: Callable[[Tensor], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        attempt(quantized(Int4PlainTensor))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "weight", "block_size", "message"),
+    [
+        pytest.param(Int8Tensor, random(128), 32, "weight must have 2 or 3 dimensions, got 1", id="rank"),
+        pytest.param(Int8Tensor, random(2, 100), 32, "a multiple of group_size 32, got 100", id="ragged"),
+        pytest.param(Int4PlainTensor, random(2, 9), 3, "dimension must be a multiple of 2, got 9", id="odd"),
+        pytest.param(Int4PlainInt32Tensor, random(2, 12), 4, "dimension must be a multiple of 8, got 12", id="words"),
+        pytest.param(Int8Tensor, random(2, 64), 0, "group_size must be at least 1, got 0", id="group-size"),
+        pytest.param(Int8Tensor, random(2, 64), (2, 32), r"group_size or \(1, group_size\), got \(2, 32\)", id="block"),
+    ],
+)
+def test_what_cannot_be_quantized_is_named(
+    tensor: type[QuantizedTensor], weight: Tensor, block_size: int | tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        tensor.from_hp(weight, block_size)
+
+
+def test_metadata_of_something_else_is_named() -> None:
+    with pytest.raises(ValueError, match='metadata must hold "tensor_names"'):
+        unflatten_tensor_state_dict({}, {"format": "pt"})
+    with pytest.raises(ValueError, match="a tensor must be one of Int4PlainTensor"):
+        unflatten_tensor_state_dict(
+            {"w": random(2)}, {"tensor_names": '["w"]', "w": '{"_type": "Other", "_data": {"dtype": "float32"}}'}
+        )
