@@ -31,7 +31,7 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'package/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 'package/*.cpp' 'tests/kernels/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@node tests/workflows/parse.mjs $(WORKFLOWS)
 	@$(BIN)/zizmor --quiet --offline --persona=pedantic --strict-collection --config .github/zizmor.yml $(WORKFLOWS)
 
