@@ -73,8 +73,8 @@ def kernel_on_gpu(*operands: Tensor) -> Tensor:
 @pytest.fixture(
     params=[
         pytest.param("generic", id="generic"),
-        pytest.param("kernel_on_host", id="kernel-on-host"),
-        pytest.param("kernel_on_cpu", id="kernel-on-cpu"),
+        pytest.param("kernel_on_host", id="kernel-on-host", marks=pytest.mark.slow),
+        pytest.param("kernel_on_cpu", id="kernel-on-cpu", marks=pytest.mark.slow),
         pytest.param("kernel_on_gpu", id="kernel-on-gpu", marks=pytest.mark.gpu),
     ]
 )

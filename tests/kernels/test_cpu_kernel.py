@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Body = Callable[..., Tensor]
 
+pytestmark = pytest.mark.slow  # they compile
+
 BODIES = [
     pytest.param(name, id=name.replace("_", "-"), marks=pytest.mark.skipif(not cpubodies.has(name), reason="this CPU"))
     for name in cpubodies.NEEDED
@@ -166,7 +168,7 @@ def library_of_the_compiler(name: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(cpubodies.BUILT_ALREADY in os.environ, reason="runs under the sanitizer already")
 def test_no_access_is_out_of_bounds(tmp_path: Path) -> None:
     runtime = library_of_the_compiler("libasan.so")

@@ -22,6 +22,8 @@ from torch import Tensor
 
 from tests.kernels.exactness import SQNR_BAR, exact, random_operands, sqnr
 
+pytestmark = pytest.mark.slow  # they compile
+
 Body = Callable[..., Tensor]
 
 HOST = Path(__file__).parent / "host"
@@ -270,7 +272,7 @@ RAGGED = [
 ] + [(Kind.SLABS, 1, 5, 30, 3), (Kind.SLABS, 1, 5, 64, 32), (Kind.SLABS, 1, 1, 2, 1)]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_byte_outside_an_operand_is_touched(tmp_path: Path) -> None:
     program = compiled(tmp_path / "fragments", "-O1", "-g", SANITIZERS, "-fno-sanitize-recover")
     words = [str(word) for dtype in (0, 1) for body, *shape in RAGGED for word in (int(body), dtype, *shape)]

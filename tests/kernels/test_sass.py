@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 SOURCE = Path(__file__).parents[2] / "kernels" / "bf16i4bf16_rowwise" / "bf16i4bf16_rowwise.cu"
 MMA = "HMMA.16816.F32.BF16"

@@ -292,7 +292,9 @@ def test_the_parts_of_a_weight_wait_for_each_other() -> None:
 
 @every_format
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.long)]
+)
 def test_a_module_compiles_without_a_break(tensor: type[QuantizedTensor], backend: str) -> None:
     linear = module(tensor)
     torch.compiler.reset()

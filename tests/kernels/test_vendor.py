@@ -138,7 +138,7 @@ def test_the_kernel_of_the_page_takes_over(with_kernel: Path) -> None:
     assert table()[1] == ("with the kernel above", "0", "0")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_compiled_before_calls_the_kernel_too(device: Path, with_kernel: Path) -> None:
     library = with_kernel / "acme_ao/libacme_ao.so"
     found = json.loads(run(device, str(HERE / "take_over.py"), str(library)))
@@ -146,7 +146,7 @@ def test_what_was_compiled_before_calls_the_kernel_too(device: Path, with_kernel
     assert found["after"] == [0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_check_of_the_page_passes(with_kernel: Path, tmp_path: Path) -> None:
     check = write(tmp_path, files_of_the_page()) / "check.py"
     run(with_kernel, str(check))

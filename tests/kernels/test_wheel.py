@@ -93,6 +93,7 @@ def libraries_in(wheel: Path) -> list[str]:
     return sorted(Path(name).name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so"))
 
 
+@pytest.mark.long
 def test_the_cpu_wheel_of_the_sdist_is_that_of_the_tree(unpacked: Path, cpu: dict[str, str], tmp_path: Path) -> None:
     tree = build("wheel", PACKAGE, tmp_path / "tree", **cpu)
     sdist = build("wheel", unpacked, tmp_path / "sdist", **cpu)

@@ -47,7 +47,7 @@ def published(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("tiny-*") if path.suffix in {".whl", ".gz"}}
 
 
-@pytest.mark.parametrize("page", ["README", "release-from-github"])
+@pytest.mark.parametrize("page", ["README", pytest.param("release-from-github", marks=pytest.mark.long)])
 def test_a_tag_is_released_by_the_workflow_of_a_page(page: str, ours: Repository, tmp_path: Path) -> None:
     run = ran(page, Event.push("refs/tags/v1.0"), ours, tmp_path)
     assert run.succeeded, run.log

@@ -77,6 +77,7 @@ def test_a_schedule_that_fails_opens_an_issue_and_a_good_one_closes_it(github: A
     assert github.talk.of(issue.number)[0].startswith("linux-cpu is well again: [run ")
 
 
+@pytest.mark.long
 def test_a_good_schedule_without_an_issue_leaves_a_notice(github: Api, tmp_path: Path) -> None:
     github.talk.issues.clear()
     good = ran(tmp_path, github.ours, Event.schedule(CRON))
@@ -86,6 +87,7 @@ def test_a_good_schedule_without_an_issue_leaves_a_notice(github: Api, tmp_path:
     assert github.talk.issues == []
 
 
+@pytest.mark.long
 def test_a_platform_that_cannot_be_built_fails_as_a_whole(github: Api, tmp_path: Path) -> None:
     """It is optional, so its build may fail; what gathers its files does not let that pass."""
     failed = ran(tmp_path, github.ours, Event.schedule(CRON), WRONG)
@@ -96,6 +98,7 @@ def test_a_platform_that_cannot_be_built_fails_as_a_whole(github: Api, tmp_path:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("event", [Event.push(), Event.dispatch()], ids=lambda event: str(event.name))
 def test_the_run_of_a_person_tells_nobody(event: Event, github: Api, tmp_path: Path) -> None:
     before = len(github.hub.requests)
