@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,13 @@ from ci_tools.storage import cache_folder
 from ci_tools.toolchain import Toolchains
 
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _takes_an_interrupt() -> None:
+    """Hear Ctrl-C again where a shell started these tests in the background, and has all that they start ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -113,8 +113,9 @@ def test_a_patch_leaves_an_included_platform_alone() -> None:
 
 def test_the_guide_shows_what_is_accepted(tmp_path: Path) -> None:
     text = (ROOT / "docs/how-to/give-a-platform-to-its-team.md").read_text(encoding="utf-8")
-    blocks = dict(reversed(re.findall(r"^```(\S+).*?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)))  # the first of each kind
-    main_text, part = blocks["yaml"], blocks["yml"]
+    blocks = re.findall(r"^```(\S+).*?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    first = dict(reversed(blocks))  # of each kind
+    main_text, part = first["yaml"], first["yml"]
     files = {"fatwheel.yml": f"package: demo\npython: ['3.12']\n{main_text}", "ci/rocm.yml": part}
     assert rocm(load(tmp_path, files)).owner == "@my-org/rocm"
     parts = re.findall(r"`#/\$defs/([\w-]+)`", text)
