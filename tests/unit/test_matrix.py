@@ -107,7 +107,13 @@ def test_each_site_knows_which_row_has_built_its_files(plan: Plan) -> None:
 def test_a_site_has_time_for_all_that_it_tries(plan: Plan) -> None:
     minutes = {row["name"].partition(" ")[0]: row["minutes"] for row in rows(plan, "sites")}
     assert minutes["pure"] == matrix.INSTALLING + 2 * 5
-    assert minutes["sdist"] == 90
+    assert minutes["sdist"] == matrix.INSTALLING + 90
+
+
+def test_a_build_ends_by_its_own_clock_before_its_runner_ends_it(plan: Plan) -> None:
+    minutes = {row["jobs"]: row["minutes"] for row in rows(plan, "builds")}
+    assert minutes["sdist,pure"] == matrix.INSTALLING + 2 * 90
+    assert all(found > 90 for found in minutes.values())
 
 
 def test_a_plan_without_jobs_has_nothing_to_build(plan: Plan) -> None:
