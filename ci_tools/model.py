@@ -715,9 +715,9 @@ class Plan:
 
 # ---------------------------------------------------------------- what is known of a finished file
 
+SDIST = "sdist"  # what takes a job's name where a file is the sdist
 NUMBER = r"[0-9]+(\.[0-9]+)*"
 # Of an index: `cu130torch2.10`; `variants` has the wheel variants, and empty is its root, whose files all list.
-SDIST = "sdist"  # what takes a job's name where a file is the sdist
 FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER})?|variants)?")
 
 
