@@ -425,7 +425,6 @@ class Assembled(NamedTuple):
     plan: Plan
     units: tuple[Unit, ...]  # those that are whole
     withheld: tuple[Withheld, ...]  # optional platforms that are not
-    findings: tuple[Finding, ...]
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -448,13 +447,13 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     with write_atomically(out / PLAN) as file:
         file.write(plan.read_bytes())
     paths = gather(folders, whole, out, outside)
-    findings = audit_files(paths, whole, outside)
+    audit_files(paths, whole, outside)  # which each file's receipt says
     found = {path.name: (path, receipts.load(path)) for path in paths}
     try:
         units, withheld = units_of(releaseplan.read(out / PLAN), found, only)
     except RejectedInput as error:
         raise Rejected(error.message) from None
-    return Assembled(whole, units, withheld, findings)
+    return Assembled(whole, units, withheld)
 
 
 def copy_for_pypi(found: Assembled, folder: Path) -> None:
