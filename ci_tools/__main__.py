@@ -390,15 +390,15 @@ def _attested(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _gather(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools import pipeline
+    from ci_tools import assembly
 
-    found = pipeline.assemble(options.folders, options.plan, options.out, options.only or "", outside)
+    found = assembly.assemble(options.folders, options.plan, options.out, options.only or "", outside)
     if options.pypi:
-        pipeline.copy_for_pypi(found, options.pypi)
+        assembly.copy_for_pypi(found, options.pypi)
     if options.kept:
-        pipeline.copy_receipts(options.out, options.kept)
+        assembly.copy_receipts(options.out, options.kept)
     if options.format == "github":
-        print(_outputs(pipeline.outputs(found)), end="")
+        print(_outputs(assembly.outputs(found)), end="")
     else:
         terminal.show(terminal.assembled_tables(found))
     return DONE

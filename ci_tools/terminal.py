@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from ci_tools.advise import Advice, Advised
     from ci_tools.advisor import Patched
     from ci_tools.advisor import Proof as PatchProof
+    from ci_tools.assembly import Assembled
     from ci_tools.comparison import Comparison
     from ci_tools.doctor import Checked
     from ci_tools.model import Cell, CellEvidence, Evidence, Finding, Plan, Trial
-    from ci_tools.pipeline import Assembled, Released
+    from ci_tools.pipeline import Released
     from ci_tools.prover import Proof
     from ci_tools.release import Change, Withheld
     from ci_tools.testinfra import Row

@@ -30,7 +30,7 @@ LAYERS = (
     "transaction finished arguments",
     "publishing upkeep doctor baseline owners comments",
     "pipeline prover",
-    "advisor",
+    "advisor assembly",
     "terminal",
     "__main__ torchtable",
 )

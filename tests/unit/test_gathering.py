@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import pipeline, planfile, receipts
+from ci_tools import assembly, planfile, receipts
 from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.gathering import UNSEEN, gather
 from ci_tools.model import Outcome, Trial, Validated
@@ -190,7 +190,7 @@ def test_a_link_is_no_file(plan: Plan, built: Path, tmp_path: Path, outside: Out
 
 def test_of_a_run_in_which_all_failed_everything_is_missing(filed: Path, tmp_path: Path, outside: Outside) -> None:
     with pytest.raises(Rejected) as refused:
-        pipeline.assemble([tmp_path / "none"], filed, tmp_path / "dist", "", outside)
+        assembly.assemble([tmp_path / "none"], filed, tmp_path / "dist", "", outside)
     assert f"{PURE}, of the job pure, is missing" in refused.value.message
     assert (tmp_path / "dist" / "plan.json").is_file()
 
@@ -209,7 +209,7 @@ def test_a_release_that_is_not_whole_is_bad_and_says_what_is_missing(
     built: Path, filed: Path, tmp_path: Path, outside: Outside
 ) -> None:
     with pytest.raises(Rejected) as refused:
-        pipeline.assemble([built], filed, tmp_path / "dist", "", outside)
+        assembly.assemble([built], filed, tmp_path / "dist", "", outside)
     assert "nothing was heard from there (pure on ubuntu-24.04, Python 3.12)" in refused.value.message
     assert (tmp_path / "dist" / "plan.json").read_bytes() == filed.read_bytes()
 
@@ -220,11 +220,11 @@ def test_an_optional_platform_that_is_missing_is_withheld(
     tried(plan, built, tmp_path / "tried" / "0", PURE, *map(passed, sites_of(plan, PURE)))
     tried(plan, built, tmp_path / "tried" / "1", SDIST, *map(passed, sites_of(plan, SDIST)))
     made_by(plan, built)
-    found = pipeline.assemble([built, tmp_path / "tried"], filed, tmp_path / "dist", "", outside)
+    found = assembly.assemble([built, tmp_path / "tried"], filed, tmp_path / "dist", "", outside)
     assert [unit.name for unit in found.units] == ["core"]
     assert [one.name for one in found.withheld] == ["linux-cuda"]
-    assert json.loads(pipeline.outputs(found)["withheld"]) == ["linux-cuda"]
-    pipeline.copy_for_pypi(found, tmp_path / "pypi")
+    assert json.loads(assembly.outputs(found)["withheld"]) == ["linux-cuda"]
+    assembly.copy_for_pypi(found, tmp_path / "pypi")
     assert sorted(path.name for path in (tmp_path / "pypi").iterdir()) == [PURE, SDIST]
 
 
