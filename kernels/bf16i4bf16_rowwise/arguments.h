@@ -53,7 +53,8 @@ inline void check_shape(const Operands& operands) {
                   zero_point.size(0), ", ", zero_point.size(1), "]");
 }
 
-// Copies what is not contiguous. The kernels read single elements, which every tensor's storage aligns.
+// Copies what is not contiguous. A view may begin anywhere in its storage: kernels that load more than one element at a
+// time look at the addresses themselves.
 inline Operands make_contiguous(const Operands& operands) {
   return {torch::stable::contiguous(operands.input), torch::stable::contiguous(operands.weight),
           torch::stable::contiguous(operands.scale), torch::stable::contiguous(operands.zero_point)};

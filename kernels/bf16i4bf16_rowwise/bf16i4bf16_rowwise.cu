@@ -14,31 +14,70 @@ namespace ao_kernels {
 constexpr int kRememberedDevices = 128;  // more than one machine has
 constexpr int kLowestCapability = 9;     // the first major version with clusters and bfloat16 arithmetic
 
-inline int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
+inline int current_device() {
+  int device = 0;
   cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, attribute, device);
-  return value;
+  return device;
+}
+
+// How a body is launched: in clusters of so many blocks.
+template <typename Body>
+struct Launch {
+  cudaLaunchAttribute cluster = {};
+  cudaLaunchConfig_t config = {};
+
+  Launch(int splits, dim3 blocks, cudaStream_t stream) {
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(splits);
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    config.gridDim = blocks;
+    config.blockDim = dim3(kThreads);
+    config.dynamicSmemBytes = sizeof(typename Body::Shared);
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaFuncSetAttribute(rowwise_kernel<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, config.dynamicSmemBytes);
+  }
+
+  Launch(const Launch&) = delete;  // the configuration points to its own attribute
+  Launch& operator=(const Launch&) = delete;
+};
+
+// Asks CUDA how many clusters of so many blocks run at once on the current device: none where it knows no such cluster.
+template <typename Body>
+int ask_for_clusters_at_once(int splits) {
+  const Launch<Body> launch(splits, dim3(static_cast<unsigned>(splits)), nullptr);
+  int clusters = 0;
+  if (cudaOccupancyMaxActiveClusters(&clusters, rowwise_kernel<Body>, &launch.config) != cudaSuccess) {
+    cudaGetLastError();  // forgets the error: the answer is none
+    return 0;
+  }
+  return clusters;
+}
+
+// Asks once for each device: an answer costs more than a launch.
+template <typename Body>
+int clusters_at_once(int splits) {
+  static std::array<std::array<std::atomic<int>, kMostSplits + 1>, kRememberedDevices> answers{};  // each plus one
+  const int device = current_device();
+  if (device >= kRememberedDevices) {
+    return ask_for_clusters_at_once<Body>(splits);
+  }
+  std::atomic<int>& answer = answers[device][splits];
+  if (answer == 0) {
+    answer = ask_for_clusters_at_once<Body>(splits) + 1;
+  }
+  return answer - 1;
 }
 
 // One cluster for each tile. An error is CUDA's last one, which the binding asks for.
 template <typename Body>
 void launch(const typename Body::Problem& problem, cudaStream_t stream) {
-  const Grid grid = grid_of<Body>(problem, device_attribute(cudaDevAttrMultiProcessorCount));
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(grid.splits);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(grid.tiles_along_columns * grid.splits), grid.tiles_along_rows);
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = sizeof(typename Body::Shared);
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  cudaFuncSetAttribute(rowwise_kernel<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, config.dynamicSmemBytes);
-  cudaLaunchKernelEx(&config, rowwise_kernel<Body>, problem, divisor_of(problem.group_size / kUnit), grid);
+  const Grid grid = grid_of<Body>(problem, clusters_at_once<Body>);
+  const unsigned along_columns = static_cast<unsigned>(grid.tiles_along_columns * grid.splits);
+  const Launch<Body> launch(grid.splits, dim3(along_columns, static_cast<unsigned>(grid.tiles_along_rows)), stream);
+  cudaLaunchKernelEx(&launch.config, rowwise_kernel<Body>, problem, divisor_of(problem.group_size / kUnit), grid);
 }
 
 template <typename Scale>
@@ -69,14 +108,15 @@ bool find_code_for_current_device() {
   if (!has_image) {
     cudaGetLastError();  // forgets the error: the answer is no
   }
-  return has_image && device_attribute(cudaDevAttrComputeCapabilityMajor) >= kLowestCapability;
+  int capability = 0;
+  cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, current_device());
+  return has_image && capability >= kLowestCapability;
 }
 
 // Asks once for each device: an answer costs about as much as a launch.
 bool has_code_for_current_device() {
   static std::array<std::atomic<int>, kRememberedDevices> answers{};  // 0 where nobody has asked, else 1 or 2
-  int device = 0;
-  cudaGetDevice(&device);
+  const int device = current_device();
   if (device >= kRememberedDevices) {
     return find_code_for_current_device();
   }

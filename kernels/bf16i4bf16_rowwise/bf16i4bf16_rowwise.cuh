@@ -83,7 +83,7 @@ enum class Body {
   kSlabs,      // many rows, and whatever the other two cannot take: dequantizes slabs for torch's own product
 };
 
-constexpr int64_t kStreamingRows = 16;     // the columns of two tensor-core tiles
+constexpr int64_t kStreamingRows = 16;     // of two tensor-core tiles
 constexpr int64_t kTiledRows = 1024;       // where torch's product begins to win; not measured yet
 constexpr int64_t kSlabBytes = 32 << 20;   // most of it stays in the 50 MB of L2 until it is read
 constexpr int64_t kSlabColumns = 256;      // a slab has a multiple of this, for whole tiles of torch's product

@@ -38,17 +38,17 @@ inline int64_t divide_up(int64_t value, int64_t divisor) {
   return (value + divisor - 1) / divisor;
 }
 
-// The launch of a body: so many parts of K that most multiprocessors have work.
-template <typename Body>
-Grid grid_of(const typename Body::Problem& problem, int multiprocessors) {
+// The launch of a body: as many parts of K as leave all blocks running at once, since one more would be a second wave
+// that starts when the first has nothing under way. `clusters_at_once(splits)` tells how many clusters of so many
+// blocks run at once: a cluster lies within one part of a GPU, and the parts differ in size.
+template <typename Body, typename ClustersAtOnce>
+Grid grid_of(const typename Body::Problem& problem, const ClustersAtOnce& clusters_at_once) {
   const int64_t along_columns = divide_up(problem.columns, Body::kColumns);
   const int64_t along_rows = divide_up(problem.rows, Body::kRows);
   const int64_t steps = divide_up(problem.depth, Body::kStepDepth);
-  const int64_t wanted = static_cast<int64_t>(multiprocessors) * Body::kWantedBlocks;
-  int splits = 1;
-  while (splits < kMostSplits && along_columns * along_rows * splits < wanted &&
-         steps >= 2 * splits * kLeastStepsInSplit) {
-    splits *= 2;
+  int splits = kMostSplits;
+  while (splits > 1 && (steps < splits * kLeastStepsInSplit || along_columns * along_rows > clusters_at_once(splits))) {
+    --splits;
   }
   return {static_cast<int>(along_columns), static_cast<int>(along_rows), splits, static_cast<int>(steps)};
 }
@@ -80,11 +80,12 @@ struct Partial {
 };
 
 // Rounds and stores what `thread` of the share's block must: every output of the tile has one thread of the cluster.
-// `read(split, row, column)` gives a block's partial sum.
+// `read(split, row, column)` gives a block's partial sum, and zero for a split that the share does not have.
 template <typename Body, typename Read>
 AO_DEVICE void store_outputs(const typename Body::Problem& problem, const Share& share, int thread, const Read& read) {
   constexpr int kRows = Body::kRows, kColumns = Body::kColumns;
   const int columns = static_cast<int>(problem.columns), rows = static_cast<int>(problem.rows);
+  AO_NO_UNROLL
   for (int at = share.split * kThreads + thread; at < kRows * kColumns; at += share.splits * kThreads) {
     const int row = share.first_row + at / kColumns, column = share.first_column + at % kColumns;
     if (row >= rows) {
@@ -93,9 +94,15 @@ AO_DEVICE void store_outputs(const typename Body::Problem& problem, const Share&
     if (column >= columns) {
       continue;
     }
+    float part[kMostSplits];  // asked for at once: another block's answer takes long
+    AO_UNROLL
+    for (int split = 0; split < kMostSplits; ++split) {
+      part[split] = read(split, at / kColumns, at % kColumns);
+    }
     float sum = 0;
-    for (int split = 0; split < share.splits; ++split) {
-      sum += read(split, at / kColumns, at % kColumns);
+    AO_UNROLL
+    for (int split = 0; split < kMostSplits; ++split) {
+      sum += part[split];
     }
     const bool is_finite = fabsf(sum) <= 3.402823466e38f;  // the largest float32
     sum = is_finite ? sum : sum_by_definition(problem, row, column);
@@ -116,25 +123,32 @@ AO_DEVICE void meet_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// What another block of the cluster has at the same place of its shared memory.
-AO_DEVICE float load_from_block(const float* own, int block) {
+// What a block of the cluster has at the same place of its shared memory, or zero: without a branch, so that many loads
+// are under way at once.
+AO_DEVICE float load_from_block_if(bool is_there, const float* own, int block) {
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
-  uint32_t there;
-  float value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+  float value = 0;
+  asm volatile(
+      "{\n.reg .pred is_there;\n.reg .b32 there;\nsetp.ne.s32 is_there, %3, 0;\n"
+      "mapa.shared::cluster.u32 there, %1, %2;\n@is_there ld.shared::cluster.f32 %0, [there];\n}"
+      : "+f"(value)
+      : "r"(address), "r"(is_there ? block : 0), "r"(static_cast<int>(is_there))
+      : "memory");
   return value;
 }
 
-// Adds up the cluster's partial sums and stores the tile.
+// Adds up the cluster's partial sums and stores the tile. A block that is alone needs no cluster for it.
 template <typename Body>
 __device__ void finish(const Body& body) {
   const auto& partial = body.shared.partial;
-  sync_cluster();
+  const bool is_alone = body.share.splits == 1;
+  is_alone ? __syncthreads() : sync_cluster();
   store_outputs<Body>(body.problem, body.share, threadIdx.x, [&](int split, int row, int column) {
-    return load_from_block(&partial.sum[row][column], split);
+    return load_from_block_if(split < body.share.splits, &partial.sum[row][column], split);
   });
-  meet_cluster();  // a block's shared memory must stay until the others have read it
+  if (!is_alone) {
+    meet_cluster();  // a block's shared memory must stay until the others have read it
+  }
 }
 
 // One block: `run` is the body's own walk along K.

@@ -7,7 +7,8 @@
 
 namespace ao_kernels {
 
-constexpr int kDequantizeThreads = 256;  // of a block, which walks along one column of the product
+constexpr uint32_t kDequantizeThreads = 256;  // of a block, which walks along one column of the product
+constexpr uint32_t kStepsAtOnce = 4;          // of a thread, all their loads under way together
 
 // The bytes of the weight that one step reads, and as many pairs of bfloat16 that it writes.
 template <int kBytes>
@@ -28,13 +29,19 @@ bool has_whole_words(const RowwiseProblem<Scale>& problem) {
   return is_whole && reinterpret_cast<uintptr_t>(problem.weight) % 4 == 0;
 }
 
-// Dequantizes the step-th `kBytes` bytes of a column, into their places of the column's values.
+// The step-th `kBytes` bytes of a column.
 template <int kBytes, typename Scale>
-AO_DEVICE void dequantize_bytes(const RowwiseProblem<Scale>& problem, int64_t column, uint32_t step, BFloat16* values) {
-  using Packed = typename Bytes<kBytes>::Packed;
-  using Values = typename Bytes<kBytes>::Values;
+AO_DEVICE typename Bytes<kBytes>::Packed read_bytes(const RowwiseProblem<Scale>& problem, int64_t column,
+                                                    uint32_t step) {
   const int8_t* weight = problem.weight + column * (problem.depth / 2);
-  const Packed packed = reinterpret_cast<const Packed*>(weight)[step];
+  return reinterpret_cast<const typename Bytes<kBytes>::Packed*>(weight)[step];
+}
+
+// Dequantizes them into their places of the column's values.
+template <int kBytes, typename Scale>
+AO_DEVICE void dequantize_bytes(const RowwiseProblem<Scale>& problem, const typename Bytes<kBytes>::Packed& packed,
+                                int64_t column, uint32_t step, BFloat16* values) {
+  using Values = typename Bytes<kBytes>::Values;
   const uint32_t k = step * 2 * kBytes, group_size = static_cast<uint32_t>(problem.group_size);
   const int64_t low = k / group_size * problem.columns + column;
   const int64_t high = kBytes == 1 ? (k + 1) / group_size * problem.columns + column : low;
@@ -56,9 +63,24 @@ template <int kBytes, typename Scale>
 __global__ void __launch_bounds__(kDequantizeThreads)
     dequantize_kernel(const RowwiseProblem<Scale> problem, int64_t first, BFloat16* slab) {
   const uint32_t steps = static_cast<uint32_t>(problem.depth / 2 / kBytes);
+  const int64_t column = first + blockIdx.x;
   BFloat16* values = slab + blockIdx.x * problem.depth;
-  for (uint32_t step = threadIdx.x; step < steps; step += kDequantizeThreads) {
-    dequantize_bytes<kBytes>(problem, first + blockIdx.x, step, values);
+  for (uint32_t begin = threadIdx.x; begin < steps; begin += kStepsAtOnce * kDequantizeThreads) {
+    typename Bytes<kBytes>::Packed packed[kStepsAtOnce] = {};
+    AO_UNROLL
+    for (uint32_t i = 0; i < kStepsAtOnce; ++i) {
+      const uint32_t step = begin + i * kDequantizeThreads;
+      if (step < steps) {
+        packed[i] = read_bytes<kBytes>(problem, column, step);
+      }
+    }
+    AO_UNROLL
+    for (uint32_t i = 0; i < kStepsAtOnce; ++i) {
+      const uint32_t step = begin + i * kDequantizeThreads;
+      if (step < steps) {
+        dequantize_bytes<kBytes>(problem, packed[i], column, step, values);
+      }
+    }
   }
 }
 

@@ -174,11 +174,27 @@ AO_DEVICE WeightFragment decode(uint32_t word, uint32_t word_below, int half) {
   return {{decode_pair(word, i), decode_pair(word_below, i), decode_pair(word, i + 1), decode_pair(word_below, i + 1)}};
 }
 
+// The low halves of two registers as a pair, and the high ones.
+AO_DEVICE uint32_t low_halves(uint32_t first, uint32_t second) {
+#ifdef __CUDACC__
+  return __byte_perm(first, second, 0x5410);
+#else
+  return (first & 0xFFFF) | second << 16;
+#endif
+}
+
+AO_DEVICE uint32_t high_halves(uint32_t first, uint32_t second) {
+#ifdef __CUDACC__
+  return __byte_perm(first, second, 0x7632);
+#else
+  return first >> 16 | (second & 0xFFFF0000);
+#endif
+}
+
 // Eight activations from the order of K into that of the pairs: [0, 4, 1, 5, 2, 6, 3, 7].
 AO_DEVICE Words4 interleave(const Words4& x) {
-  const uint32_t low = 0x0000FFFF, high = 0xFFFF0000;
-  return {{(x.word[0] & low) | (x.word[2] << 16), (x.word[0] >> 16) | (x.word[2] & high),
-           (x.word[1] & low) | (x.word[3] << 16), (x.word[1] >> 16) | (x.word[3] & high)}};
+  return {{low_halves(x.word[0], x.word[2]), high_halves(x.word[0], x.word[2]), low_halves(x.word[1], x.word[3]),
+           high_halves(x.word[1], x.word[3])}};
 }
 
 AO_DEVICE InputFragment half_of(const Words4& interleaved, int half) {
@@ -215,26 +231,6 @@ AO_DEVICE void multiply_add(PerLane<Accumulator>& sum, const PerLane<WeightFragm
 #endif
 }
 
-// Loads one, two or four words of the weight in one instruction, and keeps its place among the other loads. Four are
-// read once and need no place in the L1 cache; of fewer, the neighbours in the same 32 bytes follow.
-template <int kWords>
-AO_DEVICE void load_weight(const int8_t* at, uint32_t (&words)[kWords]) {
-  static_assert(kWords == 1 || kWords == 2 || kWords == 4, "a load has 4, 8 or 16 bytes");
-#ifdef __CUDACC__
-  if constexpr (kWords == 4) {
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "l"(at));
-  } else if constexpr (kWords == 2) {
-    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(at));
-  } else {
-    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(words[0]) : "l"(at));
-  }
-#else
-  memcpy(words, at, sizeof(words));
-#endif
-}
-
 // Loads eight bfloat16 in one instruction, or gives zeros: without a branch, so that many loads are under way at once.
 AO_DEVICE Words4 load_input_if(bool is_there, const BFloat16* at) {
   Words4 words = {};
@@ -265,12 +261,19 @@ AO_DEVICE Words4 load_shared(const Words4& at) {
 #endif
 }
 
-// Starts a copy of 16 bytes into shared memory, past the registers and the L1 cache. The L2 cache fetches the 128 bytes
-// around them: the next stages want them.
-AO_DEVICE void copy_async(Words4* to, const void* from) {
+// Starts a copy of 4, 8 or 16 bytes into shared memory, past the registers, and 16 past the L1 cache too: of fewer, the
+// neighbours in the same 32 bytes follow. The L2 cache fetches the 128 bytes around them: the next copies want them.
+template <typename T>
+AO_DEVICE void copy_async(T* to, const void* from) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "what one instruction copies");
 #ifdef __CUDACC__
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+  if constexpr (sizeof(T) == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(sizeof(T))
+                 : "memory");
+  }
 #else
   memcpy(to, from, sizeof(*to));
 #endif

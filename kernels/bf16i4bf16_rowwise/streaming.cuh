@@ -1,15 +1,19 @@
-// Few rows: the weight is read once, in 16-byte loads that go straight to registers, and the activations wait for it in
-// shared memory in the order in which the tensor cores take them.
+// Few rows: the weight is read once, by copies past the registers into shared memory, and the activations wait for it
+// there in the order in which the tensor cores take them.
 //
 // A warp owns 16 columns (32 for more than eight rows) and walks along K in slices of 128 values: four lanes' 16 bytes.
-// It keeps a ring of slices in registers, so that the loads of the next ones are under way while one is multiplied.
+// Each lane copies the words that it will multiply itself, so it waits for its own copies alone and for no barrier.
+// They are a ring of slices: copies end in the order they were started in, and the oldest is multiplied while the
+// others are under way. Loads to registers would not do: what waits for one of them waits for all.
 //
 //   column g      | lane 4g: 16 B | lane 4g+1 | lane 4g+2 | lane 4g+3 |     one slice, groups of a multiple of 128
-//   column g + 8  | the same lanes' second load                       |
+//   column g + 8  | the same lanes' second copy                       |
 //
-// Where a group is shorter than a slice, its values must lie in the same words of all four lanes: these then load eight
+// Where a group is shorter than a slice, its values must lie in the same words of all four lanes: these then copy eight
 // or four bytes, two or four times. The group's sums get its scale and zero point as they are complete:
-// sum += scale * sum(q x) + zero_point * sum(x), the last from a product with ones.
+// sum += scale * sum(q x) + zero_point * sum(x). The last, scales and activations are the block's, for a chunk of
+// slices at a time. Scales come from memory, so those of the next chunk are under way in registers while this one is
+// multiplied; activations are in the L2 cache soon.
 
 #pragma once
 
@@ -20,60 +24,76 @@ namespace ao_kernels {
 constexpr int kSliceSteps = 4;                             // words of a lane: 16 bytes
 constexpr int kSliceDepth = kSliceSteps * kLaneStepWidth;  // values along K
 constexpr int kSliceWords = kSliceSteps * kLanesInGroup;   // words of a column
-constexpr int kChunkSlices = 8;                            // 16 KB of activations for eight rows
+constexpr int kSliceBytes = kSliceSteps * kStepBytes;      // of a column
 
 // How one warp reads and multiplies. kRun is the number of words of a lane that lie side by side: 4, 2 or 1 for groups
 // of a multiple of 128, 64 or 32. kTiles is the number of 8-row tiles, and of 16-column tiles of a warp.
 template <typename Scale, int kRun, int kTiles>
 struct Streaming {
-  static_assert(kRun == 1 || kRun == 2 || kRun == 4, "a lane's loads have 4, 8 or 16 bytes");
+  static_assert(kRun == 1 || kRun == 2 || kRun == 4, "a lane's copies have 4, 8 or 16 bytes");
   static_assert(kTiles == 1 || kTiles == 2, "the rows fill one or two tiles of eight");
 
   static constexpr int kUnits = kSliceSteps / kRun;           // of a slice, each within one group
-  static constexpr int kUnitSteps = kRun;                     // words of a lane in a unit
-  static constexpr int kRing = kRun == 4 ? 4 : 2;             // slices under way; short groups have more scales
+  static constexpr int kParts = 2 * kTiles;                   // a lane's columns: g and g + 8 of each tile
   static constexpr int kRows = kTiles * kTileRows;            // of a block
   static constexpr int kWarpColumns = kTiles * kTileColumns;  // of a warp
   static constexpr int kColumns = kWarps * kWarpColumns;      // of a block
   static constexpr int kStepDepth = kSliceDepth;              // what a share counts in
-  static constexpr int kBlocksPerMultiprocessor = kTiles == 1 ? 2 : 1;
-  static constexpr int kWantedBlocks = kBlocksPerMultiprocessor;  // for each multiprocessor: all run at once
+  static constexpr int kChunkSlices = kWarps / kTiles;        // a warp sums the inputs of one, for one tile of rows
+  static constexpr int kChunkUnits = kChunkSlices * kUnits;
+  static constexpr bool kHasLargeGrids = sizeof(Scale) * kUnits > 8;  // they take the place of a slice
+  static constexpr int kRing = kTiles == 1 ? 6 : kHasLargeGrids ? 3 : 4;
+  static constexpr int kBlocksPerMultiprocessor = 2;
   static constexpr int kBytesInFlight =
       kBlocksPerMultiprocessor * kWarps * (kRing - 1) * kWarpColumns * kSliceDepth / 2;
 
-  static_assert(kChunkSlices % kRing == 0, "a chunk begins at the ring's first place");
-  static_assert(kBytesInFlight >= (kRun == 4 ? 24 : 16) << 10,
-                "a multiprocessor's share of 4.3 TB/s times 700 ns is 23 KB; with short groups scales add a third");
+  static_assert(kBytesInFlight >= 48 << 10, "twice a multiprocessor's share of 4.3 TB/s times 700 ns");
 
   using Problem = RowwiseProblem<Scale>;
 
-  // What a lane holds of a slice, for columns g and g + 8 of each tile.
-  struct Slice {
-    uint32_t word[kTiles][2][kUnits][kUnitSteps];
-    Scale scale[kTiles][2][kUnits];
-    Scale zero_point[kTiles][2][kUnits];
+  // The words of a lane that lie side by side.
+  struct alignas(4 * kRun) Run {
+    uint32_t word[kRun];
   };
 
-  // Where columns g and g + 8 of each tile begin, at the lane's first word.
+  struct ScaleAndZero {
+    Scale scale;
+    Scale zero_point;
+  };
+
+  struct Loaded {
+    Run ring[kWarps][kRing][kUnits][kParts][kLanes];
+    Words4 input[kTiles][kChunkSlices * kSliceSteps][kLanes];  // as the lanes read them
+    ScaleAndZero grid[kChunkUnits][kColumns];
+    float input_sum[kChunkUnits][kRows];
+  };
+
+  // What is multiplied, and later the sums.
+  union Shared {
+    Loaded loaded;
+    Partial<kRows, kColumns> partial;
+  };
+
+  static_assert(sizeof(Shared) <= 99 << 10, "what a block gets on every GPU with clusters; two fit the larger ones");
+
+  // Where a lane's words of the next slice to be copied are, in each of its columns.
   struct Columns {
-    const int8_t* weight[kTiles][2];
-    const Scale* scale[kTiles][2];
-    const Scale* zero_point[kTiles][2];
+    const int8_t* weight[kParts];
   };
 
   struct Warp {
     PerLane<Columns> columns;
-    PerLane<Slice> ring[kRing];
+    int place;                                 // of the oldest slice in the ring
     PerLane<Accumulator> sum[kTiles][kTiles];  // of columns, of rows
   };
 
-  // The activations of a chunk as the lanes read them, and later the sums.
-  union Shared {
-    Words4 input[kTiles][kChunkSlices * kSliceSteps][kLanes];
-    Partial<kRows, kColumns> partial;
+  // What one thread brings of a chunk.
+  struct Staging {
+    static constexpr int kInputs = kRows * kChunkSlices * kSliceWords / kThreads;
+    static constexpr int kGrids = kChunkUnits * kColumns / kThreads;
+    Words4 input[kInputs];
+    ScaleAndZero grid[kGrids];
   };
-
-  static_assert(sizeof(Shared) <= 48 << 10, "CUDA's limit for shared memory that is not asked for");
 
   const Problem& problem;
   const Share& share;  // its steps are slices
@@ -85,37 +105,38 @@ struct Streaming {
     const int first = share.first_column + index * kWarpColumns, last = static_cast<int>(problem.columns) - 1;
     for (const int lane : lanes()) {
       AO_UNROLL
-      for (int part = 0; part < 2 * kTiles; ++part) {
+      for (int part = 0; part < kParts; ++part) {
         const int wanted = first + part * kGroupsOfLanes + lane / kLanesInGroup, column = wanted < last ? wanted : last;
-        const int first_byte = lane % kLanesInGroup * kUnitSteps * kWordValues / 2;
-        Columns& columns = warp.columns[lane];
-        columns.weight[part / 2][part % 2] = problem.weight + column * (problem.depth / 2) + first_byte;
-        columns.scale[part / 2][part % 2] = problem.scale + column;
-        columns.zero_point[part / 2][part % 2] = problem.zero_point + column;
+        const int first_byte = share.first_step * kSliceBytes + lane % kLanesInGroup * kRun * kWordValues / 2;
+        warp.columns[lane].weight[part] = problem.weight + column * (problem.depth / 2) + first_byte;
       }
     }
   }
 
-  // Starts the loads of a slice, as far as K goes.
-  AO_DEVICE void load(Warp& warp, PerLane<Slice>& slice, int index) const {
+  AO_DEVICE bool is_within_depth(int step) const { return step * kLaneStepWidth < static_cast<int>(problem.depth); }
+
+  // Starts the copies of the next slice to a place of the ring, as far as the share and K go; without one the group of
+  // copies is empty.
+  AO_DEVICE void copy(Warp& warp, int index, int place, int slice) const {
     AO_UNROLL
     for (int unit = 0; unit < kUnits; ++unit) {
-      const int step = index * kSliceSteps + unit * kUnitSteps;
-      if (kUnits > 1 && step * kLaneStepWidth >= problem.depth) {
-        return;
-      }
-      const int64_t grid_row = static_cast<int64_t>(units_in_group.divide(step)) * problem.columns;
-      for (const int lane : lanes()) {
-        AO_UNROLL
-        for (int part = 0; part < 2 * kTiles; ++part) {
-          const int tile = part / 2, below = part % 2;
-          const Columns& columns = warp.columns[lane];
-          load_weight(columns.weight[tile][below] + step * kStepBytes, slice[lane].word[tile][below][unit]);
-          slice[lane].scale[tile][below][unit] = columns.scale[tile][below][grid_row];
-          slice[lane].zero_point[tile][below][unit] = columns.zero_point[tile][below][grid_row];
+      if (slice < share.last_step && (kUnits == 1 || is_within_depth(slice * kSliceSteps + unit * kRun))) {
+        for (const int lane : lanes()) {
+          AO_UNROLL
+          for (int part = 0; part < kParts; ++part) {
+            Run& to = shared.loaded.ring[index][place][unit][part][lane];
+            copy_async(&to, warp.columns[lane].weight[part] + unit * kRun * kStepBytes);
+          }
         }
       }
     }
+    for (const int lane : lanes()) {
+      AO_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        warp.columns[lane].weight[part] += kSliceBytes;
+      }
+    }
+    commit_copies();
   }
 
   // Fills the ring.
@@ -123,10 +144,9 @@ struct Streaming {
     find_columns(warp, index);
     AO_UNROLL
     for (int place = 0; place < kRing; ++place) {
-      if (share.first_step + place < share.last_step) {
-        load(warp, warp.ring[place], share.first_step + place);
-      }
+      copy(warp, index, place, share.first_step + place);
     }
+    warp.place = 0;
     AO_UNROLL
     for (int tile = 0; tile < kTiles * kTiles; ++tile) {
       for (const int lane : lanes()) {
@@ -135,140 +155,179 @@ struct Streaming {
     }
   }
 
-  // Which word of the activations a thread stages: of a row, a slice of the chunk, a place in it.
-  struct Staged {
-    int row;
+  // Where a thread's part of a chunk is: the same slice, step and lane's word t of several rows, so that a quarter of a
+  // warp stores 128 bytes side by side, and one column of several units.
+  struct Place {
     int slice;
-    int word;
+    int step;
+    int t;
+    int first_row;
+    int column;
+    int first_unit;
+    static constexpr int kRowsApart = 2 * kThreads / kLanes / kChunkSlices;
+    static constexpr int kUnitsApart = kThreads / kColumns;
   };
 
-  static AO_DEVICE Staged staged_by(int thread, int part) {
-    const int at = part * kThreads + thread;
-    return {at / kSliceWords / kChunkSlices, at / kSliceWords % kChunkSlices, at % kSliceWords};
+  static AO_DEVICE Place place_of(int thread) {
+    const int t = thread % kLanesInGroup, step = thread / (2 * kLanesInGroup) % kSliceSteps;
+    const int slice = thread / kLanes % kChunkSlices;
+    const int row = thread / kLanes / kChunkSlices * 2 + thread / kLanesInGroup % 2;
+    return {slice, step, t, row, thread % kColumns, thread / kColumns};
   }
 
-  // Where the lanes look for it: at the word's step, at the lane of its row.
-  AO_DEVICE Words4& place_of(const Staged& staged) const {
-    const int unit = staged.word / (kUnitSteps * kLanesInGroup), t = staged.word / kUnitSteps % kLanesInGroup;
-    const int step = staged.slice * kSliceSteps + unit * kUnitSteps + staged.word % kUnitSteps;
-    return shared.input[staged.row / kTileRows][step][staged.row % kTileRows * kLanesInGroup + t];
-  }
-
-  // Puts a thread's part of a chunk's activations into shared memory; all its loads are under way at once. Rows past
-  // the last one are left as they are: a row of the activations reaches no other row of the sums.
-  AO_DEVICE void stage(int first_slice, int thread) const {
-    constexpr int kParts = kRows * kChunkSlices * kSliceWords / kThreads;
-    Words4 words[kParts];
+  // Starts the loads of a thread's activations, all at once, as far as the share and K go.
+  AO_DEVICE void fetch_input(Staging& staging, int first_slice, int thread) const {
+    const Place place = place_of(thread);
+    const int word = place.step / kRun * kRun * kLanesInGroup + place.t * kRun + place.step % kRun;
+    const int slice = first_slice + place.slice, k = slice * kSliceDepth + word * kWordValues;
+    const int rows = slice < share.last_step && k < problem.depth ? static_cast<int>(problem.rows) : 0;
+    const BFloat16* input = problem.input + place.first_row * problem.depth + k;
     AO_UNROLL
-    for (int part = 0; part < kParts; ++part) {
-      const Staged staged = staged_by(thread, part);
-      const int k = (first_slice + staged.slice) * kSliceDepth + staged.word * kWordValues;
-      const bool is_there = staged.row < problem.rows && k < problem.depth;
-      words[part] = load_input_if(is_there, problem.input + staged.row * problem.depth + k);
+    for (int part = 0; part < Staging::kInputs; ++part) {
+      const int row = part * Place::kRowsApart;
+      staging.input[part] = load_input_if(place.first_row + row < rows, input + row * problem.depth);
+    }
+  }
+
+  // Starts the loads of a thread's scales and zero points.
+  AO_DEVICE void fetch_grids(Staging& staging, int first_slice, int thread) const {
+    const Place place = place_of(thread);
+    const int last_unit = (share.last_step - first_slice) * kUnits, column = share.first_column + place.column;
+    AO_UNROLL
+    for (int part = 0; part < Staging::kGrids; ++part) {
+      const int unit = part * Place::kUnitsApart + place.first_unit, step = first_slice * kSliceSteps + unit * kRun;
+      const bool is_there = column < problem.columns && unit < last_unit && is_within_depth(step);
+      const int64_t at = static_cast<int64_t>(units_in_group.divide(step)) * problem.columns + column;
+      staging.grid[part] = is_there ? ScaleAndZero{problem.scale[at], problem.zero_point[at]} : ScaleAndZero{};
+    }
+  }
+
+  // Puts them into shared memory. Rows past the last one hold anything: a row of the activations reaches no other row
+  // of the sums.
+  AO_DEVICE void put(const Staging& staging, int thread) const {
+    const Place place = place_of(thread);
+    AO_UNROLL
+    for (int part = 0; part < Staging::kInputs; ++part) {
+      const int row = part * Place::kRowsApart + place.first_row, lane = row % kTileRows * kLanesInGroup + place.t;
+      shared.loaded.input[row / kTileRows][place.slice * kSliceSteps + place.step][lane] =
+          interleave(staging.input[part]);
     }
     AO_UNROLL
-    for (int part = 0; part < kParts; ++part) {
-      const Staged staged = staged_by(thread, part);
-      if (staged.row < problem.rows) {
-        place_of(staged) = interleave(words[part]);
+    for (int part = 0; part < Staging::kGrids; ++part) {
+      shared.loaded.grid[part * Place::kUnitsApart + place.first_unit][place.column] = staging.grid[part];
+    }
+  }
+
+  // Reads what the lanes feed for 32 values along K of eight rows, in two halves.
+  AO_DEVICE void read_input(int rows, int staged_step, PerLane<InputFragment> (&input)[kHalves]) const {
+    for (const int lane : lanes()) {
+      const Words4 words = load_shared(shared.loaded.input[rows][staged_step][lane]);
+      input[0][lane] = half_of(words, 0);
+      input[1][lane] = half_of(words, 1);
+    }
+  }
+
+  // Adds up the activations of one slice for one tile of rows, by a product with ones: every column has the same sums.
+  AO_DEVICE void sum_inputs(int index) const {
+    const int slice = index % kChunkSlices, rows = index / kChunkSlices;
+    PerLane<WeightFragment> ones;
+    for (const int lane : lanes()) {
+      ones[lane] = {{kOnes, kOnes, kOnes, kOnes}};
+    }
+    AO_UNROLL
+    for (int unit = 0; unit < kUnits; ++unit) {
+      PerLane<Accumulator> sum = {};
+      AO_UNROLL
+      for (int step = 0; step < kRun; ++step) {
+        PerLane<InputFragment> input[kHalves];
+        read_input(rows, slice * kSliceSteps + unit * kRun + step, input);
+        multiply_add(sum, ones, input[0]);
+        multiply_add(sum, ones, input[1]);
+      }
+      for (const int lane : lanes()) {
+        if (lane < kLanesInGroup) {
+          float* sums = &shared.loaded.input_sum[slice * kUnits + unit][rows * kTileRows + 2 * lane];
+          sums[0] = sum[lane].value[0];
+          sums[1] = sum[lane].value[1];
+        }
       }
     }
   }
 
-  // Reads what the lanes feed for 32 values along K: two halves of each tile's rows.
-  AO_DEVICE void read_input(int staged_step, PerLane<InputFragment> (&input)[kHalves][kTiles]) const {
+  // Multiplies one step of a unit: 32 values along K.
+  AO_DEVICE void multiply_step(const PerLane<Run> (&run)[kParts], int step, int staged_step,
+                               PerLane<Accumulator> (&product)[kTiles][kTiles]) const {
+    PerLane<InputFragment> input[kTiles][kHalves];
     AO_UNROLL
     for (int rows = 0; rows < kTiles; ++rows) {
-      for (const int lane : lanes()) {
-        const Words4 words = load_shared(shared.input[rows][staged_step][lane]);
-        input[0][rows][lane] = half_of(words, 0);
-        input[1][rows][lane] = half_of(words, 1);
-      }
-    }
-  }
-
-  // Multiplies half a word of every lane: 16 values along K.
-  AO_DEVICE void multiply_half(const PerLane<Slice>& slice, int unit, int step, int half,
-                               const PerLane<InputFragment> (&input)[kTiles],
-                               PerLane<Accumulator> (&product)[kTiles][kTiles],
-                               PerLane<Accumulator> (&input_sum)[kTiles]) const {
-    PerLane<WeightFragment> weight, ones;
-    AO_UNROLL
-    for (int rows = 0; rows < kTiles; ++rows) {
-      for (const int lane : lanes()) {
-        ones[lane] = {{kOnes, kOnes, kOnes, kOnes}};
-      }
-      multiply_add(input_sum[rows], ones, input[rows]);
+      read_input(rows, staged_step, input[rows]);
     }
     AO_UNROLL
-    for (int columns = 0; columns < kTiles; ++columns) {
+    for (int at = 0; at < kTiles * kHalves; ++at) {
+      const int columns = at / kHalves, half = at % kHalves;
+      PerLane<WeightFragment> weight;
       for (const int lane : lanes()) {
-        const auto& word = slice[lane].word[columns];
-        weight[lane] = decode(word[0][unit][step], word[1][unit][step], half);
+        weight[lane] = decode(run[2 * columns][lane].word[step], run[2 * columns + 1][lane].word[step], half);
       }
       AO_UNROLL
       for (int rows = 0; rows < kTiles; ++rows) {
-        multiply_add(product[columns][rows], weight, input[rows]);
+        multiply_add(product[columns][rows], weight, input[rows][half]);
       }
     }
   }
 
   // sum += scale * product + zero_point * input_sum
-  AO_DEVICE void scale_unit(Warp& warp, const PerLane<Slice>& slice, int unit,
-                            const PerLane<Accumulator> (&product)[kTiles][kTiles],
-                            const PerLane<Accumulator> (&input_sum)[kTiles]) const {
+  AO_DEVICE void scale_unit(Warp& warp, int index, int staged_unit,
+                            const PerLane<Accumulator> (&product)[kTiles][kTiles]) const {
     for (const int lane : lanes()) {
+      const ScaleAndZero* grids = &shared.loaded.grid[staged_unit][index * kWarpColumns + lane / kLanesInGroup];
+      const float* input_sums = &shared.loaded.input_sum[staged_unit][2 * (lane % kLanesInGroup)];
       AO_UNROLL
       for (int at = 0; at < kTiles * kTiles * 4; ++at) {
         const int columns = at / 4 / kTiles, rows = at / 4 % kTiles, i = at % 4;
-        const float scale = to_float(slice[lane].scale[columns][i / 2][unit]);
-        const float zero_point = to_float(slice[lane].zero_point[columns][i / 2][unit]);
+        const ScaleAndZero grid = grids[(2 * columns + i / 2) * kGroupsOfLanes];
         float& sum = warp.sum[columns][rows][lane].value[i];
-        sum = fmaf(scale, product[columns][rows][lane].value[i], sum);
-        sum = fmaf(zero_point, input_sum[rows][lane].value[i], sum);
+        sum = fmaf(to_float(grid.scale), product[columns][rows][lane].value[i], sum);
+        sum = fmaf(to_float(grid.zero_point), input_sums[rows * kTileRows + i % 2], sum);
       }
     }
   }
 
-  // Multiplies a slice whose activations are the chunk's, at slice `staged`.
-  AO_DEVICE void multiply(Warp& warp, const PerLane<Slice>& slice, int index, int staged) const {
+  // Multiplies the ring's oldest slice, whose activations are the chunk's at slice `staged`.
+  AO_DEVICE void multiply(Warp& warp, int index, int slice, int staged) const {
     AO_UNROLL
     for (int unit = 0; unit < kUnits; ++unit) {
-      const int first = unit * kUnitSteps;
-      if (kUnits > 1 && (index * kSliceSteps + first) * kLaneStepWidth >= static_cast<int>(problem.depth)) {
+      if (kUnits > 1 && !is_within_depth(slice * kSliceSteps + unit * kRun)) {
         return;
       }
-      PerLane<Accumulator> product[kTiles][kTiles] = {}, input_sum[kTiles] = {};
+      PerLane<Run> run[kParts];
       AO_UNROLL
-      for (int step = 0; step < kUnitSteps; ++step) {
-        PerLane<InputFragment> input[kHalves][kTiles];
-        read_input(staged * kSliceSteps + first + step, input);
-        AO_UNROLL
-        for (int half = 0; half < kHalves; ++half) {
-          multiply_half(slice, unit, step, half, input[half], product, input_sum);
+      for (int part = 0; part < kParts; ++part) {
+        for (const int lane : lanes()) {
+          run[part][lane] = shared.loaded.ring[index][warp.place][unit][part][lane];
         }
       }
-      scale_unit(warp, slice, unit, product, input_sum);
+      PerLane<Accumulator> product[kTiles][kTiles] = {};
+      AO_UNROLL
+      for (int step = 0; step < kRun; ++step) {
+        multiply_step(run, step, staged * kSliceSteps + unit * kRun + step, product);
+      }
+      scale_unit(warp, index, staged * kUnits + unit, product);
     }
   }
 
   // Multiplies a chunk; each place of the ring is filled again as soon as it was used.
-  AO_DEVICE void multiply_chunk(Warp& warp, int first_slice) const {
-    for (int staged = 0; staged < kChunkSlices; staged += kRing) {
-      AO_UNROLL
-      for (int place = 0; place < kRing; ++place) {
-        const int slice = first_slice + staged + place;
-        if (slice < share.last_step) {
-          multiply(warp, warp.ring[place], slice, staged + place);
-        }
-        if (slice + kRing < share.last_step) {
-          load(warp, warp.ring[place], slice + kRing);
-        }
-      }
+  AO_DEVICE void multiply_chunk(Warp& warp, int index, int first_slice) const {
+    AO_NO_UNROLL
+    for (int staged = 0; staged < kChunkSlices && first_slice + staged < share.last_step; ++staged) {
+      wait_for_copies<kRing - 1>();
+      multiply(warp, index, first_slice + staged, staged);
+      copy(warp, index, warp.place, first_slice + staged + kRing);
+      warp.place = warp.place == kRing - 1 ? 0 : warp.place + 1;
     }
   }
 
-  // Puts a warp's sums where the activations were.
+  // Puts a warp's sums where what it multiplied was.
   AO_DEVICE void store(const Warp& warp, int index) const {
     AO_UNROLL
     for (int tile = 0; tile < kTiles * kTiles; ++tile) {
@@ -299,15 +358,23 @@ void choose_streaming(const RowwiseProblem<Scale>& problem, const Launch& launch
 
 #ifdef __CUDACC__
 
-// The loads of the first slices are under way while the first activations are staged.
+// The copies of the first slices are under way while the first chunk is fetched.
 template <typename Scale, int kRun, int kTiles>
 AO_DEVICE void run(const Streaming<Scale, kRun, kTiles>& body, typename Streaming<Scale, kRun, kTiles>::Warp& warp,
                    int index) {
+  using Body = Streaming<Scale, kRun, kTiles>;
+  typename Body::Staging staging;
   body.start(warp, index);
-  for (int first = body.share.first_step; first < body.share.last_step; first += kChunkSlices) {
-    body.stage(first, threadIdx.x);
+  body.fetch_grids(staging, body.share.first_step, threadIdx.x);
+  AO_NO_UNROLL
+  for (int first = body.share.first_step; first < body.share.last_step; first += Body::kChunkSlices) {
+    body.fetch_input(staging, first, threadIdx.x);
+    body.put(staging, threadIdx.x);
     __syncthreads();
-    body.multiply_chunk(warp, first);
+    body.fetch_grids(staging, first + Body::kChunkSlices, threadIdx.x);
+    body.sum_inputs(index);
+    __syncthreads();
+    body.multiply_chunk(warp, index, first);
     __syncthreads();
   }
 }

@@ -27,7 +27,6 @@ struct Tiled {
   static constexpr int kColumns = kTiledColumns;  // of a block
   static constexpr int kStepDepth = kStageDepth;  // what a share counts in
   static constexpr int kBlocksPerMultiprocessor = 2;
-  static constexpr int kWantedBlocks = 1;  // for each multiprocessor: more would only add sums to exchange
   static constexpr int kWarpsAlongRows = kRows == 128 ? 2 : 1;
   static constexpr int kWarpsAlongColumns = kWarps / kWarpsAlongRows;
   static constexpr int kColumnTiles = kTiledColumns / kWarpsAlongColumns / kTileColumns;  // of a warp

@@ -223,6 +223,31 @@ def test_rows_and_groups_choose_the_body(
     assert kernels.body_of(array(rows, columns, depth, group_size)) == body
 
 
+# For two blocks on each of 132 multiprocessors, in parts of the GPU that hold 14 to 18 of them.
+CLUSTERS = (0, 264, 132, 84, 66, 50, 40, 35, 31)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "splits"),
+    [
+        pytest.param(1, 4096, 4096, 7, id="small"),  # eight would be 32 clusters, of which 31 run at once
+        pytest.param(16, 4096, 4096, 8, id="small-with-wider-blocks"),
+        pytest.param(1, 14336, 4096, 2, id="medium"),
+        pytest.param(1, 8192, 8192, 4, id="square"),
+        pytest.param(1, 28672, 8192, 1, id="large"),
+        pytest.param(1, 4096, 512, 2, id="short"),
+        pytest.param(1, 4096, 128, 1, id="one-slice"),
+        pytest.param(128, 4096, 4096, 7, id="tiles"),
+        pytest.param(1024, 4096, 4096, 1, id="many-tiles"),
+    ],
+)
+def test_k_is_split_while_all_blocks_run_at_once(
+    kernels: ctypes.CDLL, rows: int, columns: int, depth: int, splits: int
+) -> None:
+    clusters = (ctypes.c_int * len(CLUSTERS))(*CLUSTERS)
+    assert kernels.splits_of(array(rows, columns, depth, 128), clusters) == splits
+
+
 @pytest.mark.parametrize(
     ("columns", "depth", "slab"),
     [

@@ -2,8 +2,8 @@
 
 The tests named `product` are made for the sanitizers as well:
 
-    compute-sanitizer --tool memcheck python -m pytest -m gpu -k product tests/kernels/test_gpu.py
-    compute-sanitizer --tool racecheck python -m pytest -m gpu -k product tests/kernels/test_gpu.py
+    compute-sanitizer --tool memcheck python -m pytest -o pythonpath=. -m gpu -k product tests/kernels/test_gpu.py
+    compute-sanitizer --tool racecheck python -m pytest -o pythonpath=. -m gpu -k product tests/kernels/test_gpu.py
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_a_product_of_any_groups_is_near_the_exact_one(rows: int, group_size: in
 def test_a_ragged_product_is_near_the_exact_one(rows: int, columns: int, depth: int, group_size: int) -> None:
     given = operands(rows, columns, depth, group_size)
     product = bf16i4bf16_rowwise(*given.all).cpu().double()
-    torch.testing.assert_close(product, exact(INT4, on_host(given)), rtol=0.02, atol=0.01 * depth**0.5)
+    torch.testing.assert_close(product, exact(INT4, on_host(given)), rtol=0.02, atol=0.02 * depth**0.5)
 
 
 @pytest.mark.parametrize("rows", [1, 40])
@@ -131,12 +131,13 @@ def test_the_work_is_on_the_current_stream(rows: int) -> None:
     assert torch.equal(product, expected)
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("rows", [1, 64, 2000])
 def test_nothing_waits_for_the_gpu(rows: int) -> None:
     given = operands(rows)
     bf16i4bf16_rowwise(*given.all)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         bf16i4bf16_rowwise(*given.all)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -26,15 +27,27 @@ using Warps = std::vector<std::unique_ptr<Warp>>;
 // Streaming's walk along K, as its `run` on a GPU.
 template <typename Scale, int kRun, int kTiles, typename Warp>
 void run_block(const Streaming<Scale, kRun, kTiles>& body, Warps<Warp>& warps) {
+  using Body = Streaming<Scale, kRun, kTiles>;
+  using Threads = std::array<typename Body::Staging, kThreads>;
+  const std::unique_ptr<Threads> threads = unset<Threads>();
+  const auto by_all = [&](const auto& act) {
+    for (int thread = 0; thread < kThreads; ++thread) {
+      act((*threads)[thread], thread);
+    }
+  };
   for (int warp = 0; warp < kWarps; ++warp) {
     body.start(*warps[warp], warp);
   }
-  for (int first = body.share.first_step; first < body.share.last_step; first += kChunkSlices) {
-    for (int thread = 0; thread < kThreads; ++thread) {
-      body.stage(first, thread);
+  by_all([&](auto& staging, int thread) { body.fetch_grids(staging, body.share.first_step, thread); });
+  for (int first = body.share.first_step; first < body.share.last_step; first += Body::kChunkSlices) {
+    by_all([&](auto& staging, int thread) { body.fetch_input(staging, first, thread); });
+    by_all([&](const auto& staging, int thread) { body.put(staging, thread); });
+    by_all([&](auto& staging, int thread) { body.fetch_grids(staging, first + Body::kChunkSlices, thread); });
+    for (int warp = 0; warp < kWarps; ++warp) {
+      body.sum_inputs(warp);
     }
     for (int warp = 0; warp < kWarps; ++warp) {
-      body.multiply_chunk(*warps[warp], first);
+      body.multiply_chunk(*warps[warp], warp, first);
     }
   }
 }
@@ -83,15 +96,17 @@ void run_cluster(const typename Body::Problem& problem, const Grid& grid, int ti
   }
   for (int at = 0; at < grid.splits * kThreads; ++at) {
     const Share share = share_of<Body>(grid, tile * grid.splits + at / kThreads, tile_along_rows);
-    store_outputs<Body>(problem, share, at % kThreads,
-                        [&](int split, int row, int column) { return shared[split]->partial.sum[row][column]; });
+    store_outputs<Body>(problem, share, at % kThreads, [&](int split, int row, int column) {
+      return split < grid.splits ? shared[split]->partial.sum[row][column] : 0;
+    });
   }
 }
 
 // A launch of `rowwise_kernel<Body>` on a GPU of so many multiprocessors.
 template <typename Body>
 void run_grid(const typename Body::Problem& problem, int multiprocessors) {
-  const Grid grid = grid_of<Body>(problem, multiprocessors);
+  const int blocks = multiprocessors * Body::kBlocksPerMultiprocessor;
+  const Grid grid = grid_of<Body>(problem, [&](int splits) { return blocks / splits; });
   for (int along_rows = 0; along_rows < grid.tiles_along_rows; ++along_rows) {
     for (int tile = 0; tile < grid.tiles_along_columns; ++tile) {
       run_cluster<Body>(problem, grid, tile, along_rows);
@@ -109,14 +124,19 @@ void run_on_host(Body body, const RowwiseProblem<Scale>& problem, int multiproce
   }
 }
 
+template <int kBytes, typename Scale>
+void dequantize_step(const RowwiseProblem<Scale>& problem, int64_t column, uint32_t step, BFloat16* values) {
+  dequantize_bytes<kBytes>(problem, read_bytes<kBytes>(problem, column, step), column, step, values);
+}
+
 template <typename Scale>
 void dequantize_on_host(const RowwiseProblem<Scale>& problem, int64_t first, int64_t columns, BFloat16* slab) {
   const int bytes = has_whole_words(problem) ? 4 : 1;
   for (int64_t column = 0; column < columns; ++column) {
     for (uint32_t step = 0; step < problem.depth / 2 / bytes; ++step) {
       BFloat16* values = slab + column * problem.depth;
-      bytes == 4 ? dequantize_bytes<4>(problem, first + column, step, values)
-                 : dequantize_bytes<1>(problem, first + column, step, values);
+      bytes == 4 ? dequantize_step<4>(problem, first + column, step, values)
+                 : dequantize_step<1>(problem, first + column, step, values);
     }
   }
 }

@@ -45,6 +45,19 @@ extern "C" int body_of(const int64_t* shape) {
   return static_cast<int>(choose_body(problem));
 }
 
+// The parts that K is split into, where clusters[n] clusters of n blocks run at once.
+extern "C" int splits_of(const int64_t* shape, const int* clusters) {
+  RowwiseProblem<BFloat16> problem{};
+  problem.rows = shape[0], problem.columns = shape[1], problem.depth = shape[2], problem.group_size = shape[3];
+  int splits = 0;
+  const auto count = [&](auto chosen) {
+    const auto clusters_at_once = [&](int blocks) { return clusters[blocks]; };
+    splits = grid_of<typename decltype(chosen)::Chosen>(problem, clusters_at_once).splits;
+  };
+  choose_body(problem) == Body::kStreaming ? choose_streaming(problem, count) : choose_tiled(problem, count);
+  return splits;
+}
+
 // The eight values of a word as the pairs of both halves hold them.
 extern "C" void decode_word(uint32_t word, float* values) {
   for (int i = 0; i < kLanesInGroup; ++i) {
