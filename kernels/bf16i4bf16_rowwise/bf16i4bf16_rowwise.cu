@@ -28,8 +28,8 @@ struct Launch {
 
   Launch(int splits, dim3 blocks, cudaStream_t stream) {
     cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = static_cast<unsigned>(splits);
-    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.x = 1;
+    cluster.val.clusterDim.y = static_cast<unsigned>(splits);
     cluster.val.clusterDim.z = 1;
     config.gridDim = blocks;
     config.blockDim = dim3(kThreads);
@@ -47,7 +47,7 @@ struct Launch {
 // Asks CUDA how many clusters of so many blocks run at once on the current device: none where it knows no such cluster.
 template <typename Body>
 int ask_for_clusters_at_once(int splits) {
-  const Launch<Body> launch(splits, dim3(static_cast<unsigned>(splits)), nullptr);
+  const Launch<Body> launch(splits, dim3(1, static_cast<unsigned>(splits)), nullptr);
   int clusters = 0;
   if (cudaOccupancyMaxActiveClusters(&clusters, rowwise_kernel<Body>, &launch.config) != cudaSuccess) {
     cudaGetLastError();  // forgets the error: the answer is none
@@ -75,8 +75,9 @@ int clusters_at_once(int splits) {
 template <typename Body>
 void launch(const typename Body::Problem& problem, cudaStream_t stream) {
   const Grid grid = grid_of<Body>(problem, clusters_at_once<Body>);
-  const unsigned along_columns = static_cast<unsigned>(grid.tiles_along_columns * grid.splits);
-  const Launch<Body> launch(grid.splits, dim3(along_columns, static_cast<unsigned>(grid.tiles_along_rows)), stream);
+  const dim3 blocks(static_cast<unsigned>(grid.tiles_along_columns), static_cast<unsigned>(grid.splits),
+                    static_cast<unsigned>(grid.tiles_along_rows));
+  const Launch<Body> launch(grid.splits, blocks, stream);
   cudaLaunchKernelEx(&launch.config, rowwise_kernel<Body>, problem, divisor_of(problem.group_size / kUnit), grid);
 }
 

@@ -22,6 +22,7 @@ struct Grid {
   int tiles_along_rows;
   int splits;
   int steps;
+  int steps_of_split;  // of all but the last ones
 };
 
 // One block's share of the work: some columns and rows of the product, and the steps along K from first to last.
@@ -50,16 +51,17 @@ Grid grid_of(const typename Body::Problem& problem, const ClustersAtOnce& cluste
   while (splits > 1 && (steps < splits * kLeastStepsInSplit || along_columns * along_rows > clusters_at_once(splits))) {
     --splits;
   }
-  return {static_cast<int>(along_columns), static_cast<int>(along_rows), splits, static_cast<int>(steps)};
+  return {static_cast<int>(along_columns), static_cast<int>(along_rows), splits, static_cast<int>(steps),
+          static_cast<int>(divide_up(steps, splits))};
 }
 
 // The share of a block; the blocks of one tile follow each other.
 template <typename Body>
-AO_DEVICE Share share_of(const Grid& grid, int block, int block_along_rows) {
-  const int split = block % grid.splits, each = (grid.steps + grid.splits - 1) / grid.splits;
+AO_DEVICE Share share_of(const Grid& grid, int tile, int split, int tile_along_rows) {
+  const int each = grid.steps_of_split;
   const int first = split * each < grid.steps ? split * each : grid.steps;
   const int last = first + each < grid.steps ? first + each : grid.steps;
-  return {block / grid.splits * Body::kColumns, block_along_rows * Body::kRows, split, grid.splits, first, last};
+  return {tile * Body::kColumns, tile_along_rows * Body::kRows, split, grid.splits, first, last};
 }
 
 // The sums of one block's share, before those of the cluster's other blocks are added.
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, Body::kBlocksPerMultiprocessor)
     rowwise_kernel(const typename Body::Problem problem, const Divisor units_in_group, const Grid grid) {
 #if __CUDA_ARCH__ >= 900  // clusters and bfloat16 arithmetic
   extern __shared__ Words4 bytes[];
-  const Share share = share_of<Body>(grid, blockIdx.x, blockIdx.y);
+  const Share share = share_of<Body>(grid, blockIdx.x, blockIdx.y, blockIdx.z);
   const Body body{problem, share, units_in_group, *reinterpret_cast<typename Body::Shared*>(bytes)};
   typename Body::Warp warp;
   const int index = threadIdx.x / kLanes;

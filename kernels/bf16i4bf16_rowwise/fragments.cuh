@@ -150,7 +150,8 @@ AO_DEVICE uint32_t multiply_add_pairs(uint32_t left, uint32_t right, uint32_t ad
 constexpr uint32_t kNibbles = 0x000F000F;  // one int4 in the low bits of each half
 constexpr uint32_t kBiased = 0x43084308;   // xor makes the bfloat16 128 + (q + 8): 0x4300 is 128, and its last place 1
 constexpr uint32_t kBias = 0x43084308;     // the pair (136, 136)
-constexpr uint32_t kOnes = 0x3F803F80;     // the pair (1, 1)
+constexpr float kBiasValue = 136;
+constexpr uint32_t kOnes = 0x3F803F80;  // the pair (1, 1)
 
 // (word & mask) ^ flipped, in one instruction: the compiler would take two, each with a constant in it.
 AO_DEVICE uint32_t mask_and_flip(uint32_t word, uint32_t mask, uint32_t flipped) {
@@ -163,12 +164,23 @@ AO_DEVICE uint32_t mask_and_flip(uint32_t word, uint32_t mask, uint32_t flipped)
 #endif
 }
 
-// The pair (q[i], q[i + 4]) of a word's eight values, exact.
-AO_DEVICE uint32_t decode_pair(uint32_t word, int i) {
-  return subtract_pairs(mask_and_flip(word >> (4 * i), kNibbles, kBiased), kBias);
+// The pair (136 + q[i], 136 + q[i + 4]) of a word's eight values, exact.
+AO_DEVICE uint32_t biased_pair(uint32_t word, int i) {
+  return mask_and_flip(word >> (4 * i), kNibbles, kBiased);
 }
 
-// What a lane feeds for columns g and g + 8: the half's two pairs of each one's word.
+// The pair (q[i], q[i + 4]), exact.
+AO_DEVICE uint32_t decode_pair(uint32_t word, int i) {
+  return subtract_pairs(biased_pair(word, i), kBias);
+}
+
+// What a lane feeds for columns g and g + 8, each value 136 too large: the half's two pairs of each one's word.
+AO_DEVICE WeightFragment biased(uint32_t word, uint32_t word_below, int half) {
+  const int i = 2 * half;
+  return {{biased_pair(word, i), biased_pair(word_below, i), biased_pair(word, i + 1), biased_pair(word_below, i + 1)}};
+}
+
+// The same, each value as it is.
 AO_DEVICE WeightFragment decode(uint32_t word, uint32_t word_below, int half) {
   const int i = 2 * half;
   return {{decode_pair(word, i), decode_pair(word_below, i), decode_pair(word, i + 1), decode_pair(word_below, i + 1)}};
@@ -237,7 +249,7 @@ AO_DEVICE Words4 load_input_if(bool is_there, const BFloat16* at) {
 #ifdef __CUDACC__
   asm volatile(
       "{\n.reg .pred is_there;\nsetp.ne.s32 is_there, %5, 0;\n"
-      "@is_there ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+      "@is_there ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
       : "+r"(words.word[0]), "+r"(words.word[1]), "+r"(words.word[2]), "+r"(words.word[3])
       : "l"(at), "r"(static_cast<int>(is_there)));
 #else

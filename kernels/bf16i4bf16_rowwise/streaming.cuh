@@ -41,8 +41,9 @@ struct Streaming {
   static constexpr int kStepDepth = kSliceDepth;              // what a share counts in
   static constexpr int kChunkSlices = kWarps / kTiles;        // a warp sums the inputs of one, for one tile of rows
   static constexpr int kChunkUnits = kChunkSlices * kUnits;
-  static constexpr bool kHasLargeGrids = sizeof(Scale) * kUnits > 8;  // they take the place of a slice
-  static constexpr int kRing = kTiles == 1 ? 6 : kHasLargeGrids ? 3 : 4;
+  static constexpr int kRing = kTiles == 1   ? 6
+                               : kUnits == 4 ? 3
+                                             : 4;  // the scales of short groups take a slice's place
   static constexpr int kBlocksPerMultiprocessor = 2;
   static constexpr int kBytesInFlight =
       kBlocksPerMultiprocessor * kWarps * (kRing - 1) * kWarpColumns * kSliceDepth / 2;
@@ -61,10 +62,17 @@ struct Streaming {
     Scale zero_point;
   };
 
+  // What a group's sums are multiplied by. The weights are fed as 136 + q, which saves a subtraction for each pair:
+  // scale * sum(q x) + zero_point * sum(x) is scale * sum((136 + q) x) + (zero_point - 136 scale) * sum(x).
+  struct Factors {
+    float of_weights;
+    float of_inputs;
+  };
+
   struct Loaded {
     Run ring[kWarps][kRing][kUnits][kParts][kLanes];
     Words4 input[kTiles][kChunkSlices * kSliceSteps][kLanes];  // as the lanes read them
-    ScaleAndZero grid[kChunkUnits][kColumns];
+    Factors factors[kChunkUnits][kColumns];
     float input_sum[kChunkUnits][kRows];
   };
 
@@ -108,7 +116,8 @@ struct Streaming {
       for (int part = 0; part < kParts; ++part) {
         const int wanted = first + part * kGroupsOfLanes + lane / kLanesInGroup, column = wanted < last ? wanted : last;
         const int first_byte = share.first_step * kSliceBytes + lane % kLanesInGroup * kRun * kWordValues / 2;
-        warp.columns[lane].weight[part] = problem.weight + column * (problem.depth / 2) + first_byte;
+        const int64_t row_bytes = static_cast<uint32_t>(problem.depth) / 2;
+        warp.columns[lane].weight[part] = problem.weight + column * row_bytes + first_byte;
       }
     }
   }
@@ -139,19 +148,24 @@ struct Streaming {
     commit_copies();
   }
 
-  // Fills the ring.
+  // Starts the copies of the first slice.
   AO_DEVICE void start(Warp& warp, int index) const {
     find_columns(warp, index);
-    AO_UNROLL
-    for (int place = 0; place < kRing; ++place) {
-      copy(warp, index, place, share.first_step + place);
-    }
+    copy(warp, index, 0, share.first_step);
     warp.place = 0;
     AO_UNROLL
     for (int tile = 0; tile < kTiles * kTiles; ++tile) {
       for (const int lane : lanes()) {
         warp.sum[tile / kTiles][tile % kTiles][lane] = {};
       }
+    }
+  }
+
+  // Fills the rest of the ring.
+  AO_DEVICE void fill(Warp& warp, int index) const {
+    AO_UNROLL
+    for (int place = 1; place < kRing; ++place) {
+      copy(warp, index, place, share.first_step + place);
     }
   }
 
@@ -214,7 +228,9 @@ struct Streaming {
     }
     AO_UNROLL
     for (int part = 0; part < Staging::kGrids; ++part) {
-      shared.loaded.grid[part * Place::kUnitsApart + place.first_unit][place.column] = staging.grid[part];
+      const float scale = to_float(staging.grid[part].scale), zero_point = to_float(staging.grid[part].zero_point);
+      shared.loaded.factors[part * Place::kUnitsApart + place.first_unit][place.column] = {
+          scale, fmaf(-kBiasValue, scale, zero_point)};
     }
   }
 
@@ -267,7 +283,7 @@ struct Streaming {
       const int columns = at / kHalves, half = at % kHalves;
       PerLane<WeightFragment> weight;
       for (const int lane : lanes()) {
-        weight[lane] = decode(run[2 * columns][lane].word[step], run[2 * columns + 1][lane].word[step], half);
+        weight[lane] = biased(run[2 * columns][lane].word[step], run[2 * columns + 1][lane].word[step], half);
       }
       AO_UNROLL
       for (int rows = 0; rows < kTiles; ++rows) {
@@ -276,19 +292,19 @@ struct Streaming {
     }
   }
 
-  // sum += scale * product + zero_point * input_sum
+  // Adds a group's sums, each times its factor.
   AO_DEVICE void scale_unit(Warp& warp, int index, int staged_unit,
                             const PerLane<Accumulator> (&product)[kTiles][kTiles]) const {
     for (const int lane : lanes()) {
-      const ScaleAndZero* grids = &shared.loaded.grid[staged_unit][index * kWarpColumns + lane / kLanesInGroup];
+      const Factors* factors = &shared.loaded.factors[staged_unit][index * kWarpColumns + lane / kLanesInGroup];
       const float* input_sums = &shared.loaded.input_sum[staged_unit][2 * (lane % kLanesInGroup)];
       AO_UNROLL
       for (int at = 0; at < kTiles * kTiles * 4; ++at) {
         const int columns = at / 4 / kTiles, rows = at / 4 % kTiles, i = at % 4;
-        const ScaleAndZero grid = grids[(2 * columns + i / 2) * kGroupsOfLanes];
+        const Factors factor = factors[(2 * columns + i / 2) * kGroupsOfLanes];
         float& sum = warp.sum[columns][rows][lane].value[i];
-        sum = fmaf(to_float(grid.scale), product[columns][rows][lane].value[i], sum);
-        sum = fmaf(to_float(grid.zero_point), input_sums[rows * kTileRows + i % 2], sum);
+        sum = fmaf(factor.of_weights, product[columns][rows][lane].value[i], sum);
+        sum = fmaf(factor.of_inputs, input_sums[rows * kTileRows + i % 2], sum);
       }
     }
   }
@@ -358,23 +374,26 @@ void choose_streaming(const RowwiseProblem<Scale>& problem, const Launch& launch
 
 #ifdef __CUDACC__
 
-// The copies of the first slices are under way while the first chunk is fetched.
+// What is needed first is asked for first: a slice, the chunk, the rest of the ring.
 template <typename Scale, int kRun, int kTiles>
 AO_DEVICE void run(const Streaming<Scale, kRun, kTiles>& body, typename Streaming<Scale, kRun, kTiles>::Warp& warp,
                    int index) {
   using Body = Streaming<Scale, kRun, kTiles>;
   typename Body::Staging staging;
   body.start(warp, index);
+  body.fetch_input(staging, body.share.first_step, threadIdx.x);
   body.fetch_grids(staging, body.share.first_step, threadIdx.x);
+  __syncwarp();  // or the compiler would put the loads of the chunk behind all copies
+  body.fill(warp, index);
   AO_NO_UNROLL
   for (int first = body.share.first_step; first < body.share.last_step; first += Body::kChunkSlices) {
-    body.fetch_input(staging, first, threadIdx.x);
     body.put(staging, threadIdx.x);
     __syncthreads();
     body.fetch_grids(staging, first + Body::kChunkSlices, threadIdx.x);
     body.sum_inputs(index);
     __syncthreads();
     body.multiply_chunk(warp, index, first);
+    body.fetch_input(staging, first + Body::kChunkSlices, threadIdx.x);
     __syncthreads();
   }
 }

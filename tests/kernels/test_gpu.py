@@ -77,6 +77,14 @@ def test_a_ragged_product_is_near_the_exact_one(rows: int, columns: int, depth: 
     torch.testing.assert_close(product, exact(INT4, on_host(given)), rtol=0.02, atol=0.02 * depth**0.5)
 
 
+@pytest.mark.parametrize("parts", range(1, 9))
+@pytest.mark.parametrize("rows", [1, 16, 40])
+def test_a_product_of_any_parts_of_k_is_near_the_exact_one(rows: int, parts: int) -> None:
+    """A cluster has as many blocks as K has parts, also three, five, six or seven."""
+    given = operands(rows, depth=256 * parts)
+    assert_near(given, bf16i4bf16_rowwise(*given.all))
+
+
 @pytest.mark.parametrize("rows", [1, 40])
 def test_a_product_of_misaligned_operands_is_the_same(rows: int) -> None:
     given = operands(rows, columns=64, depth=256, group_size=32)

@@ -38,7 +38,7 @@ void launch_dequantize(const RowwiseProblem<Scale>& problem, int64_t first, int6
 }  // namespace ao_kernels
 
 // Whether the library holds code for the device that it pretends to be on.
-extern "C" void pretend_to_have_code(int has_code) {
+extern "C" __attribute__((visibility("default"))) void pretend_to_have_code(int has_code) {
   ao_kernels::has_code = has_code;
 }
 

@@ -39,8 +39,11 @@ void run_block(const Streaming<Scale, kRun, kTiles>& body, Warps<Warp>& warps) {
     body.start(*warps[warp], warp);
   }
   by_all([&](auto& staging, int thread) { body.fetch_grids(staging, body.share.first_step, thread); });
+  by_all([&](auto& staging, int thread) { body.fetch_input(staging, body.share.first_step, thread); });
+  for (int warp = 0; warp < kWarps; ++warp) {
+    body.fill(*warps[warp], warp);
+  }
   for (int first = body.share.first_step; first < body.share.last_step; first += Body::kChunkSlices) {
-    by_all([&](auto& staging, int thread) { body.fetch_input(staging, first, thread); });
     by_all([&](const auto& staging, int thread) { body.put(staging, thread); });
     by_all([&](auto& staging, int thread) { body.fetch_grids(staging, first + Body::kChunkSlices, thread); });
     for (int warp = 0; warp < kWarps; ++warp) {
@@ -49,6 +52,7 @@ void run_block(const Streaming<Scale, kRun, kTiles>& body, Warps<Warp>& warps) {
     for (int warp = 0; warp < kWarps; ++warp) {
       body.multiply_chunk(*warps[warp], warp, first);
     }
+    by_all([&](auto& staging, int thread) { body.fetch_input(staging, first + Body::kChunkSlices, thread); });
   }
 }
 
@@ -82,7 +86,7 @@ void run_cluster(const typename Body::Problem& problem, const Grid& grid, int ti
   const Divisor units_in_group = divisor_of(problem.group_size / kUnit);
   std::vector<std::unique_ptr<typename Body::Shared>> shared;
   for (int split = 0; split < grid.splits; ++split) {
-    const Share share = share_of<Body>(grid, tile * grid.splits + split, tile_along_rows);
+    const Share share = share_of<Body>(grid, tile, split, tile_along_rows);
     shared.push_back(unset<typename Body::Shared>());
     Warps<typename Body::Warp> warps;
     for (int warp = 0; warp < kWarps; ++warp) {
@@ -95,7 +99,7 @@ void run_cluster(const typename Body::Problem& problem, const Grid& grid, int ti
     }
   }
   for (int at = 0; at < grid.splits * kThreads; ++at) {
-    const Share share = share_of<Body>(grid, tile * grid.splits + at / kThreads, tile_along_rows);
+    const Share share = share_of<Body>(grid, tile, at / kThreads, tile_along_rows);
     store_outputs<Body>(problem, share, at % kThreads, [&](int split, int row, int column) {
       return split < grid.splits ? shared[split]->partial.sum[row][column] : 0;
     });
