@@ -65,8 +65,9 @@ class Bucket(NamedTuple):
 def moto() -> Iterator[Bucket]:
     """Serve an empty bucket with moto."""
     bucket = Bucket(free_port())
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(bucket.port)]
-    with running(command, bucket.endpoint):
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "tests.s3_server", str(bucket.port)]
+    with running(["env", f"PYTHONPATH={root}", *command], bucket.endpoint):
         make_bucket(bucket)
         yield bucket
 

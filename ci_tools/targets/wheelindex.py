@@ -281,11 +281,22 @@ class WheelIndex:
         while basis is None or not _covers(basis, directory, shown):
             basis = directory
             for manifest in manifests:
-                self._write(self.pages(ledger, manifest, basis.folders | basis.filling))
+                self._show_project(ledger, manifest, basis.folders | basis.filling)
             for project in sorted(basis.projects - shown) if basis.filling else ():
-                self._write(self.pages(ledger, ledger.manifest(project), basis.filling))
+                self._show_project(ledger, ledger.manifest(project), basis.filling)
             directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
         self._write(self.fronts(ledger.root, directory))
+
+    def _show_project(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> None:
+        """Write a project's pages in some folders, and again where its manifest has a newer generation by then.
+
+        A bucket's tag is of the bytes alone. Where a newer page has the very bytes that this writer found, it has their
+        tag as well, and is written over; who may have done so sees the newer manifest, since that came before its page.
+        """
+        written = -1
+        while written < manifest.generation:
+            self._write(self.pages(ledger, manifest, folders))
+            written, manifest = manifest.generation, ledger.manifest(manifest.project)
 
     def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
         """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import ao_kernels  # noqa: F401 - which defines the operators
 import torch
-from ao_kernels.formats import FORMATS, INT4, dequantize
+from ao_kernels.formats import FORMATS, INT4
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ao_kernels.formats import WeightFormat
 
 # A good one took 10.6 ms on two idle cores, where torch's bfloat16 linear takes 1.12 ms; twice that will do. For the
 # others, this only shows what becomes worse.
@@ -30,14 +29,10 @@ def measure() -> Iterator[tuple[str, float, str, float]]:
     linear = _seconds(partial(torch.nn.functional.linear, x, plain))
     for form in FORMATS:
         stored = form.quantize(weight, 128)
-        seconds = _seconds(partial(_multiply, form, x, *stored))
+        generic = getattr(torch.ops.ao, f"{form.operator}_generic")  # whatever kernel is registered here
+        seconds = _seconds(partial(generic, x, *stored))
         yield f"{form.operator}, generic, over bfloat16 linear", seconds / linear, "x", TIMES.get(form, OTHER_TIMES)
     torch.set_num_threads(threads)
-
-
-def _multiply(form: WeightFormat, x: torch.Tensor, *stored: torch.Tensor) -> torch.Tensor:
-    """Do as the generic body does, whatever kernel is registered here."""
-    return x @ dequantize(form, *stored).t()
 
 
 def _seconds(action: Callable[[], object]) -> float:

@@ -405,6 +405,20 @@ def test_a_folder_that_appears_while_a_new_project_is_published_has_its_page_too
     assert here.flaws() == []
 
 
+@pytest.mark.usefixtures("released")
+def test_a_slow_publisher_undoes_nothing_where_the_page_is_what_it_was_when_it_looked(here: Here) -> None:
+    def meanwhile(event: Event) -> None:
+        if event.what == "PUT" and event.where.endswith("/cpu/demo/") and not others:
+            others.extend(upkeep.yank(here.index(), "demo==1.0", None))  # the very bytes of before, so the same tag
+
+    others: list[str] = []
+    with proxy(here.bucket.port) as between:
+        between.hook = meanwhile
+        upkeep.yank(index_of(here.target(between.server_port), here.outside), "demo==1.0", "broken")
+        assert (sorted(others), between.errors) == (sorted([CUDA, PURE]), [])
+    assert here.flaws() == []
+
+
 # ---------------------------------------------------------------- refused
 
 

@@ -47,7 +47,7 @@ with open("version.txt") as file:
     version = os.environ.get("BUILD_VERSION") or file.read().strip()
 setup(name="tiny", version=version, packages=["tiny"], python_requires=">=3.10")
 """
-USUAL = frozenset({"hatchling", "scikit-build-core", "setup.py", "setuptools"})  # in every run of the tests
+USUAL = frozenset({"hatchling", "scikit-build-core", "setuptools"})  # in every run of the tests
 PROJECTS: dict[str, dict[str, str]] = {
     "hatchling": {"pyproject.toml": HATCH.format("") + STATIC},
     "hatchling, a file": {

@@ -91,6 +91,7 @@ def proven(
     return {cell.python: proof for proof in prove(planned_as(root, shown), outside) for cell in proof.cells}
 
 
+@pytest.mark.long
 def test_a_pure_wheel_is_the_same_from_another_python(tmp_path: Path, other: Python) -> None:
     found = proven(tmp_path, PURE, other, pyproject__toml=FLIT, demo__py='"""A demo."""\n')
     assert {python: (proof.verdict, proof.compared) for python, proof in found.items()} == {
@@ -99,6 +100,7 @@ def test_a_pure_wheel_is_the_same_from_another_python(tmp_path: Path, other: Pyt
     }
 
 
+@pytest.mark.long
 def test_a_file_that_holds_the_python_version_is_found(tmp_path: Path, other: Python) -> None:
     setup = (
         "import sys, setuptools\nopen('built.py', 'w').write(f'BY = {sys.version_info[:2]}\\n')\n"
@@ -108,6 +110,7 @@ def test_a_file_that_holds_the_python_version_is_found(tmp_path: Path, other: Py
     assert (found[other].verdict, found[other].detail) == (Verdict.DIFFERS, "built.py")
 
 
+@pytest.mark.long
 def test_what_one_platform_sets_is_in_the_wheel_that_is_proven(tmp_path: Path, other: Python) -> None:
     setup = (
         "import os, setuptools\nneeds = [os.environ['NEEDS']] if 'NEEDS' in os.environ else []\n"
@@ -128,12 +131,14 @@ def test_a_build_that_makes_another_wheel_is_found(tmp_path: Path, other: Python
     assert (found[other].verdict, f"{other.abi_tag}-linux" in found[other].detail) == (Verdict.REJECTED, True)
 
 
+@pytest.mark.long
 def test_a_library_of_the_limited_api_asks_for_the_same_symbols(tmp_path: Path, other: Python) -> None:
     code = CODE.replace("USED", "(void)0")
     found = proven(tmp_path, ABI3, other, pyproject__toml=SETUPTOOLS, setup__py=EXTENSION, demo__c=code)
     assert found[other].verdict in {Verdict.SAME_BYTES, Verdict.SERVES}, found
 
 
+@pytest.mark.long
 def test_a_library_that_asks_a_newer_python_for_more_is_found(tmp_path: Path, other: Python) -> None:
     version = f"{max(other.version, sys.version_info[:2])[1]:02x}"
     code = CODE.replace("  USED;", f"#if PY_VERSION_HEX >= 0x03{version}0000\n  PyErr_GetRaisedException();\n#endif")
@@ -141,6 +146,7 @@ def test_a_library_that_asks_a_newer_python_for_more_is_found(tmp_path: Path, ot
     assert (found[other].verdict, "PyErr_GetRaisedException" in found[other].detail) == (Verdict.DIFFERS, True)
 
 
+@pytest.mark.long
 def test_a_build_for_which_this_machine_is_too_new_proves_nothing(tmp_path: Path, other: Python) -> None:
     used = f"#if PY_MINOR_VERSION == {other.version.minor}\n  char random[1]; getentropy(random, 1);\n#endif"
     code = "#include <unistd.h>\n" + CODE.replace("  USED;", used)  # glibc has it from 2.25 on

@@ -86,6 +86,7 @@ def test_a_second_release_does_no_work(fatwheel: CommandLine, checkout: Path) ->
     assert "validate " not in again.stderr
 
 
+@pytest.mark.long
 @slow
 @pytest.mark.usefixtures("released")
 def test_another_checkout_gives_the_same_bytes(fatwheel: CommandLine, checkout: Path, copy: Path) -> None:
@@ -97,6 +98,7 @@ def test_another_checkout_gives_the_same_bytes(fatwheel: CommandLine, checkout: 
         assert sha256(copy / "out" / name) == sha256(checkout / "dist" / name)
 
 
+@pytest.mark.long
 @slow
 @pytest.mark.usefixtures("released")
 def test_the_unpacked_sdist_gives_the_same_cuda_wheel(fatwheel: CommandLine, checkout: Path, tmp_path: Path) -> None:

@@ -135,7 +135,9 @@ def test_a_full_disk_is_said_and_a_retry_goes_on(fatwheel: CommandLine, project:
     assert release(fatwheel, project).status == 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.long) for how in (signal.SIGTERM, signal.SIGINT))]
+)
 def test_a_killed_build_leaves_no_process_and_a_retry_finishes(
     fatwheel: CommandLine, native_project: Path, how: signal.Signals
 ) -> None:

@@ -1,4 +1,7 @@
-"""The bodies that must agree: the generic one, the CPU kernel, the CUDA kernel run on the host, and on a GPU."""
+"""The bodies that must agree: the generic one, the CPU kernel, the CUDA kernel run on the host, and on a GPU.
+
+With `--device acme`, it is what serves that device instead.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ SCHEMA = "bf16i4bf16_rowwise(Tensor input, Tensor weight, Tensor scale, Tensor z
 def compile_for_host(library: Path) -> None:
     torch_home = Path(torch.__file__).parent
     includes = (f"-I{folder}" for folder in (HOST, KERNEL, torch_home / "include"))
-    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", *includes]
+    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", *includes]
     defines = ["-DUSE_CUDA", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
     # Its stand-ins for CUDA must win over the originals, where torch has them.
     link = [f"-L{torch_home / 'lib'}", "-ltorch_cpu", "-Wl,-Bsymbolic"]
@@ -66,19 +69,23 @@ def cpu_bodies(cpu_library: Path) -> Iterator[dict[str, Body]]:
     del fragments
 
 
-def kernel_on_gpu(*operands: Tensor) -> Tensor:
-    return ao_kernels.bf16i4bf16_rowwise(*(operand.cuda() for operand in operands)).cpu()
+def on_device(device: str) -> Body:
+    """Whatever serves a device, with operands and a product on the CPU."""
+    return lambda *operands: ao_kernels.bf16i4bf16_rowwise(*(operand.to(device) for operand in operands)).cpu()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("generic", id="generic"),
-        pytest.param("kernel_on_host", id="kernel-on-host", marks=pytest.mark.slow),
-        pytest.param("kernel_on_cpu", id="kernel-on-cpu", marks=pytest.mark.slow),
-        pytest.param("kernel_on_gpu", id="kernel-on-gpu", marks=pytest.mark.gpu),
-    ]
-)
-def body(request: pytest.FixtureRequest) -> Body:
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """The device whose body is held to the list: the CPU, unless `--device` says another."""
+    return request.config.getoption("--device", default=None) or "cpu"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", help="the torch device whose body tests/kernels/test_rowwise.py holds to its list")
+
+
+@pytest.fixture
+def body(request: pytest.FixtureRequest, device: str) -> Body:
     if request.param == "generic":
         return ao_kernels.bf16i4bf16_rowwise
     if request.param == "kernel_on_host":
@@ -87,6 +94,8 @@ def body(request: pytest.FixtureRequest) -> Body:
     if request.param == "kernel_on_cpu":
         bodies: dict[str, Body] = request.getfixturevalue("cpu_bodies")
         return bodies["chosen"]
-    if not torch.cuda.is_available() or not ao_kernels.describe().startswith("CUDA"):
-        pytest.skip(f"needs a GPU and the CUDA wheel; {ao_kernels.describe()}")
-    return kernel_on_gpu
+    if request.param == "kernel_on_gpu":
+        if not torch.cuda.is_available() or not ao_kernels.describe("cuda").startswith("CUDA"):
+            pytest.skip(f"needs a GPU and the CUDA wheel; {ao_kernels.describe('cuda')}")
+        return on_device("cuda")
+    return on_device(device)

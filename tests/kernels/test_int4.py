@@ -1,9 +1,24 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
-from ao_kernels import int4_row_quantize_zp, pack_int4, unpack_int4
+from ao_kernels import (
+    float8_row_quantize,
+    int4_row_quantize_zp,
+    int8_row_quantize,
+    pack_int4,
+    pack_uint4,
+    uint4_row_quantize,
+    unpack_int4,
+)
+from torch._subclasses import FakeTensorMode
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUANTIZERS = [int4_row_quantize_zp, uint4_row_quantize, int8_row_quantize, float8_row_quantize]
 ROWS = torch.tensor([[*range(16)], [-15, 0, *range(-1, -15, -1)], [30, 0, *range(2, 30, 2)]], dtype=torch.float32)
 PACKED = ["98badcfe10325476", "78563412f0debc9a", "87a9cbed0f214365"]
 
@@ -76,6 +91,45 @@ def test_even_positions_are_in_the_low_four_bits() -> None:
     assert hexadecimal(pack_int4(torch.tensor([[1, 2, -1, -8]], dtype=torch.int8))) == ["218f"]
 
 
+def test_what_is_packed_is_contiguous_whatever_the_strides() -> None:
+    q = torch.randint(-8, 8, (12, 6), generator=torch.Generator().manual_seed(0), dtype=torch.int8)
+    packed = pack_int4(q.t())
+    assert packed.is_contiguous()
+    assert torch.equal(packed, pack_int4(q.t().contiguous()))
+
+
+def test_a_group_longer_than_a_row_costs_no_more_than_the_row() -> None:
+    weight = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    longest = largest_allocation(lambda: int4_row_quantize_zp(weight, group_size=1 << 40))
+    assert longest <= largest_allocation(lambda: int4_row_quantize_zp(weight, group_size=5))
+
+
+def largest_allocation(work: Callable[[], object]) -> int:
+    with torch.profiler.profile(profile_memory=True) as profile:
+        work()
+    return max(int(event.cpu_memory_usage) for event in profile.key_averages())
+
+
+@pytest.mark.parametrize("quantize", QUANTIZERS)
+def test_what_is_quantized_keeps_no_weight_alive(quantize: Callable[..., tuple[torch.Tensor, ...]]) -> None:
+    weight = torch.nn.Parameter(torch.randn(2, 32))
+    assert not any(made.requires_grad for made in quantize(weight, 16))
+
+
+@pytest.mark.parametrize("quantize", [*QUANTIZERS, pack_int4])
+def test_a_compiler_sees_through_quantizing(quantize: Callable[..., object]) -> None:
+    weight = torch.randn(2, 32) if quantize is not pack_int4 else torch.ones(2, 32).char()
+    torch.compiler.reset()
+    compiled = torch.compile(quantize, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(weight), quantize(weight), rtol=0, atol=0)
+
+
+def test_fake_values_have_shapes_only() -> None:
+    with FakeTensorMode():
+        assert pack_int4(torch.ones(2, 32, dtype=torch.int8)).shape == (2, 16)
+        assert pack_uint4(torch.ones(2, 32, dtype=torch.int8)).shape == (2, 4)
+
+
 def test_values_on_the_meta_device_have_shapes_only() -> None:
     q, scale, _ = int4_row_quantize_zp(torch.empty(3, 40, device="meta"), group_size=16)
     assert (pack_int4(q).shape, scale.shape) == ((3, 20), (3, 3))
@@ -87,6 +141,10 @@ def test_values_on_the_meta_device_have_shapes_only() -> None:
         pytest.param(torch.ones(2, 2).int(), 2, TypeError, "x must be floating point, got torch.int32", id="dtype"),
         pytest.param(torch.ones(2), 2, ValueError, "x must have 2 dimensions, got 1", id="rank"),
         pytest.param(torch.ones(2, 2), 0, ValueError, "group_size must be at least 1, got 0", id="group-size"),
+        pytest.param(torch.ones(2, 2), "32", TypeError, "group_size must be a whole number, got '32'", id="text"),
+        pytest.param(torch.ones(2, 2), 2.0, TypeError, r"group_size must be a whole number, got 2\.0", id="float"),
+        pytest.param(torch.ones(2, 2), True, TypeError, "group_size must be a whole number, got True", id="bool"),
+        pytest.param(torch.ones(2, 2), None, TypeError, "group_size must be a whole number, got None", id="none"),
     ],
 )
 def test_what_cannot_be_quantized_is_named(

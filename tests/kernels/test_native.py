@@ -10,7 +10,16 @@ import ao_kernels
 import pytest
 import torch
 from ao_kernels import native
-from ao_kernels.native import Action, CudaBuild, Decision, decide_cpu, decide_cuda
+from ao_kernels.native import (
+    Action,
+    CudaBuild,
+    Decision,
+    decide_cpu,
+    decide_cuda,
+    decide_gpu,
+    has_kernel,
+    runs_on,
+)
 
 BUILD = CudaBuild(cuda="13.0", architectures="9.0;10.0+PTX")
 
@@ -86,6 +95,94 @@ def test_the_loaded_library_is_asked_for_its_body(cpu_library: Path, monkeypatch
     assert re.match(r"CPU kernels \((plain C\+\+|AVX.*)\), else generic body", ao_kernels.describe())
 
 
+@pytest.mark.parametrize(
+    ("architecture", "runs", "runs_not"),
+    [
+        pytest.param("9.0", [(9, 0)], [(8, 9), (10, 0), (12, 0)], id="compiled"),
+        pytest.param("8.6", [(8, 6), (8, 9)], [(8, 0), (9, 0)], id="later-minor"),
+        pytest.param("10.0+PTX", [(10, 0), (10, 3), (12, 0)], [(9, 0)], id="ptx"),
+        pytest.param("9.0a", [(9, 0)], [(9, 1), (10, 0)], id="exactly"),
+        pytest.param("10.0f+PTX", [(10, 0), (10, 3)], [(12, 0), (9, 0)], id="family"),
+    ],
+)
+def test_code_runs_where_cuda_runs_it(
+    architecture: str, runs: list[tuple[int, int]], runs_not: list[tuple[int, int]]
+) -> None:
+    assert all(runs_on(architecture, capability) for capability in runs)
+    assert not any(runs_on(architecture, capability) for capability in runs_not)
+
+
+def test_an_architecture_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match=r"an architecture must be such as 9.0, 9.0a or 10.0\+PTX, got Hopper"):
+        runs_on("Hopper", (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("architectures", "capability", "told"),
+    [
+        pytest.param("9.0;10.0+PTX", (9, 0), f"{BUILD.kernels} serve some, the generic body all else", id="code"),
+        pytest.param("9.0;10.0+PTX", (12, 0), f"{BUILD.kernels} serve some, the generic body all else", id="newer"),
+        pytest.param(
+            "9.0;10.0+PTX",
+            (8, 0),
+            f"generic body: {BUILD.kernels} have no code for compute capability 8.0",
+            id="older",
+        ),
+        pytest.param(
+            "8.0",
+            (8, 0),
+            "generic body: CUDA kernels for CUDA 13.0 (8.0) have no code for compute capability 8.0",
+            id="compiled-for-it-without-code",
+        ),
+    ],
+)
+def test_a_gpu_is_told_whether_the_kernels_have_code_for_it(
+    architectures: str, capability: tuple[int, int], told: str
+) -> None:
+    decision = decide_gpu(CudaBuild(cuda="13.0", architectures=architectures), capability)
+    assert native.tell_of_device(decision, ["some"]) == told
+
+
+def test_an_older_gpu_is_described_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "BUILD", BUILD)
+    monkeypatch.setattr(native, "CUDA", decide_cuda(BUILD, "2.13.0", "13.0"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", {torch.device("cuda:1"): (8, 0)}.get)
+    assert ao_kernels.describe("cuda:1") == f"generic body: {BUILD.kernels} have no code for compute capability 8.0"
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        pytest.param("cpu", "generic body: this wheel holds no CPU kernels", id="cpu"),
+        pytest.param("cuda", "generic body: this wheel holds no CUDA kernels", id="cuda"),
+        pytest.param("xpu", "generic body: no kernel is registered for xpu devices", id="another"),
+    ],
+)
+def test_the_generic_body_is_given_its_reason_for_each_device(
+    device: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "CUDA", decide_cuda(None, "2.13.0", None))
+    monkeypatch.setattr(native, "CPU", decide_cpu(is_in_wheel=False))
+    assert ao_kernels.describe(device) == told
+
+
+def test_a_kernel_that_anybody_registers_is_described() -> None:
+    before = ao_kernels.describe("mps")
+    library = torch.library.Library("ao", "IMPL")
+    library.impl("bf16i8bf16_rowwise", lambda *_: None, "MPS")
+    during = ao_kernels.describe(torch.device("mps"))
+    library._destroy()  # noqa: SLF001 - torch's own tests do, for no other way forgets a kernel
+    assert before == ao_kernels.describe("mps") == "generic body: no kernel is registered for mps devices"
+    assert during == "kernels registered for mps devices serve bf16i8bf16_rowwise, the generic body all else"
+
+
+def test_the_loaded_cpu_library_is_described(cpu_library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "CPU", decide_cpu(is_in_wheel=True))
+    monkeypatch.setattr(native, "CPU_LIBRARY", cpu_library)
+    assert re.match(r"CPU kernels \((plain C\+\+|AVX.*)\) serve ", ao_kernels.describe("cpu"))
+
+
 def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ao_kernels", *arguments]
     # The package as these tests import it, installed or not.
@@ -96,7 +193,42 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_checks_the_installation() -> None:
     done = check()
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{ao_kernels.describe()}; the product on cpu is exact\n"
+    assert done.stdout == f"{ao_kernels.describe('cpu')}; the product on cpu is exact\n"
+
+
+@pytest.mark.skipif(native.CPU.action is Action.LOAD, reason="the readme shows what the pure wheel says")
+def test_the_readme_shows_what_the_command_says() -> None:
+    readme = (Path(__file__).parents[2] / "package" / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"^\$ python -m ao_kernels\n(.*\n)", readme, re.MULTILINE)
+    assert shown is not None
+    assert shown[1] == check().stdout
+
+
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [
+        pytest.param("nonsense", "Expected one of cpu, ", id="unknown"),
+        pytest.param("meta", "Cannot copy out of meta tensor", id="without-data"),
+        pytest.param("hpu", "No module named 'torch.hpu'", id="not-installed"),
+    ],
+)
+def test_a_device_that_cannot_be_used_is_named(device: str, reason: str) -> None:
+    done = check("--device", device)
+    assert (done.returncode, done.stdout) == (2, "")
+    must = f"argument --device: the device must be one that torch computes on here, got '{device}': {reason}"
+    assert must in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="torch is built with CUDA")
+def test_a_device_that_torch_is_not_built_for_is_named() -> None:
+    assert "got 'cuda': Torch not compiled with CUDA enabled" in check("--device", "cuda").stderr
+
+
+@pytest.mark.skipif(has_kernel("bf16u4bf16_rowwise", "xpu"), reason="there is a kernel")
+def test_the_readme_says_that_no_kernel_is_registered_for_xpu() -> None:
+    readme = (Path(__file__).parents[2] / "package" / "README.md").read_text(encoding="utf-8")
+    assert "no kernel is registered for XPU yet" in " ".join(readme.split())
 
 
 @pytest.mark.gpu

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,14 +24,16 @@ from ao_kernels import (
     Int8WeightOnlyConfig,
     quantize_,
 )
+from ao_kernels.quantized import QuantizedTensor
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 from torch.nn import functional
+from torch.nn.utils.parametrizations import weight_norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ao_kernels.quantize import Config
-    from ao_kernels.quantized import QuantizedTensor
 
 PACKAGE = Path(__file__).parents[2] / "package"
 PLAIN_INT32 = Int4PackingFormat.PLAIN_INT32
@@ -51,19 +54,61 @@ LOSSES = {
 every_config = pytest.mark.parametrize("config", CONFIGS)
 
 
+class Block(nn.Module):
+    """A transformer's block, of which every matrix is the weight of a linear module."""
+
+    def __init__(self, width: int, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_widening = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normal = self.before_attention(x)
+        query, key, value = (
+            part(normal).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.output(seen.transpose(1, 2).flatten(2))
+        result: Tensor = x + self.narrow(functional.relu(self.wide(self.before_widening(x))))
+        return result
+
+
+class BlockOfTorch(nn.TransformerEncoderLayer):
+    """Torch's own: the matrices of query, key and value are one parameter, which no module has as its weight."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, 4, 4 * width, dropout=0, batch_first=True, norm_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], dtype=x.dtype)
+        return super().forward(x, src_mask=mask, is_causal=True)
+
+
 class LanguageModel(nn.Module):
     """Says which symbol comes next, after each of those so far."""
 
-    def __init__(self, symbols: int = 64, width: int = 128) -> None:
+    def __init__(self, block: Callable[[int], nn.Module] = Block, symbols: int = 64, width: int = 128) -> None:
         super().__init__()
         self.embedding = nn.Embedding(symbols, width)
-        self.block = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0, batch_first=True, norm_first=True)
+        self.block = block(width)
         self.head = nn.Linear(width, symbols, bias=False)
 
     def forward(self, text: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(text.shape[1], dtype=self.head.weight.dtype)
-        logits: Tensor = self.head(self.block(self.embedding(text), src_mask=mask, is_causal=True))
+        logits: Tensor = self.head(self.block(self.embedding(text)))
         return logits
+
+
+blocks = pytest.mark.parametrize("block", [Block, BlockOfTorch])
+
+
+def plain_matrices(module: nn.Module) -> list[str]:
+    return [
+        name
+        for name, parameter in module.named_parameters()
+        if parameter.dim() == 2 and not isinstance(parameter, QuantizedTensor)
+    ]
 
 
 def made_up_text(chance: Tensor, lines: int, seed: int) -> Tensor:
@@ -107,6 +152,7 @@ def test_a_language_model_says_nearly_what_it_said_before(
     text = made_up_text(chance, 256, seed=-1)
     model = copy.deepcopy(trained)
     quantize_(model, config)
+    assert plain_matrices(model) == ["embedding.weight"]
     before, after = log_chances(trained, text), log_chances(model, text)
     perplexity, quantized = (
         math.exp(functional.nll_loss(chances, text[:, 1:].flatten())) for chances in (before, after)
@@ -120,22 +166,26 @@ def test_a_language_model_says_nearly_what_it_said_before(
 
 
 @every_config
-def test_a_transformer_block_is_saved_and_loaded(config: Config) -> None:
-    model, file = LanguageModel().bfloat16().eval(), io.BytesIO()
+@blocks
+def test_a_transformer_block_is_saved_and_loaded(config: Config, block: Callable[[int], nn.Module]) -> None:
+    model, file = LanguageModel(block).bfloat16().eval(), io.BytesIO()
     quantize_(model, config)
     torch.save(model.state_dict(), file)
     file.seek(0)
     with torch.device("meta"):
-        loaded = LanguageModel().bfloat16().eval()
+        loaded = LanguageModel(block).bfloat16().eval()
     loaded.load_state_dict(torch.load(file, weights_only=True), assign=True)
     text = torch.arange(24).view(2, 12)
     assert torch.equal(loaded(text), model(text))
 
 
 @every_config
+@blocks
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_a_transformer_block_runs_in_every_mode(config: Config, mode: Callable[[], torch.no_grad]) -> None:
-    model = LanguageModel().bfloat16().eval()
+def test_a_transformer_block_runs_in_every_mode(
+    config: Config, block: Callable[[int], nn.Module], mode: Callable[[], torch.no_grad]
+) -> None:
+    model = LanguageModel(block).bfloat16().eval()
     quantize_(model, config)
     with mode():
         assert model(torch.arange(24).view(2, 12)).isfinite().all()
@@ -149,8 +199,9 @@ def slow_path() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("slow_path")
-def test_a_transformer_block_compiles_without_a_break() -> None:
-    model, text = LanguageModel().bfloat16().eval(), torch.arange(24).view(2, 12)
+@blocks
+def test_a_transformer_block_compiles_without_a_break(block: Callable[[int], nn.Module]) -> None:
+    model, text = LanguageModel(block).bfloat16().eval(), torch.arange(24).view(2, 12)
     quantize_(model, Int4WeightOnlyConfig(group_size=32))
     torch.compiler.reset()
     with torch.no_grad():
@@ -159,7 +210,7 @@ def test_a_transformer_block_compiles_without_a_break() -> None:
 
 
 def test_what_torch_runs_as_one_operator_is_refused_with_the_remedy() -> None:
-    model, text = LanguageModel().bfloat16().eval(), torch.arange(24).view(2, 12)
+    model, text = LanguageModel(BlockOfTorch).bfloat16().eval(), torch.arange(24).view(2, 12)
     quantize_(model, Int4WeightOnlyConfig(group_size=32))
     torch.compiler.reset()
     with torch.no_grad(), pytest.raises(Exception, match=r"call torch\.backends\.mha\.set_fastpath_enabled\(False\)"):
@@ -171,6 +222,9 @@ def test_what_torch_runs_as_one_operator_is_refused_with_the_remedy() -> None:
     [
         pytest.param(Int4WeightOnlyConfig(), Int4PlainTensor, 128, id="int4"),
         pytest.param(Int4WeightOnlyConfig(group_size=64), Int4PlainTensor, 64, id="group-size"),
+        pytest.param(Int4WeightOnlyConfig(32), Int4PlainTensor, 32, id="group-size-by-place"),
+        pytest.param(Int4WeightOnlyConfig(int4_packing_format=PLAIN_INT32), Int4PlainInt32Tensor, 128, id="torchao"),
+        pytest.param(Int8WeightOnlyConfig(64), Int8Tensor, 64, id="int8-by-place"),
         pytest.param(Int4WeightOnlyConfig(packing_format=PLAIN_INT32), Int4PlainInt32Tensor, 128, id="packing"),
         pytest.param(Int8WeightOnlyConfig(), Int8Tensor, 256, id="int8-row"),
         pytest.param(Int8WeightOnlyConfig(group_size=32), Int8Tensor, 32, id="int8-group"),
@@ -236,9 +290,72 @@ def test_a_weight_that_cannot_be_quantized_again_is_named() -> None:
         quantize_(linear, Int8WeightOnlyConfig(), filter_fn=lambda *_: True)
 
 
-def test_a_group_size_of_nothing_is_named() -> None:
-    with pytest.raises(ValueError, match="the model: group_size must be at least 1, got 0"):
-        quantize_(nn.Linear(128, 8), Int8WeightOnlyConfig(group_size=0))
+@pytest.mark.parametrize("config", [Int4WeightOnlyConfig, Int8WeightOnlyConfig, Float8WeightOnlyConfig])
+@pytest.mark.parametrize(
+    ("group_size", "error", "message"),
+    [
+        pytest.param(0, ValueError, "group_size must be at least 1, got 0", id="nothing"),
+        pytest.param("32", TypeError, "group_size must be a whole number, got '32'", id="text"),
+        pytest.param(32.0, TypeError, r"group_size must be a whole number, got 32\.0", id="float"),
+        pytest.param(True, TypeError, "group_size must be a whole number, got True", id="bool"),
+    ],
+)
+def test_a_group_size_that_is_none_is_named(
+    config: Callable[..., Config], group_size: int, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        config(group_size=group_size)
+
+
+def test_int4_has_no_scale_for_whole_rows() -> None:
+    with pytest.raises(TypeError, match="group_size must be a whole number, got None"):
+        Int4WeightOnlyConfig(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("config", [Int4WeightOnlyConfig, None, "int4", {"group_size": 32}], ids=repr)
+def test_what_is_no_config_is_named(config: Config) -> None:
+    with pytest.raises(TypeError, match=r"^config must be one such as Int4WeightOnlyConfig\(group_size=128\), got"):
+        quantize_(nn.Linear(128, 8), config)
+
+
+def with_old_norm(norm: Callable[..., nn.Module]) -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch prefers the parametrizations
+        return norm(nn.Linear(128, 8))
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        pytest.param(weight_norm(nn.Linear(128, 8)), "1: weight must be a parameter, got what", id="weight-norm"),
+        pytest.param(with_old_norm(nn.utils.weight_norm), "1: weight must be a parameter, got", id="old-weight-norm"),
+        pytest.param(with_old_norm(nn.utils.spectral_norm), "1: weight must be a parameter", id="old-spectral-norm"),
+        pytest.param(nn.Embedding(8, 128), "is multiplied by, got that of Embedding", id="embedding"),
+        pytest.param(nn.Conv1d(8, 8, 128), "is multiplied by, got that of Conv1d", id="convolution"),
+        pytest.param(nn.LayerNorm(128, elementwise_affine=False), "1: LayerNorm has no weight", id="no-weight"),
+    ],
+)
+def test_a_module_whose_weight_cannot_be_replaced_is_named_and_none_is_changed(module: nn.Module, message: str) -> None:
+    model = nn.Sequential(nn.Linear(128, 8), module)
+    with pytest.raises(ValueError, match=message):
+        quantize_(model, Int4WeightOnlyConfig(), filter_fn=lambda _, name: name in {"0", "1"})
+    assert type(model[0].weight) is nn.Parameter
+
+
+def test_a_model_is_as_it_was_when_a_weight_fails() -> None:
+    model = nn.Sequential(nn.Linear(128, 8), nn.Linear(128, 8, device="meta"))
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        quantize_(model, Int4WeightOnlyConfig(), device="cpu")
+    assert type(model[0].weight) is nn.Parameter
+
+
+@every_config
+def test_fake_weights_are_quantized(config: Config) -> None:
+    with FakeTensorMode():
+        linear = nn.Linear(128, 8, dtype=torch.bfloat16)
+        quantize_(linear, config)
+        assert isinstance(linear.weight, config.tensor)
+        assert linear(torch.ones(2, 128, dtype=torch.bfloat16)).shape == (2, 8)
 
 
 def test_a_quantized_model_runs_under_autocast() -> None:
@@ -270,3 +387,10 @@ def test_what_the_readme_shows_runs(tmp_path: Path) -> None:
 def test_an_unknown_packing_format_is_named() -> None:
     with pytest.raises(ValueError, match="packing_format must be one of plain, plain_int32, got tiled"):
         Int4WeightOnlyConfig(packing_format="tiled")  # type: ignore[arg-type]
+
+
+def test_a_packing_format_by_both_names_must_be_one() -> None:
+    plain, int32 = Int4PackingFormat.PLAIN, PLAIN_INT32
+    assert Int4WeightOnlyConfig(packing_format=int32, int4_packing_format=int32).packing_format is int32
+    with pytest.raises(ValueError, match="int4_packing_format must be packing_format by another name"):
+        Int4WeightOnlyConfig(packing_format=int32, int4_packing_format=plain)

@@ -17,6 +17,25 @@ Body = Callable[..., Tensor]
 SCALE_DTYPES = [pytest.param(torch.float32, id="float32"), pytest.param(torch.bfloat16, id="bfloat16")]
 
 
+BODIES = [
+    pytest.param("generic", id="generic"),
+    pytest.param("kernel_on_host", id="kernel-on-host", marks=pytest.mark.slow),
+    pytest.param("kernel_on_cpu", id="kernel-on-cpu", marks=pytest.mark.slow),
+    pytest.param("kernel_on_gpu", id="kernel-on-gpu", marks=pytest.mark.gpu),
+]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Hold every body to the list; with `--device acme`, whatever serves that device, and nothing else."""
+    device = metafunc.config.getoption("--device", default=None)
+    if "body" in metafunc.fixturenames:
+        metafunc.parametrize("body", [f"on-{device}"] if device else BODIES, indirect=True)
+
+
+# Torch itself would take operands of two devices to another kernel than that of the CPU.
+CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)  # noqa: SLF001 - torch has no public name for it
+
+
 class Operands(NamedTuple):
     input: Tensor
     weight: Tensor
@@ -151,6 +170,29 @@ def test_faults_of_one_kind_are_named_together() -> None:
         bf16i4bf16_rowwise(*operands()._replace(input=torch.ones(2, 64), weight=torch.ones(8, 32)))
 
 
+def test_the_schema_is_that_of_the_rfc() -> None:
+    schema = "ao::bf16i4bf16_rowwise(Tensor input, Tensor weight, Tensor scale, Tensor zero_point) -> Tensor"
+    assert str(torch.ops.ao.bf16i4bf16_rowwise.default._schema) == schema  # noqa: SLF001 - torch has no other way to it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("library", "operators", "where"),
+    [
+        pytest.param("cpu_bodies", "ao_on_chosen", "on the CPU", id="cpu"),
+        pytest.param("kernel_on_host", "ao_on_host", "on one CUDA device", id="cuda"),
+    ],
+)
+def test_a_kernel_names_that_an_operand_is_elsewhere(
+    request: pytest.FixtureRequest, library: str, operators: str, where: str
+) -> None:
+    request.getfixturevalue(library)
+    kernel = getattr(torch.ops, operators).bf16i4bf16_rowwise.default
+    given = operands()
+    with pytest.raises(RuntimeError, match=f"input, weight, scale and zero_point must be {where}"):
+        kernel.redispatch(CPU, *given._replace(weight=given.weight.to("meta")))
+
+
 @pytest.mark.parametrize("leading", [(), (3,), (2, 3), (2, 0)], ids=str)
 def test_the_operator_keeps_the_promises_that_torch_checks(leading: tuple[int, ...]) -> None:
     given = operands(leading)
@@ -159,12 +201,12 @@ def test_the_operator_keeps_the_promises_that_torch_checks(leading: tuple[int, .
 
 
 @pytest.mark.parametrize("leading", [(), (3,), (2, 3)], ids=str)
-def test_the_gradient_is_that_of_the_exact_product(leading: tuple[int, ...]) -> None:
+def test_the_gradient_is_that_of_the_exact_product(device: str, leading: tuple[int, ...]) -> None:
     given = operands(leading, columns=64, depth=128)
     exact_input = given.input.double().requires_grad_()
     exact(given._replace(input=exact_input)).sum().backward()
     given.input.requires_grad_()
-    bf16i4bf16_rowwise(*given).sum().backward()
+    bf16i4bf16_rowwise(*(operand.to(device) for operand in given)).sum().backward()
     assert given.input.grad is not None
     assert exact_input.grad is not None
     assert sqnr(exact_input.grad, given.input.grad) >= SQNR_BAR

@@ -10,15 +10,20 @@ from ao_kernels import (
     Float8Tensor,
     Int4PlainInt32Tensor,
     Int4PlainTensor,
+    Int4WeightOnlyConfig,
     Int8Tensor,
+    bf16i4bf16_rowwise,
     flatten_tensor_state_dict,
+    quantize_,
     unflatten_tensor_state_dict,
+    unpack_int4,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch._dynamo.backends.common import aot_autograd
 from torch.nn import functional
 
 from tests.kernels.exactness import sqnr
@@ -131,6 +136,49 @@ def test_other_products_are_those_of_the_plain_weight(tensor: type[QuantizedTens
     )
 
 
+BROADCASTS = [
+    pytest.param(lambda x, weight: x @ weight.T, (5, 128), (48, 128), id="T"),
+    pytest.param(lambda x, weight: x @ weight.permute(0, 2, 1), (3, 5, 128), (3, 48, 128), id="permute"),
+    pytest.param(torch.inner, (2, 3, 128), (48, 128), id="inner"),
+    pytest.param(lambda x, weight: torch.tensordot(x, weight, ([1], [1])), (5, 128), (48, 128), id="tensordot"),
+    pytest.param(lambda x, weight: x @ weight.mT, (5, 128), (3, 48, 128), id="two-by-three-dimensions"),
+    pytest.param(lambda x, weight: x @ weight.mT, (2, 3, 5, 128), (3, 48, 128), id="four-by-three-dimensions"),
+    pytest.param(lambda x, weight: x @ weight.mT, (2, 1, 5, 128), (3, 48, 128), id="broadcast"),
+    pytest.param(lambda x, weight: functional.linear(x, weight.flatten(0, 1)), (5, 128), (3, 48, 128), id="flatten"),
+    pytest.param(lambda x, weight: x @ weight.unflatten(0, (3, -1)).mT, (3, 5, 128), (48, 128), id="unflatten"),
+    pytest.param(lambda x, weight: torch.einsum("bk,nk->bn", x, weight), (5, 128), (48, 128), id="einsum"),
+    pytest.param(lambda x, weight: torch.einsum("bmk,bnk->bmn", [x, weight]), (3, 5, 128), (3, 48, 128), id="einsums"),
+    pytest.param(lambda x, weight: functional.linear(x, torch.cat([weight] * 3)), (5, 128), (48, 128), id="cat"),
+]
+
+
+@every_format
+@pytest.mark.parametrize(("product", "of", "by"), BROADCASTS)
+def test_a_product_in_another_shape_is_that_of_the_plain_weight(
+    tensor: type[QuantizedTensor], product: Callable[..., Tensor], of: tuple[int, ...], by: tuple[int, ...]
+) -> None:
+    weight, x = quantized(tensor, *by), random(*of)
+    results, gradients = [], []
+    for matrix in (weight, weight.dequantize()):
+        leaf = x.clone().requires_grad_()
+        results.append(product(leaf, matrix))
+        results[-1].sum().backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*results, rtol=0.02, atol=0.2)
+    torch.testing.assert_close(*gradients, rtol=0.02, atol=0.2)
+    assert torch.equal(product(x, weight), results[0])
+
+
+@pytest.mark.parametrize(("product", "of", "by"), BROADCASTS)
+def test_a_product_in_another_shape_compiles_without_a_break(
+    product: Callable[..., Tensor], of: tuple[int, ...], by: tuple[int, ...]
+) -> None:
+    weight, x = quantized(Int4PlainTensor, *by), random(*of)
+    torch.compiler.reset()
+    compiled = torch.compile(product, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, weight), product(x, weight), rtol=0.02, atol=0.2)
+
+
 @every_format
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_the_gradient_is_that_of_the_plain_weight(tensor: type[QuantizedTensor], dtype: torch.dtype) -> None:
@@ -166,6 +214,18 @@ def test_the_gradient_is_that_of_the_plain_weight(tensor: type[QuantizedTensor],
         pytest.param(lambda weight: weight.expand(4, 48, 128), id="expanded"),
         pytest.param(lambda weight: weight.unsqueeze(0), id="unsqueezed"),
         pytest.param(lambda weight: weight.view(48, 128), id="viewed"),
+        pytest.param(lambda weight: weight.view(-1, 128), id="viewed-by-one-dimension"),
+        pytest.param(lambda weight: weight.view(4, -1, 128), id="viewed-as-a-batch"),
+        pytest.param(lambda weight: weight.view(4, 12, 128).view(48, 128), id="viewed-as-a-batch-and-back"),
+        pytest.param(lambda weight: weight.view(2, 2, 12, 128).view(4, 12, 128), id="viewed-as-batches"),
+        pytest.param(lambda weight: weight.t().view(1, 128, 48), id="viewed-transposed"),
+        pytest.param(lambda weight: weight.view(4, 12, 128)[:, 4:8], id="rows-of-each"),
+        pytest.param(lambda weight: weight.view(2, 2, 12, 128).transpose(0, 1), id="batches-transposed"),
+        pytest.param(lambda weight: weight.view(2, 2, 12, 128).select(1, 0), id="selected"),
+        pytest.param(lambda weight: weight.unsqueeze(0).unsqueeze(1), id="unsqueezed-twice"),
+        pytest.param(lambda weight: weight.T, id="T"),
+        pytest.param(lambda weight: weight.permute(-1, 0).permute(0, 1), id="permuted"),
+        pytest.param(lambda weight: weight.data, id="data"),
     ],
 )
 def test_a_view_shares_what_is_stored(tensor: type[QuantizedTensor], cut: Callable[[Tensor], Tensor]) -> None:
@@ -203,6 +263,53 @@ def test_the_weights_of_a_batch_are_views(tensor: type[QuantizedTensor]) -> None
     for view, expected in ((weights[1], plain[1]), (weights[1:], plain[1:]), (list(weights)[2], plain[2])):
         assert torch.equal(view.dequantize(), expected)
     assert torch.equal(weights[:, 8:16, 32:].dequantize(), plain[:, 8:16, 32:])
+
+
+@every_format
+def test_a_shape_that_no_view_has_is_a_copy(tensor: type[QuantizedTensor]) -> None:
+    weights = quantized(tensor, 3, 48, 128)
+    with pytest.raises(RuntimeError, match=r"Use \.reshape"):
+        weights.view(-1, 128)
+    for merged in (weights.flatten(0, 1), weights.reshape(-1, 128)):
+        assert torch.equal(merged.dequantize(), weights.dequantize().flatten(0, 1))
+        assert storage(merged.qdata) != storage(weights.qdata)
+
+
+@every_format
+@pytest.mark.parametrize("dim", [0, 1, 2, -1], ids=str)
+def test_weights_are_joined_along_any_dimension(tensor: type[QuantizedTensor], dim: int) -> None:
+    weights = [quantized(tensor, *shape) for shape in ((2, 48, 128), (2, 48, 128))]
+    joined = torch.cat(weights, dim)
+    assert torch.equal(joined.dequantize(), torch.cat([weight.dequantize() for weight in weights], dim))
+    transposed = torch.cat([weight.mT for weight in weights], dim)
+    assert torch.equal(transposed.dequantize(), torch.cat([weight.dequantize().mT for weight in weights], dim))
+
+
+@every_format
+def test_weights_of_any_length_are_joined_along_their_rows(tensor: type[QuantizedTensor]) -> None:
+    query, key = quantized(tensor, 48, 128), quantized(tensor, 16, 128)
+    joined = torch.cat([query, key])
+    assert isinstance(joined, tensor)
+    assert torch.equal(joined.dequantize(), torch.cat([query.dequantize(), key.dequantize()]))
+    assert torch.equal(torch.cat([query.t(), key.t()], dim=1).dequantize(), joined.dequantize().t())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(random(48, 128), id="plain"),
+        pytest.param(quantized(Int8Tensor), id="class"),
+        pytest.param(quantized(Int4PlainTensor, dtype=torch.float32), id="dtype"),
+        pytest.param(Int4PlainTensor.from_hp(random(48, 128), 64), id="group-size"),
+        pytest.param(quantized(Int4PlainTensor, 48, 64), id="depth"),
+        pytest.param(quantized(Int4PlainTensor, 128, 64).t(), id="transposed"),
+    ],
+)
+def test_weights_of_different_kinds_are_not_joined(other: Tensor) -> None:
+    weight = quantized(Int4PlainTensor)
+    for operands in ([weight, other], [other, weight]):
+        with pytest.raises(ValueError, match="is joined along dimension 0 to weights of its class, dtype, grouping"):
+            torch.cat(operands)
 
 
 def test_a_view_sees_what_is_copied_into_the_whole() -> None:
@@ -257,6 +364,77 @@ def test_a_state_dict_is_saved_and_loaded_as_weights_only(tensor: type[Quantized
 
 
 @every_format
+def test_a_weight_is_a_constant_whatever_a_module_asks_of_it(tensor: type[QuantizedTensor]) -> None:
+    model = nn.Linear(128, 48).bfloat16()
+    model.load_state_dict(module(tensor).state_dict(), assign=True)
+    model.requires_grad_()
+    model.weight.requires_grad = True
+    model(random(2, 128)).sum().backward()
+    torch.optim.AdamW(model.parameters()).step()
+    assert isinstance(model.weight, nn.Parameter)
+    assert not model.weight.requires_grad
+    assert model.weight.grad is None
+    assert model.bias.grad is not None
+
+
+@every_format
+def test_data_takes_the_place_of_what_a_weight_was(tensor: type[QuantizedTensor]) -> None:
+    parameter = nn.Parameter(quantized(tensor))
+    other = tensor.from_hp(random(64, 256, dtype=torch.float32), 64).t()
+    parameter.data = other
+    assert repr(parameter) == repr(other)
+    assert parameter.stride() == other.stride()
+    assert torch.equal(parameter.dequantize(), other.dequantize())
+    assert storage(parameter.qdata) == storage(other.qdata)
+    assert isinstance(parameter, nn.Parameter)
+
+
+def test_data_of_another_class_is_named() -> None:
+    weight = quantized(Int4PlainTensor)
+    with pytest.raises(TypeError, match="data must be of the weight's class Int4PlainTensor, got Tensor"):
+        weight.data = random(48, 128)
+
+
+@every_format
+def test_a_module_is_shared_with_other_processes(tensor: type[QuantizedTensor]) -> None:
+    linear, x = module(tensor), random(2, 128)
+    expected = linear(x)
+    assert not linear.weight.is_shared()
+    linear.share_memory()
+    assert linear.weight.is_shared()
+    assert all(stored.is_shared() for stored in (linear.weight.qdata, *linear.weight.grids))
+    assert torch.equal(linear(x), expected)
+
+
+def test_a_plain_module_says_how_to_load_quantized_weights() -> None:
+    with pytest.raises(RuntimeError) as raised:
+        nn.Linear(128, 48).load_state_dict(module(Int4PlainTensor).state_dict())
+    message = str(raised.value)
+    assert "load a state_dict that holds one with assign=True" in message
+    assert len(message) < 450
+
+
+def test_a_quantized_module_does_not_print_plain_weights() -> None:
+    with pytest.raises(RuntimeError, match=r"got a plain tensor of shape \(48, 128\) and dtype torch\.bfloat16;"):
+        module(Int4PlainTensor).load_state_dict(nn.Linear(128, 48).bfloat16().state_dict())
+
+
+def test_the_cache_of_the_compiler_tells_weights_apart_by_all_but_their_numbers() -> None:
+    weight = quantized(Int4PlainTensor)
+    others = [
+        quantized(Int8Tensor),
+        quantized(Int4PlainTensor, 48, 256),
+        quantized(Int4PlainTensor, dtype=torch.float16),
+        Int4PlainTensor.from_hp(random(48, 128), 64),
+        weight.t(),
+        weight.to("meta"),
+    ]
+    texts = [each._stable_hash_for_caching() for each in (weight, *others)]  # noqa: SLF001 - torch's protocol
+    assert len(set(texts)) == len(texts)
+    assert Int4PlainTensor.from_hp(random(48, 128) + 1, GROUP_SIZE)._stable_hash_for_caching() == texts[0]  # noqa: SLF001
+
+
+@every_format
 def test_a_module_changes_its_dtype_and_its_device(tensor: type[QuantizedTensor]) -> None:
     linear = module(tensor).float()
     assert linear(random(2, 128, dtype=torch.float32)).dtype == torch.float32
@@ -277,6 +455,63 @@ def test_a_safetensors_file_holds_a_state_dict(tensor: type[QuantizedTensor], tm
     assert isinstance(weight, tensor)
     assert torch.equal(weight.dequantize(), state_dict["0.weight"].dequantize())
     assert torch.equal(read["2.bias"], state_dict["2.bias"])
+
+
+class Tied(nn.Module):
+    """A model whose head is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(48, 128)
+        self.body = nn.Linear(128, 128)
+        self.head = nn.Linear(128, 48, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+def through_a_file(state_dict: dict[str, Tensor], file: Path) -> dict[str, Tensor]:
+    tensors, metadata = flatten_tensor_state_dict(state_dict)
+    save_file(tensors, file, metadata)
+    with safe_open(file, framework="pt") as opened:
+        return unflatten_tensor_state_dict(load_file(file), opened.metadata())[0]
+
+
+def test_a_safetensors_file_holds_a_tied_weight_once(tmp_path: Path) -> None:
+    model = Tied().bfloat16()
+    quantize_(model, Int4WeightOnlyConfig(), filter_fn=lambda _, name: name == "body")
+    assert "head.weight" not in flatten_tensor_state_dict(model.state_dict())[0]
+    read = through_a_file(model.state_dict(), tmp_path / "model.safetensors")
+    assert list(read) == list(model.state_dict())
+    assert storage(read["head.weight"]) == storage(read["embedding.weight"])
+    assert torch.equal(read["head.weight"], model.head.weight)
+
+
+def test_a_safetensors_file_holds_a_tied_quantized_weight_once(tmp_path: Path) -> None:
+    tied = quantized(Int4PlainTensor)
+    state_dict = {"a.weight": tied, "b.weight": tied.detach(), "c.weight": tied.t()}
+    assert not any(name.startswith("b.") for name in flatten_tensor_state_dict(state_dict)[0])
+    read = through_a_file(state_dict, tmp_path / "model.safetensors")
+    assert storage(read["b.weight"].qdata) == storage(read["a.weight"].qdata)
+    assert torch.equal(read["c.weight"].dequantize(), tied.dequantize().t())
+
+
+def test_a_safetensors_file_holds_tensors_that_overlap_or_are_not_contiguous(tmp_path: Path) -> None:
+    whole = random(48, 128)
+    state_dict = {"whole": whole, "rows": whole[8:16], "turned": whole.t(), "same": whole, "empty": whole[:0]}
+    read = through_a_file(state_dict, tmp_path / "model.safetensors")
+    assert list(read) == list(state_dict)
+    assert all(torch.equal(read[name], tensor) for name, tensor in state_dict.items())
+    turned = through_a_file({"turned": random(48, 128).t()}, tmp_path / "turned.safetensors")
+    assert torch.equal(turned["turned"], random(48, 128).t())
+
+
+def test_a_name_waits_for_the_tensor_it_stands_for() -> None:
+    tied = quantized(Int4PlainTensor)
+    tensors, metadata = flatten_tensor_state_dict({"a": tied, "b": tied})
+    last = tensors.pop("_a_scale")
+    read, left = unflatten_tensor_state_dict(tensors, metadata)
+    assert not read
+    again, _ = unflatten_tensor_state_dict({**left, "_a_scale": last}, metadata)
+    assert again["a"] is again["b"]
 
 
 def test_the_parts_of_a_weight_wait_for_each_other() -> None:
@@ -316,7 +551,7 @@ def test_the_operator_is_a_node_of_the_graph_that_is_compiled(tensor: type[Quant
         return graph.forward
 
     torch.compiler.reset()
-    backend = torch._dynamo.backends.common.aot_autograd(fw_compiler=compiler)  # noqa: SLF001 - there is no public one
+    backend = aot_autograd(fw_compiler=compiler)
     with torch.no_grad():
         torch.compile(module(tensor), fullgraph=True, backend=backend)(random(5, 128))
     assert nodes.count(f"ao.{tensor.FORMAT.operator}.default") == 1
@@ -341,16 +576,25 @@ def test_a_module_is_exported(tensor: type[QuantizedTensor]) -> None:
         pytest.param(lambda w: w[:, 8:64], ValueError, "along K where its groups of 32 end.*got 8:64:1", id="cut"),
         pytest.param(lambda w: w[:, ::2], ValueError, "in steps of 1, got 0:128:2", id="step"),
         pytest.param(lambda w: w[3], ValueError, r"gives whole matrices: slice it, as in weight\[3:4\]", id="row"),
-        pytest.param(lambda w: w.view(128, 48), ValueError, "keeps its last two dimensions", id="view"),
-        pytest.param(lambda w: w.expand(2, 96, 128), ValueError, "keeps its last two dimensions", id="expand"),
-        pytest.param(lambda w: w.unsqueeze(1), ValueError, "no dimension but one before its two", id="unsqueeze"),
+        pytest.param(lambda w: w.view(128, 48), ValueError, "keeps its last dimension", id="view"),
+        pytest.param(lambda w: w.view(-1), ValueError, r"last dimension, got the shape \(6144,\)", id="view-of-all"),
         pytest.param(
-            lambda w: w.expand(2, 48, 128).transpose(0, 1), ValueError, "its last two dimensions only", id="t"
+            lambda w: w.view(5, -1), ValueError, r"keeps its 6144 numbers.*got.*\(5, -1\)", id="view-of-others"
+        ),
+        pytest.param(lambda w: w.transpose(0, 2), IndexError, "dim must be from -2 to 1, got 2", id="dimension"),
+        pytest.param(lambda w: w.t().view(64, 96), ValueError, "keeps its last two dimensions", id="view-transposed"),
+        pytest.param(lambda w: w.expand(2, 96, 128), ValueError, "keeps its last two dimensions", id="expand"),
+        pytest.param(lambda w: w.unsqueeze(1), ValueError, "new dimensions before its last two only", id="unsqueeze"),
+        pytest.param(
+            lambda w: w.expand(2, 48, 128).transpose(0, 1), ValueError, "dimensions together at the end", id="t"
         ),
         pytest.param(lambda w: w.to(torch.int8), ValueError, "stands for floating-point numbers, got", id="to"),
         pytest.param(lambda w: w.copy_(random(48, 128)), ValueError, "is filled by a weight like it", id="copy"),
         pytest.param(
             lambda w: functional.linear(random(2, 128).float(), w), TypeError, "both operands must have one", id="dtype"
+        ),
+        pytest.param(
+            lambda w: functional.linear(random(2, 128), w, torch.zeros(48)), TypeError, "bias must have the", id="bias"
         ),
     ],
 )
@@ -386,3 +630,57 @@ def test_metadata_of_something_else_is_named() -> None:
         unflatten_tensor_state_dict(
             {"w": random(2)}, {"tensor_names": '["w"]', "w": '{"_type": "Other", "_data": {"dtype": "float32"}}'}
         )
+
+
+def product(x: Tensor, *weight: Tensor) -> Tensor:
+    return bf16i4bf16_rowwise(x, *weight)
+
+
+def plain_product(x: Tensor, qdata: Tensor, *grids: Tensor) -> Tensor:
+    scale, zero_point = (grid.t().unsqueeze(-1) for grid in grids)
+    groups = unpack_int4(qdata).float().unflatten(-1, (-1, GROUP_SIZE)) * scale + zero_point
+    return functional.linear(x, groups.flatten(-2).bfloat16())
+
+
+def squares(multiply: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *operands: multiply(*operands).float().square().mean()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch 2.13 warns of its own code
+@pytest.mark.parametrize(
+    "transform",
+    [
+        pytest.param(lambda f, x, w: torch.func.grad(squares(f))(x, *w), id="grad"),
+        pytest.param(lambda f, x, w: torch.func.vjp(lambda x: f(x, *w), x)[1](x[:, :48])[0], id="vjp"),
+        pytest.param(lambda f, x, w: torch.func.jvp(lambda x: f(x, *w), (x,), (x * 2,))[1], id="jvp"),
+        pytest.param(lambda f, x, w: torch.func.jacrev(f)(x[0], *w), id="jacrev"),
+        pytest.param(lambda f, x, w: torch.func.jacfwd(f)(x[0], *w), id="jacfwd"),
+        pytest.param(lambda f, x, w: torch.func.vmap(lambda x: f(x, *w), 1, 1)(x.expand(2, 3, 128)), id="vmap"),
+        pytest.param(
+            lambda f, x, w: torch.func.vmap(f)(x, *(part.expand(3, *part.shape) for part in w)), id="vmap-weights"
+        ),
+        pytest.param(
+            lambda f, x, w: torch.func.vmap(lambda scale: f(x, w[0], scale, w[2]))(torch.stack([w[1], w[1] * 2])),
+            id="vmap-scales",
+        ),
+        pytest.param(
+            lambda f, x, w: torch.func.vmap(torch.func.grad(squares(lambda x: f(x, *w))))(x), id="grad-for-each"
+        ),
+        pytest.param(
+            lambda f, x, w: torch.func.grad(squares(torch.func.grad(squares(f))))(x, *w), id="gradient-of-the-gradient"
+        ),
+    ],
+)
+def test_the_operator_takes_part_in_transforms(transform: Callable[..., Tensor]) -> None:
+    weight, x = quantized(Int4PlainTensor), random(3, 128)
+    results = [transform(multiply, x, (weight.qdata, *weight.grids)) for multiply in (product, plain_product)]
+    torch.testing.assert_close(*results, rtol=0.05, atol=0.2)
+    assert results[0].any()
+
+
+@every_format
+def test_a_module_takes_part_in_transforms(tensor: type[QuantizedTensor]) -> None:
+    linear, x = module(tensor), random(3, 128)
+    leaf = x.clone().requires_grad_()
+    squares(linear)(leaf).backward()
+    assert torch.equal(torch.func.grad(squares(linear))(x), leaf.grad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
 from markdown_it import MarkdownIt
 
 from ci_tools.model import JobKind, Platform
@@ -41,6 +44,7 @@ def test_the_page_has_every_file_of_the_repository() -> None:
         "CMakeLists.txt",
         "check.py",
         "ci/acme.yml",
+        "csrc/manylinux.cpp",
         "csrc/rowwise.cpp",
         "fatwheel.yml",
         "pyproject.toml",
@@ -105,11 +109,22 @@ def with_kernel(device: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(site: Path, *arguments: str) -> str:
     """Run Python with what is in a folder installed: a process knows but one device of this kind."""
-    path = os.pathsep.join([str(site), str(REPOSITORY / "package/src")])
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False)
+    done = attempted(site, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def attempted(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(site), str(REPOSITORY / "package/src")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=REPOSITORY)
+
+
+def said_by_the_page(start: str) -> str:
+    """The line of a console block that starts so."""
+    (line,) = re.findall(rf"^{start}.*\n", PAGE, re.MULTILINE)
+    return str(line)
 
 
 def table() -> list[tuple[str, ...]]:
@@ -118,7 +133,7 @@ def table() -> list[tuple[str, ...]]:
 
 @pytest.mark.slow
 def test_the_generic_body_serves_a_device_that_has_no_kernel(device: Path) -> None:
-    assert "the product on acme is exact" in run(device, "-m", "ao_kernels", "--device", "acme")
+    assert said_by_the_page("generic body: ") == run(device, "-m", "ao_kernels", "--device", "acme")
     found = json.loads(run(device, str(HERE / "count.py")))
     for modes in found.values():
         for count, decibels in modes.values():
@@ -150,16 +165,52 @@ def test_what_was_compiled_before_calls_the_kernel_too(device: Path, with_kernel
 def test_the_check_of_the_page_passes(with_kernel: Path, tmp_path: Path) -> None:
     check = write(tmp_path, files_of_the_page()) / "check.py"
     run(with_kernel, str(check))
-    assert "the product on acme is exact" in run(with_kernel, "-m", "ao_kernels", "--device", "acme")
+    assert said_by_the_page("kernels registered") == run(with_kernel, "-m", "ao_kernels", "--device", "acme")
+
+
+@pytest.mark.slow
+def test_the_check_of_the_page_fails_where_there_is_no_kernel(device: Path, tmp_path: Path) -> None:
+    done = attempted(device, str(write(tmp_path, files_of_the_page()) / "check.py"))
+    assert done.returncode == 1
+    assert done.stderr.endswith("generic body: no kernel is registered for acme devices\n")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("site", ["device", "with_kernel"])
+def test_the_list_of_the_page_holds_on_the_device(site: str, request: pytest.FixtureRequest) -> None:
+    arguments = shlex.split(said_by_the_page(r"\$ python -m pytest").removeprefix("$ python"))
+    done = run(request.getfixturevalue(site), *arguments, "-q", "-p", "no:cacheprovider")
+    assert "on-acme" not in done  # nothing is skipped or failed
+    assert re.search(r"^\d+ passed in", done, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_wheel_of_the_page_is_for_every_linux(with_kernel: Path) -> None:
+    asked = versions_asked_for(with_kernel / "acme_ao/libacme_ao.so")
+    assert asked["GLIBC"] <= (2, 28)
+    assert asked["GLIBCXX"] <= (3, 4, 25)
+
+
+def versions_asked_for(library: Path) -> dict[str, tuple[int, ...]]:
+    """The newest version that a library needs of each kind of symbol."""
+    with library.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".gnu.version_r")
+        assert isinstance(section, GNUVerNeedSection)
+        named = [version.name.rpartition("_") for _, versions in section.iter_versions() for version in versions]
+    numbered = sorted((kind, tuple(map(int, number.split(".")))) for kind, _, number in named)
+    return dict(numbered)  # the last of a kind stays
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("operands", "message"),
     [
+        pytest.param("x.cpu(), w, s, s", "on one acme device, got another for input", id="device"),
+        pytest.param("x, w.cpu(), s, s", "on one acme device, got another for", id="weight-device"),
+        pytest.param("x, w, s.cpu(), s", "on one acme device, got another for scale", id="scale-device"),
         pytest.param("x.float(), w, s, s", "input must be bfloat16, got Float", id="dtype"),
         pytest.param("x[:, :62], w, s, s", "input's last dimension must be K = 64, got 62", id="depth"),
-        pytest.param("x, w, s[:, :7], s", "must have one shape and N = 8 columns", id="columns"),
+        pytest.param("x, w, s[:, :7], s", "scale must have N = 8 columns, got 7", id="columns"),
     ],
 )
 def test_the_kernel_of_the_page_names_what_does_not_fit(with_kernel: Path, operands: str, message: str) -> None:

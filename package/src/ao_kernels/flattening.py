@@ -14,27 +14,29 @@ from ao_kernels.quantized import QuantizedTensor
 from ao_kernels.tensors import TENSORS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from torch import Tensor
 
 NAMES = "tensor_names"
+ALIAS = "Alias"  # the type of a name that another one stands for
 CLASSES = {tensor.__name__: tensor for tensor in TENSORS}
 
 
 def flatten_tensor_state_dict(state_dict: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Take a state_dict apart into what `safetensors.torch.save_file` takes: tensors, and metadata."""
+    """Take a state_dict apart into what `safetensors.torch.save_file` takes: tensors, and metadata.
+
+    These are contiguous and share no memory. A tensor with several names, such as a tied weight, is there once, by the
+    first of them; the metadata says what the others stand for.
+    """
     tensors: dict[str, Tensor] = {}
     metadata = {NAMES: json.dumps(list(state_dict))}
+    first_names: dict[Hashable, str] = {}
     for name, tensor in state_dict.items():
-        metadata[name] = json.dumps(_described(tensor))
-        if isinstance(tensor, QuantizedTensor):
-            stored, _ = tensor.__tensor_flatten__()
-            # A view may share its storage with others, which safetensors refuses.
-            tensors |= {_key(name, part): getattr(tensor, part).contiguous().clone() for part in stored}
-        else:
-            tensors[name] = tensor
-    return tensors, metadata
+        first = first_names.setdefault(_identity(tensor), name)
+        metadata[name] = json.dumps(_described(tensor) if first == name else {"_type": ALIAS, "_name": first})
+        tensors |= _parts(name, tensor) if first == name else {}
+    return _apart(tensors), metadata
 
 
 def unflatten_tensor_state_dict(
@@ -53,13 +55,45 @@ def unflatten_tensor_state_dict(
     if NAMES not in metadata:
         message = f'metadata must hold "{NAMES}", as flatten_tensor_state_dict writes it, got {sorted(metadata)}'
         raise ValueError(message)
-    state_dict, left = {}, dict(tensors)
+    state_dict: dict[str, Tensor] = {}
+    left = dict(tensors)
     for name in json.loads(metadata[NAMES]):
         described = json.loads(metadata[name])
+        if described.get("_name") in state_dict:
+            state_dict[name] = state_dict[described["_name"]]
+            continue
         keys = [_key(name, part) for part in described.get("_tensor_data_names", [])] or [name]
         if all(key in left for key in keys):
             state_dict[name] = _restore(described, [left.pop(key) for key in keys])
     return state_dict, left
+
+
+def _parts(name: str, tensor: Tensor) -> dict[str, Tensor]:
+    if not isinstance(tensor, QuantizedTensor):
+        return {name: tensor}
+    stored, _ = tensor.__tensor_flatten__()
+    return {_key(name, part): getattr(tensor, part) for part in stored}
+
+
+def _identity(tensor: Tensor) -> Hashable:
+    """Tell tensors apart by what they are views of; those of no memory are all different."""
+    if isinstance(tensor, QuantizedTensor):
+        stored, context = tensor.__tensor_flatten__()
+        return (type(tensor), context, *(_identity(getattr(tensor, part)) for part in stored))
+    if not tensor.data_ptr():
+        return id(tensor)
+    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy those tensors that are not contiguous, and those that share memory with one before them."""
+    taken: set[Hashable] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        memory = (tensor.device, tensor.untyped_storage().data_ptr())
+        apart[name] = tensor.clone(memory_format=torch.contiguous_format) if memory in taken else tensor.contiguous()
+        taken.add(memory)
+    return apart
 
 
 def _key(name: str, part: str) -> str:

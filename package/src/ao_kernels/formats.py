@@ -108,25 +108,30 @@ FORMATS = (INT4, UINT4, INT8, FLOAT8_E4M3)
 def dequantize(form: WeightFormat, weight: Tensor, *grids: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """Make the [N, K] weight that a stored weight stands for, with its scales and zero points [G, N].
 
-    The arithmetic is in float32, so that a weight is rounded to `dtype` once; a block at a time, so that what is
-    between lies in a cache.
+    The arithmetic is in float32, so that a weight is rounded to `dtype` once.
     """
-    columns = [grid.t().to(torch.float32).contiguous().unsqueeze(-1) for grid in grids]  # [N, G, 1]
     result = weight.new_empty(weight.shape[0], form.depth(weight), dtype=dtype)
-    buffer: Tensor | None = None
-    for block in _blocks(result):
-        buffer = torch.empty_like(result[block], dtype=torch.float32) if buffer is None else buffer
-        values = buffer[: block.stop - block.start]
-        form.write(values, weight[block])
-        _scale(form, values.view(*columns[0][block].shape[:2], -1), *(column[block] for column in columns))
-        result[block] = values
+    for rows, block in dequantized_blocks(form, weight, *grids):
+        result[rows] = block
     return result
 
 
-def _blocks(result: Tensor) -> Iterator[slice]:
+def dequantized_blocks(form: WeightFormat, weight: Tensor, *grids: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Yield some rows of the [N, K] weight after others, in float32; each lie where the last ones did."""
+    columns = [grid.t().to(torch.float32).contiguous().unsqueeze(-1) for grid in grids]  # [N, G, 1]
+    buffer: Tensor | None = None
+    for rows in _blocks(weight.shape[0], form.depth(weight), weight.device):
+        if buffer is None:
+            buffer = weight.new_empty(rows.stop, form.depth(weight), dtype=torch.float32)
+        values = buffer[: rows.stop - rows.start]
+        form.write(values, weight[rows])
+        _scale(form, values.view(*columns[0][rows].shape[:2], -1), *(column[rows] for column in columns))
+        yield rows, values
+
+
+def _blocks(rows: int, depth: int, device: torch.device) -> Iterator[slice]:
     """Split the rows of a matrix. A compiler gets them whole: it makes blocks of its own."""
-    rows, depth = result.shape
-    values = BLOCK_ON_CPU if result.device.type == "cpu" else BLOCK
+    values = BLOCK_ON_CPU if device.type == "cpu" else BLOCK
     step = rows if torch.compiler.is_compiling() else values // max(depth, 1)
     step = max(step, 1)
     for start in range(0, rows if depth else 0, step):

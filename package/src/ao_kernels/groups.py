@@ -11,17 +11,21 @@ if TYPE_CHECKING:
 
 
 def split(x: Tensor, group_size: int) -> Tensor:
-    """View a weight [N, K] as [N, G, group_size], G being ceil(K / group_size).
+    """View a weight [N, K] as [N, G, group_size], G being ceil(K / group_size); one group is no longer than a row.
 
-    A short last group repeats its last value, which moves no minimum or maximum.
+    A short last group repeats its last value, which moves no minimum or maximum. What is made of the result has no
+    gradient: quantized weights are constants.
 
     Raises:
-        TypeError: `x` is not floating point.
+        TypeError: `x` is not floating point, or `group_size` is no whole number.
         ValueError: `x` is not two-dimensional, or `group_size` is below 1.
 
     """
-    _check(x, group_size)
+    check_group_size(group_size)
+    _check(x)
+    x = x.detach()
     rows, depth = x.shape
+    group_size = min(group_size, whole_rows(x))
     missing = -depth % group_size
     padded = torch.cat((x, x[:, -1:].expand(rows, missing)), dim=1) if missing else x
     return padded.reshape(rows, (depth + missing) // group_size, group_size)
@@ -51,13 +55,20 @@ def grid(column: Tensor) -> Tensor:
     return column.squeeze(-1).t().contiguous()
 
 
-def _check(x: Tensor, group_size: int) -> None:
+def check_group_size(group_size: int) -> None:
+    """Raise unless a group size is a whole number that is at least 1."""
+    if not isinstance(group_size, (int, torch.SymInt)) or isinstance(group_size, bool):
+        message = f"group_size must be a whole number, got {group_size!r}"
+        raise TypeError(message)
+    if group_size < 1:
+        message = f"group_size must be at least 1, got {group_size}"
+        raise ValueError(message)
+
+
+def _check(x: Tensor) -> None:
     if not x.is_floating_point():
         message = f"x must be floating point, got {x.dtype}"
         raise TypeError(message)
     if x.dim() != 2:  # noqa: PLR2004 - a matrix
         message = f"x must have 2 dimensions, got {x.dim()}"
-        raise ValueError(message)
-    if group_size < 1:
-        message = f"group_size must be at least 1, got {group_size}"
         raise ValueError(message)

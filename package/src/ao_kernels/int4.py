@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import is_fake
 
 from ao_kernels import groups
 
@@ -31,7 +32,7 @@ def int4_row_quantize_zp(x: Tensor, group_size: int = 128) -> tuple[Tensor, Tens
         contiguous.
 
     Raises:
-        TypeError: `x` is not floating point.
+        TypeError: `x` is not floating point, or `group_size` is no whole number.
         ValueError: `x` is not two-dimensional, or `group_size` is below 1.
 
     """
@@ -54,11 +55,12 @@ def pack_int4(q: Tensor) -> Tensor:
 
     Raises:
         TypeError: `q` is not int8.
-        ValueError: `q` has no dimension, K is odd, or a value is out of range.
+        ValueError: `q` has no dimension, K is odd, or a value is out of range, as far as there are values to read: a
+            compiler has none.
 
     """
     check_packable(q, 2, LOWEST, HIGHEST)
-    return (q[..., 0::2] & 0xF) | (q[..., 1::2] << 4)
+    return ((q[..., 0::2] & 0xF) | (q[..., 1::2] << 4)).contiguous()
 
 
 def unpack_int4(packed: Tensor, dtype: torch.dtype = torch.int8) -> Tensor:
@@ -105,7 +107,7 @@ def check_packable(q: Tensor, together: int, lowest: int, highest: int) -> None:
         must = "even" if together == 2 else f"a multiple of {together}"  # noqa: PLR2004 - which is what even means
         message = f"q's last dimension must be {must}, got {q.shape[-1]}"
         raise ValueError(message)
-    if q.is_meta or not q.numel():  # there is nothing to read
+    if torch.compiler.is_compiling() or is_fake(q) or q.is_meta or not q.numel():  # there is nothing to read
         return
     least, most = (int(bound) for bound in q.aminmax())
     if least < lowest or most > highest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import warnings
 from dataclasses import dataclass
 from enum import Enum
@@ -11,9 +12,12 @@ from pathlib import Path
 
 import torch
 
+from ao_kernels.formats import FORMATS
+
 PACKAGE = Path(__file__).parent
 CPU_LIBRARY = PACKAGE / "libao_kernels_cpu.so"
 CUDA_LIBRARY = PACKAGE / "libao_kernels_cuda.so"
+LOWEST_CAPABILITY = (9, 0)  # the first with what the CUDA kernels are made of; they say so too
 REFRESH = "pip install --force-reinstall --no-deps --no-cache-dir ao-kernels"
 
 
@@ -25,6 +29,11 @@ class CudaBuild:
     """The toolkit's version, such as `13.0`."""
     architectures: str
     """What the library was compiled for, as in `TORCH_CUDA_ARCH_LIST`."""
+
+    @property
+    def kernels(self) -> str:
+        """What the library holds, in words."""
+        return f"CUDA kernels for CUDA {self.cuda} ({self.architectures})"
 
     @classmethod
     def from_file(cls, path: Path) -> CudaBuild | None:
@@ -55,7 +64,7 @@ def decide_cuda(build: CudaBuild | None, torch_version: str, torch_cuda: str | N
     if torch_cuda is None:
         return Decision(action=Action.LEAVE, reason=f"torch {torch_version} is built without CUDA")
     if torch_cuda.split(".")[0] == build.cuda.split(".")[0]:
-        return Decision(action=Action.LOAD, reason=f"CUDA kernels for CUDA {build.cuda} ({build.architectures})")
+        return Decision(action=Action.LOAD, reason=build.kernels)
     reason = f"these kernels are for CUDA {build.cuda}, torch {torch_version} for CUDA {torch_cuda}"
     return Decision(action=Action.WARN, reason=reason)
 
@@ -67,7 +76,8 @@ def decide_cpu(*, is_in_wheel: bool) -> Decision:
     return Decision(action=Action.LEAVE, reason="this wheel holds no CPU kernels")
 
 
-CUDA = decide_cuda(CudaBuild.from_file(PACKAGE / "cuda_build.json"), str(torch.__version__), torch.version.cuda)
+BUILD = CudaBuild.from_file(PACKAGE / "cuda_build.json")
+CUDA = decide_cuda(BUILD, str(torch.__version__), torch.version.cuda)
 CPU = decide_cpu(is_in_wheel=CPU_LIBRARY.exists())
 
 
@@ -80,9 +90,70 @@ def load() -> None:
             warnings.warn(f"ao-kernels: {decision.reason}. To install the kernels for it: {REFRESH}", stacklevel=3)
 
 
-def describe() -> str:
-    """Say in one line which bodies serve, and why it is the generic one where no other does."""
-    return tell(CUDA, CPU, cpu_body() if CPU.action is Action.LOAD else "")
+def describe(device: torch.device | str | None = None) -> str:
+    """Say in one line which bodies serve, and why it is the generic one where no other does.
+
+    Args:
+        device: the device to speak of, such as `cuda:0`, whoever registered a kernel for it; by default, the line says
+            what this wheel has for any.
+
+    """
+    if device is None:
+        return tell(CUDA, CPU, cpu_body() if CPU.action is Action.LOAD else "")
+    chosen = torch.device(device)
+    served = [form.operator for form in FORMATS if has_kernel(form.operator, chosen.type)]
+    return tell_of_device(decide_for_device(chosen, is_served=bool(served)), served)
+
+
+def has_kernel(operator: str, device_type: str) -> bool:
+    """Ask torch's dispatcher whether an operator has a kernel for a type of device alone."""
+    key = torch._C._dispatch_key_for_device(device_type)  # noqa: SLF001 - as torch.library asks
+    found: bool = torch._C._dispatch_has_kernel_for_dispatch_key(f"ao::{operator}", key)  # noqa: SLF001 - see above
+    return found
+
+
+def decide_for_device(device: torch.device, *, is_served: bool) -> Decision:
+    """Decide what is to be said of a device: LOAD where kernels serve it, ours or another's."""
+    if device.type == "cuda" and CUDA.action is Action.LOAD and BUILD and torch.cuda.is_available():
+        return decide_gpu(BUILD, torch.cuda.get_device_capability(device))
+    if device.type == "cpu" and CPU.action is Action.LOAD:
+        return Decision(action=Action.LOAD, reason=f"{CPU.reason} ({cpu_body()})")
+    if is_served:
+        return Decision(action=Action.LOAD, reason=f"kernels registered for {device.type} devices")
+    nobody = Decision(action=Action.LEAVE, reason=f"no kernel is registered for {device.type} devices")
+    return {"cuda": CUDA, "cpu": CPU}.get(device.type, nobody)
+
+
+def decide_gpu(build: CudaBuild, capability: tuple[int, int]) -> Decision:
+    """Decide by the compute capability: the kernels hand on to the generic body what comes from a GPU without code."""
+    architectures = build.architectures.split(";")
+    if capability >= LOWEST_CAPABILITY and any(runs_on(architecture, capability) for architecture in architectures):
+        return Decision(action=Action.LOAD, reason=build.kernels)
+    version = ".".join(map(str, capability))
+    return Decision(action=Action.LEAVE, reason=f"{build.kernels} have no code for compute capability {version}")
+
+
+def runs_on(architecture: str, capability: tuple[int, int]) -> bool:
+    """Whether code for an architecture, such as `10.0+PTX`, runs on a GPU, by the rules of CUDA.
+
+    What was compiled runs from its own version on up to the next major one; PTX is compiled for any newer GPU. With an
+    `a`, either is for exactly its own version; with an `f`, for those of its own major one.
+    """
+    parsed = re.fullmatch(r"(\d+)\.(\d+)([af]?)(\+PTX)?", architecture)
+    if parsed is None:
+        message = f"an architecture must be such as 9.0, 9.0a or 10.0+PTX, got {architecture}"
+        raise ValueError(message)
+    version, kind, ptx = (int(parsed[1]), int(parsed[2])), parsed[3], parsed[4]
+    if kind == "a":
+        return capability == version
+    return capability >= version and (capability[0] == version[0] or bool(ptx and not kind))
+
+
+def tell_of_device(decision: Decision, served: list[str]) -> str:
+    """Put what was decided for a device into words; `served` are the operators that have kernels for it."""
+    if decision.action is Action.LOAD:
+        return f"{decision.reason} serve {', '.join(served)}, the generic body all else"
+    return f"generic body: {decision.reason}"
 
 
 def tell(cuda: Decision, cpu: Decision, body: str) -> str:

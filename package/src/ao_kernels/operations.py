@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
-from ao_kernels.quantized import HANDLERS, MATRIX, QuantizedTensor
+from ao_kernels.quantized import FUNCTIONS, HANDLERS, MATRIX, QuantizedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,13 +18,14 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload
 
 aten = torch.ops.aten
+ROWS, DEPTH = -2, -1  # the last dimensions of the stored values; of the grids they are the other way round
 
 
 def _plain(operand: Any) -> Any:  # noqa: ANN401 - operators take anything
     return operand.dequantize() if isinstance(operand, QuantizedTensor) else operand
 
 
-def _dequantized(func: OpOverload, *operands: object, **options: object) -> Tensor:
+def _dequantized(func: Callable[..., Tensor], *operands: object, **options: object) -> Tensor:
     """Run an operator on plain tensors, for products that the format's operator does not give."""
     product: Tensor = func(*map(_plain, operands), **options)
     return product
@@ -41,6 +44,9 @@ def _mm(x: Tensor, weight: Tensor) -> Tensor:
 
 def _addmm(bias: Tensor, x: Tensor, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if _serves(weight) and beta == alpha == 1:
+        if bias.dtype != x.dtype:
+            message = f"bias must have the operands' dtype {x.dtype}, got {bias.dtype}"
+            raise TypeError(message)
         return _mm(x, weight) + bias
     return _dequantized(aten.addmm.default, bias, x, weight, beta=beta, alpha=alpha)
 
@@ -70,35 +76,69 @@ PRODUCTS: dict[OpOverload, Callable[..., Tensor]] = {
 }
 
 
-def _batch(weight: QuantizedTensor, index: int) -> QuantizedTensor:
-    return weight.map(lambda stored: stored.select(0, index))
+def _einsum(equation: str, *operands: Any) -> Tensor:  # noqa: ANN401 - tensors, or a list of them
+    """Multiply by plain weights: torch would move the dimensions of a quantized one where they cannot be."""
+    if len(operands) == 1:
+        (operands,) = operands
+    return _dequantized(partial(torch.einsum, equation), *operands)
+
+
+FUNCTIONS[torch.einsum] = _einsum
+
+
+def _axis(dim: int, dimensions: int) -> int:
+    if not -dimensions <= dim < dimensions:
+        message = f"dim must be from {-dimensions} to {dimensions - 1}, got {dim}"
+        raise IndexError(message)
+    return dim % dimensions
 
 
 def _same(weight: QuantizedTensor) -> QuantizedTensor:
     return weight.map(lambda stored: stored.view(stored.shape))
 
 
-def _transpose(weight: QuantizedTensor, *dimensions: int) -> QuantizedTensor:
-    chosen = {dimension % weight.dim() for dimension in dimensions or (0, 1)}
-    if len(chosen) == 1:
-        return _same(weight)
-    if chosen != {weight.dim() - 2, weight.dim() - 1}:
-        _refuse(weight, "transposes its last two dimensions only")
-    stored = _same(weight)
-    return stored.rewrap(stored.qdata, stored.grids, transposed=not weight.transposed)
+def _batch(weight: QuantizedTensor, index: int, dim: int = 0) -> QuantizedTensor:
+    return weight.map(lambda stored: stored.select(dim, index))
+
+
+def _permute(weight: QuantizedTensor, order: Sequence[int]) -> QuantizedTensor:
+    """Change the order of the dimensions before the matrix, and that of its two."""
+    *leading, rows, columns = (_axis(dim, weight.dim()) for dim in order)
+    turned = rows > columns
+    if {rows, columns} != {weight.dim() - 2, weight.dim() - 1}:
+        _refuse(weight, f"keeps its last two dimensions together at the end, got the order {tuple(order)}")
+    stored = weight.map(lambda stored: stored.permute(*leading, -2, -1))
+    return stored.rewrap(stored.qdata, stored.grids, transposed=turned is not weight.transposed)
+
+
+def _transpose(weight: QuantizedTensor, first: int = 0, second: int = 1) -> QuantizedTensor:
+    order = list(range(weight.dim()))
+    first, second = (_axis(dim, weight.dim()) for dim in (first, second))
+    order[first], order[second] = order[second], order[first]
+    return _permute(weight, order)
 
 
 def _slice(
     weight: QuantizedTensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> QuantizedTensor:
-    axis = dim % weight.dim()
-    wanted = slice(*slice(start, end, step).indices(weight.shape[axis]))
-    from_the_end = weight.dim() - axis
-    if from_the_end > MATRIX:
-        return weight.map(lambda stored: stored[wanted])
-    if (from_the_end == 1) is not weight.transposed:
+    wanted = slice(*slice(start, end, step).indices(weight.shape[dim]))
+    stored, of_grids = _stored_axes(weight, dim)
+    if stored == DEPTH:
         return _columns(weight, wanted)
-    return weight.rewrap(weight.qdata[..., wanted, :], (grid[..., wanted] for grid in weight.grids))
+    grids = (_cut(grid, of_grids, wanted) for grid in weight.grids)
+    return weight.rewrap(_cut(weight.qdata, stored, wanted), grids)
+
+
+def _stored_axes(weight: QuantizedTensor, dim: int) -> tuple[int, int]:
+    """Return where a dimension of a weight lies in the stored values, and where in the grids, both from the end."""
+    from_the_end = _axis(dim, weight.dim()) - weight.dim()
+    if from_the_end < ROWS:
+        return from_the_end, from_the_end
+    return (DEPTH, ROWS) if (from_the_end == DEPTH) is not weight.transposed else (ROWS, DEPTH)
+
+
+def _cut(stored: Tensor, axis: int, wanted: slice) -> Tensor:
+    return stored.transpose(0, axis)[wanted].transpose(0, axis)
 
 
 def _columns(weight: QuantizedTensor, wanted: slice) -> QuantizedTensor:
@@ -114,9 +154,10 @@ def _columns(weight: QuantizedTensor, wanted: slice) -> QuantizedTensor:
 
 
 def _select(weight: QuantizedTensor, dim: int, index: int) -> QuantizedTensor:
-    if weight.dim() == MATRIX or dim % weight.dim():
+    axis = _axis(dim, weight.dim())
+    if weight.dim() - axis <= MATRIX:
         _refuse(weight, "gives whole matrices: slice it, as in weight[3:4]")
-    return _batch(weight, index)
+    return _batch(weight, index, axis)
 
 
 def _unbind(weight: QuantizedTensor, dim: int = 0) -> list[QuantizedTensor]:
@@ -133,10 +174,32 @@ def _split_with_sizes(weight: QuantizedTensor, sizes: Sequence[int], dim: int = 
 
 
 def _view(weight: QuantizedTensor, size: Sequence[int]) -> QuantizedTensor:
-    """Change the dimensions before the matrix."""
-    if tuple(size[-2:]) != tuple(weight.shape[-2:]):
-        _refuse(weight, f"keeps its last two dimensions, got the shape {tuple(size)}")
-    return weight.map(lambda stored: stored.view(*size[:-2], *stored.shape[-2:]))
+    return _resize(weight, size, Tensor.view)
+
+
+def _reshape(weight: QuantizedTensor, size: Sequence[int]) -> QuantizedTensor:
+    return _resize(weight, size, Tensor.reshape)
+
+
+def _resize(weight: QuantizedTensor, size: Sequence[int], change: Callable[..., Tensor]) -> QuantizedTensor:
+    """Change the dimensions before K, which are those of the stored values, and of the grids but for theirs of G."""
+    wanted = _resolve(weight, size)
+    kept = MATRIX if weight.transposed else 1
+    if len(wanted) < MATRIX or wanted[-kept:] != weight.shape[-kept:]:
+        _refuse(weight, f"keeps its last {'two dimensions' if kept == MATRIX else 'dimension'}, got the shape {wanted}")
+    *leading, rows = (*wanted[:-2], weight.qdata.shape[-2]) if weight.transposed else wanted[:-1]
+    qdata = change(weight.qdata, (*leading, rows, weight.qdata.shape[-1]))
+    grids = (change(grid.movedim(-2, 0), (grid.shape[-2], *leading, rows)).movedim(0, -2) for grid in weight.grids)
+    return weight.rewrap(qdata, grids)
+
+
+def _resolve(weight: QuantizedTensor, size: Sequence[int]) -> tuple[int, ...]:
+    """Put in the dimension that is written as -1."""
+    known = math.prod(new for new in size if new != -1)
+    wanted = tuple(weight.numel() // max(known, 1) if new == -1 else new for new in size)
+    if math.prod(wanted) != weight.numel():
+        _refuse(weight, f"keeps its {weight.numel()} numbers, got the shape {tuple(size)}")
+    return wanted
 
 
 def _expand(weight: QuantizedTensor, size: Sequence[int], **_: bool) -> QuantizedTensor:
@@ -146,12 +209,13 @@ def _expand(weight: QuantizedTensor, size: Sequence[int], **_: bool) -> Quantize
 
 
 def _unsqueeze(weight: QuantizedTensor, dim: int) -> QuantizedTensor:
-    if dim not in {0, -3} or weight.dim() != MATRIX:
-        _refuse(weight, "gets no dimension but one before its two")
-    return weight.map(lambda stored: stored.unsqueeze(0))
+    axis = _axis(dim, weight.dim() + 1)
+    if axis > weight.dim() - MATRIX:
+        _refuse(weight, "gets new dimensions before its last two only")
+    return weight.map(lambda stored: stored.unsqueeze(axis))
 
 
-def _refuse(weight: QuantizedTensor, what: str) -> None:
+def _refuse(weight: QuantizedTensor, what: str) -> NoReturn:
     message = f"{type(weight).__name__} {what}; or call dequantize() on it first"
     raise ValueError(message)
 
@@ -160,6 +224,7 @@ VIEWS: dict[OpOverload, Callable[..., QuantizedTensor | list[QuantizedTensor]]] 
     aten.alias.default: _same,
     aten.detach.default: _same,
     aten.expand.default: _expand,
+    aten.permute.default: _permute,
     aten.select.int: _select,
     aten.slice.Tensor: _slice,
     aten.split.Tensor: _split,
@@ -169,12 +234,43 @@ VIEWS: dict[OpOverload, Callable[..., QuantizedTensor | list[QuantizedTensor]]] 
     aten.unbind.int: _unbind,
     aten.unsqueeze.default: _unsqueeze,
     aten.view.default: _view,
-    aten._unsafe_view.default: _view,  # noqa: SLF001 - the name of an operator
+    aten._unsafe_view.default: _reshape,  # noqa: SLF001 - the name of an operator
 }
 
 
-def _clone(weight: QuantizedTensor, **_: torch.memory_format) -> QuantizedTensor:
-    return weight.map(Tensor.clone)
+def _clone(weight: QuantizedTensor, *, memory_format: torch.memory_format | None = None) -> QuantizedTensor:
+    return weight.map(lambda stored: stored.clone(memory_format=memory_format or torch.preserve_format))
+
+
+def _cat(weights: Sequence[Tensor], dim: int = 0) -> QuantizedTensor:
+    """Join weights along any dimension."""
+    first = next(weight for weight in weights if isinstance(weight, QuantizedTensor))
+    alike = [weight for weight in weights if isinstance(weight, QuantizedTensor) and _joins(first, weight, dim)]
+    if len(alike) < len(weights):
+        others = ", ".join(map(_described, weights))
+        _refuse(
+            first, f"is joined along dimension {dim} to weights of its class, dtype, grouping and shape, got {others}"
+        )
+    stored, of_grids = _stored_axes(first, dim)
+    grids = (torch.cat(parts, of_grids) for parts in zip(*(weight.grids for weight in alike), strict=True))
+    return first.rewrap(torch.cat([weight.qdata for weight in alike], stored), grids)
+
+
+def _joins(first: QuantizedTensor, second: QuantizedTensor, dim: int) -> bool:
+    """Whether two weights have in common all but the length of a dimension."""
+    axis = _axis(dim, first.dim())
+    kinds = (
+        (
+            type(weight),
+            weight.shape[:axis],
+            weight.shape[axis + 1 :],
+            weight.dtype,
+            weight.group_size,
+            weight.transposed,
+        )
+        for weight in (first, second)
+    )
+    return len(set(kinds)) == 1
 
 
 def _empty_like(
@@ -197,25 +293,34 @@ def _to_copy(
     return weight.map(lambda stored: stored.to(device, copy=True, non_blocking=non_blocking), dtype=dtype)
 
 
-def _copy(weight: QuantizedTensor, source: Tensor, non_blocking: bool = False) -> QuantizedTensor:  # noqa: FBT001, FBT002 - torch's
-    if _kind(source) != _kind(weight):
-        _refuse(weight, f"is filled by a weight like it, {weight!r}, got {source!r}")
-    stored, given = (
-        (tensor.qdata, *tensor.grids) for tensor in (weight, source) if isinstance(tensor, QuantizedTensor)
-    )
-    for mine, other in zip(stored, given, strict=True):
+def _copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> QuantizedTensor:  # noqa: FBT001, FBT002 - torch's
+    if not isinstance(target, QuantizedTensor):
+        message = (
+            f"a plain tensor is not filled by {type(source).__name__}: "
+            "load a state_dict that holds one with assign=True, or call dequantize() on it first"
+        )
+        raise ValueError(message)  # noqa: TRY004 - as every copy that does not fit
+    if not isinstance(source, QuantizedTensor) or _kind(source) != _kind(target):
+        _refuse(target, f"is filled by a weight like it, {target!r}, got {_described(source)}")
+    for mine, other in zip((target.qdata, *target.grids), (source.qdata, *source.grids), strict=True):
         mine.copy_(other, non_blocking=non_blocking)
-    return weight
+    return target
 
 
-def _kind(tensor: Tensor) -> tuple[object, ...]:
-    """All that two tensors must have in common for one to take the numbers of the other."""
-    if not isinstance(tensor, QuantizedTensor):
-        return (type(tensor),)
-    return (type(tensor), tensor.shape, tensor.group_size, tensor.transposed)
+def _described(operand: Tensor) -> str:
+    """Describe a tensor without its numbers."""
+    if isinstance(operand, QuantizedTensor):
+        return repr(operand)
+    return f"a plain tensor of shape {tuple(operand.shape)} and dtype {operand.dtype}"
+
+
+def _kind(weight: QuantizedTensor) -> tuple[object, ...]:
+    """All that two weights must have in common for one to take the numbers of the other."""
+    return type(weight), weight.shape, weight.group_size, weight.transposed
 
 
 COPIES: dict[OpOverload, Callable[..., QuantizedTensor]] = {
+    aten.cat.default: _cat,
     aten._to_copy.default: _to_copy,  # noqa: SLF001 - the name of an operator
     aten.clone.default: _clone,
     aten.copy_.default: _copy,

@@ -25,9 +25,9 @@ BATCH = 3  # of several
 class QuantizedTensor(Tensor):
     """A weight [N, K] or [B, N, K] that is stored quantized, in groups along K; there is a class for each format.
 
-    It is a constant to multiply by: `F.linear`, `@`, `torch.matmul`, `torch.mm` and `torch.bmm` take it, and the
-    gradient goes to the other operand. Slices, transposes and the like are views, which share what is stored; columns
-    are cut where groups end. Whatever else there is to do with a weight begins with `dequantize()`.
+    It is a constant to multiply by: `F.linear`, `@`, `torch.matmul`, `torch.mm`, `torch.bmm` and `torch.einsum` take
+    it, and the gradient goes to the other operand. Slices, transposes and the like are views, which share what is
+    stored; columns are cut where groups end. Whatever else there is to do with a weight begins with `dequantize()`.
 
     The products are those of the format's operator, in bfloat16. With a weight of another floating-point dtype, the
     other operand has that dtype too; it is converted, and the product is converted back.
@@ -50,8 +50,10 @@ class QuantizedTensor(Tensor):
         """Let stored values with their scales and zero points stand for a tensor of `dtype`."""
         *leading, rows = qdata.shape[:-1]
         depth = cls.FORMAT.depth(qdata)
+        *apart, row, value = _strides(cls.FORMAT.together, qdata, grids)
         shape = (*leading, depth, rows) if transposed else (*leading, rows, depth)
-        self = cls._make_wrapper_subclass(cls, shape, dtype=dtype, device=qdata.device)
+        strides = (*apart, value, row) if transposed else (*apart, row, value)
+        self = cls._make_wrapper_subclass(cls, shape, strides, dtype=dtype, device=qdata.device)
         self.qdata = qdata
         for name, grid in zip(cls.FORMAT.grids, grids, strict=True):
             setattr(self, name, grid)
@@ -109,6 +111,47 @@ class QuantizedTensor(Tensor):
         """The group size as torchao writes it, with a one for each dimension but K."""
         ones = (1,) * (self.dim() - 2)
         return (*ones, self.group_size, 1) if self.transposed else (*ones, 1, self.group_size)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether there is a gradient for this weight: never, whatever it is told.
+
+        A module that loads one in the place of its weight, or `nn.Parameter`, asks for it without a thought.
+        """
+        return False
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: bool) -> None:
+        pass
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:  # noqa: ARG002, FBT001, FBT002 - torch's
+        """Stay a constant."""
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same weight, apart from autograd."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other: Tensor) -> None:
+        """Stand for what another weight of this class stands for, and share what it stores."""
+        if not isinstance(other, type(self)):
+            message = f"data must be of the weight's class {type(self).__name__}, got {type(other).__name__}"
+            raise TypeError(message)
+        Tensor.data.__set__(self, other)  # type: ignore[attr-defined] # shape, dtype and device
+        for name in ("qdata", *self.FORMAT.grids, "group_size", "transposed"):
+            setattr(self, name, getattr(other, name))
+
+    def share_memory_(self) -> Self:
+        """Move what is stored to memory that other processes can open."""
+        for stored in (self.qdata, *self.grids):
+            stored.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether other processes can open what is stored."""
+        return all(stored.is_shared() for stored in (self.qdata, *self.grids))
 
     def dequantize(self) -> Tensor:
         """Make the tensor that this one stands for, a plain one of its dtype."""
@@ -169,6 +212,14 @@ class QuantizedTensor(Tensor):
         grids = (inner[name] for name in cls.FORMAT.grids)
         return cls(inner["qdata"], *grids, group_size=group_size, dtype=dtype, transposed=transposed)
 
+    def _stable_hash_for_caching(self) -> str:
+        """Tell the compiler's cache all that a program compiled for this weight depends on.
+
+        The schema is there for a later version, whose program may be another one.
+        """
+        stored = [(part.shape, part.stride(), part.dtype, part.device) for part in (self.qdata, *self.grids)]
+        return f"{type(self).__qualname__} {self.FORMAT.schema} {self.__tensor_flatten__()} {stored}"
+
     @classmethod
     def __torch_function__(
         cls,
@@ -177,7 +228,8 @@ class QuantizedTensor(Tensor):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> object:
-        """Leave every function to `__torch_dispatch__`; what torch itself would do here is to wrap the result."""
+        """Leave functions to `__torch_dispatch__`; what torch itself would do here is to wrap the result."""
+        func = FUNCTIONS.get(func, func)
         with DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
 
@@ -202,6 +254,19 @@ class QuantizedTensor(Tensor):
 
 HANDLERS: dict[OpOverload, Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], object]] = {}
 """What quantized weights do under an operator; one that is not here is taken apart, where torch knows how."""
+
+FUNCTIONS: dict[Callable[..., object], Callable[..., object]] = {}
+"""What takes the place of a function that torch takes apart into operators that a quantized weight has no use for."""
+
+
+def _strides(together: int, qdata: Tensor, grids: Sequence[Tensor]) -> tuple[int, ...]:
+    """Return the strides of a weight [..., N, K], by which torch finds out whether a new shape needs a copy.
+
+    Between the matrices of a batch lie their scales and zero points, so that they are one matrix only in a copy.
+    """
+    *apart, row, value = qdata.stride()
+    with_grids = (together * stride + sum(grid.stride(i) for grid in grids) for i, stride in enumerate(apart))
+    return (*with_grids, together * row, value)
 
 
 def _group_size(block_size: int | Sequence[int], dimensions: int) -> int:

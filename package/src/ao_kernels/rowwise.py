@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ao_kernels.formats import FORMATS, ZeroPoint, dequantize
+from ao_kernels.formats import FORMATS, ZeroPoint, dequantize, dequantized_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torch._functorch.autograd_function import VmapInfo
+    from torch._ops import OpOverload
+    from torch.autograd.function import BackwardCFunction, FunctionCtx
 
     from ao_kernels.formats import WeightFormat
 
@@ -136,7 +140,10 @@ def _generic(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> T
     _check(form, x, weight, *grids)
     *leading, depth = x.shape
     rows = x.reshape(math.prod(leading), depth)
-    return (rows @ dequantize(form, weight, *grids).t()).view(*leading, weight.shape[0])
+    product = x.new_zeros(len(rows), weight.shape[0])
+    for columns, block in dequantized_blocks(form, weight, *grids):
+        product[:, columns] = rows @ block.to(x.dtype).t()
+    return product.view(*leading, weight.shape[0])
 
 
 def _fake(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tensor:
@@ -145,31 +152,75 @@ def _fake(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tens
 
 
 def _save_weight(
-    ctx: torch.autograd.function.FunctionCtx,
+    ctx: FunctionCtx,
     inputs: tuple[Tensor, ...],
     output: Tensor,  # noqa: ARG001 - torch passes it by name
 ) -> None:
     ctx.save_for_backward(*inputs[1:])
 
 
-def _input_gradient(
-    form: WeightFormat, ctx: torch.autograd.function.BackwardCFunction, gradient: Tensor
-) -> tuple[Tensor | None, ...]:
+def _input_gradient(form: WeightFormat, ctx: BackwardCFunction, gradient: Tensor) -> tuple[Tensor | None, ...]:
     saved: tuple[Tensor, ...] = ctx.saved_tensors
     return gradient @ dequantize(form, *saved), *(None for _ in saved)
 
 
+def _transformed(form: WeightFormat, operator: OpOverload) -> Callable[..., Tensor]:
+    """Make what an operator does under `torch.func`, of which `torch.library.register_autograd` knows nothing."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(*operands: Tensor) -> Tensor:
+            product: Tensor = operator(*operands)
+            return product
+
+        @staticmethod
+        def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            _save_weight(ctx, inputs, output)
+            ctx.save_for_forward(*inputs[1:])
+
+        backward = staticmethod(partial(_input_gradient, form))
+
+        @staticmethod
+        def jvp(ctx: BackwardCFunction, tangent: Tensor, *_: None) -> Tensor:
+            product: Tensor = operator(tangent, *ctx.saved_tensors)
+            return product
+
+        @staticmethod
+        def vmap(info: VmapInfo, dims: tuple[int | None, ...], *operands: Tensor) -> tuple[Tensor, int]:
+            return _of_batch(operator, info.batch_size, dims, operands), 0
+
+    return Product.apply
+
+
+def _of_batch(
+    operator: Callable[..., Tensor], size: int, dims: Sequence[int | None], operands: Sequence[Tensor]
+) -> Tensor:
+    """Multiply batches, which lie along `dims`: activations at once, weights one by one."""
+    x, *weight = operands
+    if dims[0] is not None and set(dims[1:]) == {None}:
+        return operator(x.movedim(dims[0], 0), *weight)
+    each = zip(*(_unbind(operand, dim, size) for operand, dim in zip(operands, dims, strict=True)), strict=True)
+    return torch.stack([operator(*chosen) for chosen in each])
+
+
+def _unbind(operand: Tensor, dim: int | None, size: int) -> Sequence[Tensor]:
+    return [operand] * size if dim is None else operand.unbind(dim)
+
+
 def _register(form: WeightFormat, library: torch.library.Library) -> None:
-    """Define an operator. Compiled libraries add kernels to it and never define it, so they load in any order."""
-    name = f"ao::{form.operator}"
-    library.define(form.schema)
-    # CompositeImplicitAutograd would take the operator apart while tracing, before a device's own kernel is looked for.
-    library.impl(form.operator, partial(_generic, form), "CompositeExplicitAutograd")
-    # A compiled kernel hands on to this one what it has no code for: the operator itself would lead back to it.
-    library.define(form.schema.replace(form.operator, f"{form.operator}_generic", 1))
-    library.impl(f"{form.operator}_generic", partial(_generic, form), "CompositeExplicitAutograd")
-    torch.library.register_fake(name, partial(_fake, form), lib=library)
-    torch.library.register_autograd(name, partial(_input_gradient, form), setup_context=_save_weight, lib=library)
+    """Define an operator. Compiled libraries add kernels to it and never define it, so they load in any order.
+
+    A compiled kernel hands on to the second one what it has no code for: the first would lead back to it.
+    """
+    for name in (form.operator, f"{form.operator}_generic"):
+        library.define(form.schema.replace(form.operator, name, 1))
+        # CompositeImplicitAutograd would take the operator apart while tracing, before a device's kernel is looked for.
+        library.impl(name, partial(_generic, form), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"ao::{name}", partial(_fake, form), lib=library)
+        gradient = partial(_input_gradient, form)
+        torch.library.register_autograd(f"ao::{name}", gradient, setup_context=_save_weight, lib=library)
+        transformed = _transformed(form, getattr(torch.ops.ao, name).default)
+        library.impl(name, transformed, "FuncTorchDynamicLayerFrontMode")
 
 
 LIBRARY = torch.library.Library("ao", "FRAGMENT")  # the registrations live as long as this object

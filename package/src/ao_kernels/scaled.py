@@ -27,7 +27,7 @@ def int8_row_quantize(x: Tensor, group_size: int | None = None) -> tuple[Tensor,
         `q` int8 [N, K] with values from -127 to 127; `scale` float32 [ceil(K / group_size), N]. Both are contiguous.
 
     Raises:
-        TypeError: `x` is not floating point.
+        TypeError: `x` is not floating point, or `group_size` is no whole number.
         ValueError: `x` is not two-dimensional, or `group_size` is below 1.
 
     """

@@ -17,7 +17,7 @@ class Int4PackingFormat(str, Enum):
     PLAIN = "plain"
     """Two to a byte, zero points that are real numbers: for every device."""
     PLAIN_INT32 = "plain_int32"
-    """Eight to an int32, zero points that are integers: what XPU devices multiply by."""
+    """Eight to an int32, zero points that are integers: what torch's own operator for XPU devices reads."""
 
 
 class Int4PlainTensor(QuantizedTensor):
@@ -27,7 +27,7 @@ class Int4PlainTensor(QuantizedTensor):
 
 
 class Int4PlainInt32Tensor(QuantizedTensor):
-    """An int4 weight with integer zero points, packed as XPU devices read it: `(u - zero_point) * scale`."""
+    """An int4 weight with integer zero points, packed for torch's XPU operator: `(u - zero_point) * scale`."""
 
     FORMAT = UINT4
 

@@ -28,7 +28,7 @@ def uint4_row_quantize(x: Tensor, group_size: int = 128) -> tuple[Tensor, Tensor
         int8 [ceil(K / group_size), N] with values from 0 to 15. All are contiguous.
 
     Raises:
-        TypeError: `x` is not floating point.
+        TypeError: `x` is not floating point, or `group_size` is no whole number.
         ValueError: `x` is not two-dimensional, or `group_size` is below 1.
 
     """
@@ -53,7 +53,8 @@ def pack_uint4(u: Tensor) -> Tensor:
 
     Raises:
         TypeError: `u` is not int8.
-        ValueError: `u` has no dimension, K is no multiple of 8, or a value is out of range.
+        ValueError: `u` has no dimension, K is no multiple of 8, or a value is out of range, as far as there are values
+            to read: a compiler has none.
 
     """
     check_packable(u, TOGETHER, 0, HIGHEST)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 LIBRARY = Path(__file__).with_name("libacme_device.so")
 
@@ -27,6 +31,25 @@ def device_count() -> int:
 
 def current_device() -> int:
     return 0
+
+
+def get_rng_state(_: object = None) -> torch.Tensor:
+    """An empty state: the device draws no random numbers of its own."""
+    import torch  # noqa: PLC0415 - see above
+
+    return torch.empty(0, dtype=torch.uint8)
+
+
+def set_rng_state(state: torch.Tensor, _: object = None) -> None:
+    """Take back what `get_rng_state` gave."""
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed nothing."""
+
+
+def _is_in_bad_fork() -> bool:
+    return False
 
 
 def fallbacks() -> int:

@@ -3,7 +3,9 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/view_native.h>
@@ -58,6 +60,14 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& dest
   return copy_from(source, destination, false);
 }
 
+// Without it, torch takes no gradient on the device.
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+};
+
+Hooks hooks;
+[[maybe_unused]] const bool registered = (at::RegisterPrivateUse1HooksInterface(&hooks), true);
+
 void count_and_fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   ++fallbacks;
   at::native::cpu_fallback(op, stack);
@@ -72,6 +82,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty_strided", empty_strided);
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);
+  m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
 }
