@@ -58,7 +58,10 @@ def advised(fatwheel: CommandLine, folder: Path, *options: str) -> Ran:
     return fatwheel("advise", *options, cwd=folder, FATWHEEL_CACHE=str(folder.parent / "cache"))
 
 
-@pytest.mark.parametrize("files", [pytest.param(SETUP, id="setuptools"), pytest.param(CMAKED, id="scikit-build-core")])
+@pytest.mark.parametrize(
+    "files",
+    [pytest.param(SETUP, id="setuptools"), pytest.param(CMAKED, id="scikit-build-core", marks=pytest.mark.long)],
+)
 def test_a_patch_is_proven_by_a_wheel_that_works(tmp_path: Path, files: dict[str, str], fatwheel: CommandLine) -> None:
     ran = advised(fatwheel, write(tmp_path / "a", files), "--prove", "--format", "json")
     proof = json.loads(ran.stdout)["proof"]
@@ -75,6 +78,7 @@ def test_a_patch_that_does_not_build_has_failed(tmp_path: Path, fatwheel: Comman
     assert (ran.status, "failed" in ran.stdout, "it fails too" in ran.stdout) == (1, True, False)
 
 
+@pytest.mark.long
 def test_a_test_that_fails_without_the_patch_too_is_said_to(tmp_path: Path, fatwheel: CommandLine) -> None:
     files = {**SETUP, "fatwheel.yml": CONFIG.replace("{answer}", "43")}
     ran = advised(fatwheel, write(tmp_path / "a", files), "--prove", "--format", "json")
@@ -95,6 +99,7 @@ def test_the_diff_is_what_git_applies_and_the_next_plan_is_smaller(tmp_path: Pat
     assert advised(fatwheel, folder).stdout.strip() == "demo 1.0: nothing would make this plan smaller"
 
 
+@pytest.mark.long
 def test_what_earlier_builds_took_is_what_advice_saves(tmp_path: Path, fatwheel: CommandLine) -> None:
     narrow = CONFIG.replace('"3.10", "3.11", "3.12", "3.13"', '"3.10", "3.11"').replace("{answer}", "42")
     folder = write(tmp_path / "a", {**SETUP, "fatwheel.yml": narrow})

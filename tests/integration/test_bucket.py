@@ -281,7 +281,7 @@ FLAWS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("keeps_metadata", [True, False])
+@pytest.mark.parametrize("keeps_metadata", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("key", "data", "what"), FLAWS)
 def test_each_flaw_is_found_and_mended(
     key: str,
@@ -354,6 +354,7 @@ def test_sixteen_publishers_of_one_project_lose_nothing(workers: Publishers, her
     assert here.flaws() == []
 
 
+@pytest.mark.long
 def test_sixteen_publishers_of_sixteen_projects_lose_nothing(workers: Publishers, here: Here, tmp_path: Path) -> None:
     jobs = []
     for number in range(16):

@@ -106,7 +106,9 @@ def test_many_runs_at_once_leave_one_comment(hub: GitHub, talk: Talk) -> None:
     assert [one[: len(PLAN) + 3] for one in talk.of(1)] == [f"{PLAN}run"]
 
 
-@pytest.mark.parametrize("before", [(), ("first",)], ids=["writes", "edits"])
+@pytest.mark.parametrize(
+    "before", [pytest.param((), id="writes"), pytest.param(("first",), id="edits", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     "fault", [Fault.CLOSE, Fault.FORGET, Fault.CUT, refusal(502, "Bad Gateway"), asked_too_fast(0)]
 )

@@ -166,9 +166,8 @@ def test_the_sdist_of_a_nightly_is_one_to_whoever_builds_it(name: str, tmp_path:
     assert from_sdist(sdist.path, tmp_path / "user") == DEV
 
 
-@pytest.mark.parametrize(
-    "name", ["hatchling", *(pytest.param(name, marks=pytest.mark.long) for name in ("setup.py", "pdm"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["hatchling", "setup.py", "pdm"])
 def test_a_nightly_has_the_same_bytes_wherever_it_is_built(name: str, tmp_path: Path) -> None:
     folder = project(tmp_path / "tiny", PROJECTS[name])
     made = [build(folder, tmp_path / out) for out in ("one", "two")]

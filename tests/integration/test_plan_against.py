@@ -250,6 +250,7 @@ def test_what_is_no_plan_has_no_page(repository: Path, fatwheel: CommandLine, na
     assert "plan" in ran.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_release_has_a_page_with_its_sizes_and_what_was_tried(tmp_path: Path, fatwheel: CommandLine) -> None:
     project = write_project(tmp_path / "tiny")

@@ -175,6 +175,7 @@ def test_a_network_that_fails_is_no_proof(tmp_path: Path, other: Python) -> None
 # ---------------------------------------------------------------- the command line
 
 
+@pytest.mark.long
 def test_the_plan_and_its_proof_are_one_json_object(fatwheel: CommandLine, tmp_path: Path, other: Python) -> None:
     config = CONFIG.format(HERE=HERE, other=other, system="linux")
     root = demo(tmp_path / "demo", {"pyproject.toml": FLIT, "demo.py": '"""A demo."""\n', "fatwheel.yml": config})

@@ -85,6 +85,7 @@ def test_a_compile_error_shows_the_last_lines_and_the_log(fatwheel: CommandLine,
     assert not list((native_project / "dist").glob("*linux*.whl"))
 
 
+@pytest.mark.long
 def test_a_wheel_that_needs_a_newer_system_than_its_tag_says_fails(fatwheel: CommandLine, native_project: Path) -> None:
     config = native_project / "fatwheel.yml"
     config.write_text(config.read_text().replace("wheel-platform: linux", "wheel-platform: manylinux_2_5"))
@@ -251,6 +252,7 @@ def test_validate_without_a_config_imports_what_the_wheel_installs(fatwheel: Com
     assert (ran.status, "import tiny" in ran.stdout) == (0, True)
 
 
+@pytest.mark.long
 def test_a_manylinux2014_wheel_carries_both_names_of_its_level(fatwheel: CommandLine, native_project: Path) -> None:
     config = native_project / "fatwheel.yml"
     config.write_text(config.read_text().replace("wheel-platform: linux", "wheel-platform: manylinux_2_17"))

@@ -85,7 +85,8 @@ def test_any_product_is_that_of_the_generic_body(cpu_bodies: dict[str, Body], da
     for name in filter(cpubodies.has, cpubodies.NEEDED):
         output = cpu_bodies[name](*operands)
         assert (output.shape, output.dtype, output.is_contiguous()) == (generic.shape, torch.bfloat16, True)
-        torch.testing.assert_close(output, generic, rtol=0.02, atol=0.05)
+        # The generic body rounds each weight to bfloat16: the longer the rows, the farther apart the two may be.
+        torch.testing.assert_close(output, generic, rtol=0.02, atol=0.05 + 0.005 * given.input.shape[-1] ** 0.5)
 
 
 @pytest.mark.parametrize("group_size", [1, 3, 15])

@@ -135,6 +135,7 @@ def _state(path: Path) -> tuple[object, ...]:
             Verdict.TOO_MUCH_WRITTEN,
             {"written": 1 << 20},
             id="fills-it-with-names",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             "kept = []\nfor n in range(10**6):\n kept.append(open('f', 'wb'))\n os.unlink('f')\n"

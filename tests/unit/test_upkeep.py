@@ -256,6 +256,7 @@ def test_an_index_s_channels_are_read_by_their_own_address(tmp_path: Path, outsi
     assert upkeep.verify(folder_index(tmp_path / "index/test"), outside) == ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_manifest_and_a_directory_that_were_restored_show_again_in_a_bucket(
     tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
@@ -281,7 +282,7 @@ def test_a_manifest_and_a_directory_that_were_restored_show_again_in_a_bucket(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prefix", ["", "whl/cu130"])
+@pytest.mark.parametrize("prefix", [pytest.param("", marks=pytest.mark.long), "whl/cu130"])
 def test_a_bucket_around_an_index_or_a_folder_of_it_is_no_index(
     prefix: str, tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,15 +73,27 @@ def test_an_artifact_goes_from_a_job_to_another(tmp_path: Path) -> None:
     ("given", "files", "result"),
     [
         pytest.param({"path": "dist/*.whl"}, ["a.whl"], "success", id="pattern"),
-        pytest.param({"path": "dist/a.whl"}, ["a.whl"], "success", id="file"),
-        pytest.param({"path": '"dist/*.whl\\nout/c.txt"'}, ["dist/a.whl", "out/c.txt"], "success", id="two-folders"),
-        pytest.param({"path": '"dist\\n!dist/*.whl"'}, ["b.log"], "success", id="exclusion"),
+        pytest.param({"path": "dist/a.whl"}, ["a.whl"], "success", id="file", marks=pytest.mark.long),
         pytest.param(
-            {"path": "dist", "include_hidden_files": "true"}, [".h", "a.whl", "b.log"], "success", id="hidden"
+            {"path": '"dist/*.whl\\nout/c.txt"'},
+            ["dist/a.whl", "out/c.txt"],
+            "success",
+            id="two-folders",
+            marks=pytest.mark.long,
         ),
-        pytest.param({"path": "none"}, None, "success", id="nothing-warns"),
+        pytest.param({"path": '"dist\\n!dist/*.whl"'}, ["b.log"], "success", id="exclusion", marks=pytest.mark.long),
+        pytest.param(
+            {"path": "dist", "include_hidden_files": "true"},
+            [".h", "a.whl", "b.log"],
+            "success",
+            id="hidden",
+            marks=pytest.mark.long,
+        ),
+        pytest.param({"path": "none"}, None, "success", id="nothing-warns", marks=pytest.mark.long),
         pytest.param({"path": "none", "if_no_files_found": "error"}, None, "failure", id="nothing-fails"),
-        pytest.param({"path": "dist", "name": "a/b"}, None, "failure", id="a-name-with-a-slash"),
+        pytest.param(
+            {"path": "dist", "name": "a/b"}, None, "failure", id="a-name-with-a-slash", marks=pytest.mark.long
+        ),
     ],
 )
 def test_an_artifact_holds_what_its_patterns_name(

@@ -121,6 +121,7 @@ def test_the_text_would_leave_every_trace(tmp_path: Path) -> None:
     assert run.job("Mine").outputs["any"] == "false"
 
 
+@pytest.mark.long
 def test_no_input_and_no_config_leaves_a_trace(refused: Run, home: Path) -> None:
     no_trace(refused, home)
 
