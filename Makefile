@@ -18,9 +18,8 @@ release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
 # In the order of the folders: the files that take longest come first, and no process waits for one of them at the end.
-# One process more than two cores, since some tests wait for a server, a download or a limit.
 test: $(VENV)/.tests ## run every test but the longest
-	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing, in under a minute
 	@$(BIN)/python -m pytest -m "not slow and not long" --numprocesses 2 --dist loadfile

@@ -271,12 +271,14 @@ def test_a_promoted_release_is_the_very_bytes(here: Here, tmp_path: Path) -> Non
 
 FLAWS: list[Any] = [
     pytest.param(f"cu130/{CUDA}", None, upkeep.GONE, id="a-wheel-is-gone"),
-    pytest.param(f"cu130/{CUDA}", b"other", upkeep.DAMAGED, id="a-wheel-has-other-bytes"),
-    pytest.param(f"{PURE}.metadata", None, upkeep.NO_METADATA, id="metadata-is-gone"),
-    pytest.param(f"{PURE}.metadata", b"other", upkeep.NO_METADATA, id="metadata-has-other-bytes"),
+    pytest.param(f"cu130/{CUDA}", b"other", upkeep.DAMAGED, id="a-wheel-has-other-bytes", marks=pytest.mark.long),
+    pytest.param(f"{PURE}.metadata", None, upkeep.NO_METADATA, id="metadata-is-gone", marks=pytest.mark.long),
+    pytest.param(
+        f"{PURE}.metadata", b"other", upkeep.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long
+    ),
     pytest.param("cu130/demo/", b"other", upkeep.STALE, id="a-page-has-other-bytes"),
-    pytest.param("cu130/demo/index.json", None, upkeep.STALE, id="a-page-is-gone"),
-    pytest.param("cpu/index.html", b"other", upkeep.STALE, id="a-front-page-has-other-bytes"),
+    pytest.param("cu130/demo/index.json", None, upkeep.STALE, id="a-page-is-gone", marks=pytest.mark.long),
+    pytest.param("cpu/index.html", b"other", upkeep.STALE, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
     pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", upkeep.UNLISTED, id="a-file-that-nobody-lists"),
 ]
 
@@ -638,6 +640,7 @@ def strict() -> Iterator[Bucket]:
         pytest.skip(str(error))
 
 
+@pytest.mark.long
 def test_a_server_that_checks_hashes_is_published_to_and_refuses_wrong_ones(strict: Bucket, tmp_path: Path) -> None:
     here = Here(strict, "whl", Outside(environ=os.environ, cache=tmp_path, reporter=Silent()))
     index = here.index()
@@ -650,6 +653,7 @@ def test_a_server_that_checks_hashes_is_published_to_and_refuses_wrong_ones(stri
     assert store.find("wrong") is None
 
 
+@pytest.mark.long
 def test_sixteen_publishers_at_once_to_a_server_that_checks(
     strict: Bucket, workers: Publishers, tmp_path: Path
 ) -> None:

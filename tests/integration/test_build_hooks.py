@@ -110,6 +110,7 @@ def test_after_leaves_the_wheel_where_it_was(fatwheel: CommandLine, project: Pat
     assert (ran.status, "build.after (fatwheel.yml:14) left no tiny-1.0-py3-none-any.whl" in ran.stderr) == (1, True)
 
 
+@pytest.mark.long
 def test_built_twice_the_bytes_are_the_same(fatwheel: CommandLine, project: Path) -> None:
     script = ADD.format(member="tiny/notes.txt", content="again")
     ran = built(fatwheel, project, "  after: [python add.py]\n", add_dot_py=script)
@@ -119,6 +120,7 @@ def test_built_twice_the_bytes_are_the_same(fatwheel: CommandLine, project: Path
     assert one == other
 
 
+@pytest.mark.long
 def test_a_release_tries_a_script_of_the_source_and_says_that_its_sdist_runs_no_commands(
     fatwheel: CommandLine, project: Path, tmp_path: Path
 ) -> None:

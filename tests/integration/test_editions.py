@@ -192,6 +192,7 @@ def test_a_candidate_has_the_bytes_of_the_release(name: str, tmp_path: Path) -> 
     assert candidate[1].receipt.key != stable[1].receipt.key
 
 
+@pytest.mark.long
 def test_a_second_night_builds_again_and_the_same_night_does_not(tmp_path: Path) -> None:
     folder = project(tmp_path / "tiny", PROJECTS["hatchling"])
     build(folder, tmp_path / "out")

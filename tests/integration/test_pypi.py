@@ -76,7 +76,7 @@ def plain(tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["pypiserver", "devpi"])
+@pytest.fixture(params=["pypiserver", pytest.param("devpi", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> Server:
     name = {"pypiserver": "plain", "devpi": "devpi_server"}[request.param]
     found = request.getfixturevalue(name)

@@ -67,6 +67,7 @@ def test_a_change_builds_again_and_needs_replace_under_the_same_version(fatwheel
     assert release(fatwheel, project, "--replace").status == 0
 
 
+@pytest.mark.long
 def test_a_native_wheel_is_for_this_python_alone(fatwheel: CommandLine, native_project: Path) -> None:
     ran = release(fatwheel, native_project)
     assert ran.status == 0, ran.stderr

@@ -139,9 +139,15 @@ def test_native_sources_alone_decide_which_wheel_serves_linux_cpu(config: str, w
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        pytest.param("CUDA_HOME", "/nowhere", "CUDA_HOME must name a CUDA toolkit", id="cuda-home"),
         pytest.param(
-            "TORCH_CUDA_ARCH_LIST", "9.0;Hopper", 'must list architectures such as 9.0.*got "Hopper"', id="arch"
+            "CUDA_HOME", "/nowhere", "CUDA_HOME must name a CUDA toolkit", id="cuda-home", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "TORCH_CUDA_ARCH_LIST",
+            "9.0;Hopper",
+            'must list architectures such as 9.0.*got "Hopper"',
+            id="arch",
+            marks=pytest.mark.long,
         ),
         pytest.param("FATWHEEL_TORCH_INCLUDE", "/nowhere", "FATWHEEL_TORCH_INCLUDE must name a folder", id="headers"),
     ],

@@ -60,6 +60,7 @@ def ran(home: Path, ours: Repository, event: Event, files: Mapping[str, str] = N
     return harness.run("main.yml", event, home / "run", mine, ours)
 
 
+@pytest.mark.long
 def test_a_schedule_that_fails_opens_an_issue_and_a_good_one_closes_it(github: Api, tmp_path: Path) -> None:
     with api.opened(tmp_path / "failing", broken()) as failing:
         failed = ran(tmp_path / "failed", failing.ours, Event.schedule(CRON))
