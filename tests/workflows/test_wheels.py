@@ -201,6 +201,7 @@ def mistakes(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return ran(tmp_path_factory.mktemp("mistakes"), ours, *calls, files=MISTAKES, tag="v2.0")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "sentence", "place"),
     [
