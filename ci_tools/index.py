@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import html
 import json
 import re
@@ -18,17 +19,27 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 __all__ = [
+    "ROOT",
     "VARIANTS",
     "IndexedFile",
+    "Link",
+    "is_sealed",
     "project_and_version",
     "project_html",
     "project_json",
     "projects_html",
     "projects_json",
+    "seal_html",
     "variant_label",
 ]
 
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
+SIZELESS_VERSION = "1.0"  # PEP 691, of a page with a file whose size nobody knows: PEP 700 asks for every size
+ROOT = ""  # the folder name of the root of an index
+HTML_SEAL = re.compile(rb"<!-- fatwheel sha256:([0-9a-f]{64}) -->\n\Z")
+SEAL_BYTES = 128  # at the end of a page; a seal has fewer
+# PEP 691 keeps keys with a leading underscore for whoever serves the index.
+JSON_SEAL = re.compile(rb', "_fatwheel": "sha256:([0-9a-f]{64})"}\Z')
 FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")
 VARIANTS = "variants"  # the folder of an index that lists wheel variants, and no other does
 SEVERAL_PAGES = 1 << 12  # files: those of a project are spelled once for all of its pages
@@ -55,15 +66,47 @@ class IndexedFile(NamedTuple):
     toolchain: str = ""
     commit: str = ""  # of the source it was built from
     variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
+    at: str = ""  # where it lies, where that is elsewhere: a key, a path that leads out of the index, or a URL
+    only_in: tuple[str, ...] = ()  # the folders that list it, where its former pages said so; "" is the root
+    origin: str = ""  # adopted: from pages that others wrote; added: built by others; empty: built by a plan
+    lost: str = ""  # why no page lists it for now: its bytes are gone, or are others
 
     @property
     def key(self) -> str:
         """Where it lies in the index."""
-        return "/".join(filter(None, (self.folder, self.apart, self.name)))
+        return self.at or "/".join(filter(None, (self.folder, self.apart, self.name)))
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it lies where this index cannot reach: above its root, or on another server."""
+        return self.at.startswith("../") or "://" in self.at
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders that are known to list it; ROOT alone stands for every folder where no pages said otherwise."""
+        return frozenset(self.only_in or (self.folder, *self.also))
 
     def is_listed_in(self, folder: str) -> bool:
-        """Whether the index of an accelerator folder lists it."""
-        return self.folder in {"", folder} or folder in self.also
+        """Return whether the index of an accelerator folder, or of the root, lists it."""
+        if self.lost:
+            return False
+        return folder in self.only_in if self.only_in else self.folder in {ROOT, folder} or folder in self.also
+
+    def meets(self, other: IndexedFile) -> bool:
+        """Return whether a folder could list both files."""
+        folders = self.folders | other.folders
+        return any(self._would_list(folder) and other._would_list(folder) for folder in folders)
+
+    def _would_list(self, folder: str) -> bool:
+        return self._replace(lost="").is_listed_in(folder)
+
+
+class Link(NamedTuple):
+    """A link of an adopted page to something that is no wheel or sdist of the project: a manual, an egg."""
+
+    name: str
+    at: str  # as that of a file
+    only_in: tuple[str, ...]  # the folders whose pages have it
 
 
 @functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names
@@ -88,9 +131,16 @@ def variant_label(name: str) -> str:
 
 def _address(file: IndexedFile, folder: str) -> str:
     """Return the file's address relative to the project page in `folder`; `+` is `%2B`, which S3 insists on."""
+    if file.at:
+        return _relative(file.at, folder)
     if file.folder == folder:
         return "../" + _quoted(file).removeprefix(f"{folder}/")
     return ("../../" if folder else "../") + _quoted(file)
+
+
+def _relative(at: str, folder: str) -> str:
+    """Return the address of a place that is given in full; a URL is one already, quoted by whoever wrote it."""
+    return at if "://" in at else ("../../" if folder else "../") + quote(at)
 
 
 @functools.lru_cache(maxsize=SEVERAL_PAGES)
@@ -102,15 +152,23 @@ def _ordered(files: Iterable[IndexedFile]) -> list[IndexedFile]:
     return sorted(files, key=lambda file: (project_and_version(file.name)[1], file.name))
 
 
-def project_html(project: str, files: Sequence[IndexedFile], folder: str, documents: Iterable[str] = ()) -> bytes:
-    """Return the PEP 503 page of `project` for the index in `folder`, with documents that lie in that folder."""
-    rows = [*(_anchor(file, folder) for file in _ordered(files)), *map(_document_anchor, documents)]
+def project_html(project: str, files: Sequence[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+    """Return the PEP 503 page of `project` for the index in `folder`.
+
+    `more` are links without a hash: names of documents that lie in that folder, and what adopted pages had.
+    """
+    rows = [*(_anchor(file, folder) for file in _ordered(files)), *(_plain_anchor(link, folder) for link in more)]
     return _page(f"Links for {project}", "\n".join(rows))
 
 
-def _document_anchor(name: str) -> str:
-    """Return the link to a document; without a hash, since a document may be newer than a page that names it."""
-    return f'    <a href="../{quote(name)}">{html.escape(name)}</a><br>'
+def _plain_anchor(link: str | Link, folder: str) -> str:
+    """Return a link without a hash: a document may be newer than a page that names it."""
+    name, address = _plain(link, folder)
+    return f'    <a href="{html.escape(address)}">{html.escape(name)}</a><br>'
+
+
+def _plain(link: str | Link, folder: str) -> tuple[str, str]:
+    return (link.name, _relative(link.at, folder)) if isinstance(link, Link) else (link, f"../{quote(link)}")
 
 
 def _anchor(file: IndexedFile, folder: str) -> str:
@@ -121,27 +179,30 @@ def _anchor(file: IndexedFile, folder: str) -> str:
 def _rest_of_anchor(file: IndexedFile) -> str:
     """Return what follows the address in a link, which is the same on every page."""
     attributes = {}
+    if file.metadata_sha256:
+        # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.0.1 that is a reason to compare
+        # the name in METADATA, as it is spelled there, with the one that was asked for.
+        attributes["data-core-metadata"] = f"sha256={file.metadata_sha256}"
     if file.requires_python:
         attributes["data-requires-python"] = file.requires_python
-    if file.metadata_sha256:
-        attributes["data-core-metadata"] = f"sha256={file.metadata_sha256}"
-        attributes["data-dist-info-metadata"] = f"sha256={file.metadata_sha256}"
     if file.yanked is not None:
         attributes["data-yanked"] = file.yanked
+    if list(attributes) == ["data-core-metadata"]:
+        attributes["rel"] = ""  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
     written = "".join(f' {name}="{html.escape(value)}"' for name, value in attributes.items())
-    return f'#sha256={html.escape(file.sha256)}"{written}>{html.escape(file.name)}</a><br>'
+    return f'#sha256={file.sha256}"{written}>{html.escape(file.name)}</a><br>'
 
 
-def project_json(project: str, files: Sequence[IndexedFile], folder: str, documents: Iterable[str] = ()) -> bytes:
-    """Return the PEP 691 document of `project` for the index in `folder`, with documents that lie in that folder."""
+def project_json(project: str, files: Sequence[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+    """Return the PEP 691 document of `project` for the index in `folder`, with `more` as its page has them."""
     ordered = _ordered(files)
     head = {
-        "meta": {"api-version": API_VERSION},
+        "meta": {"api-version": API_VERSION if all(file.size for file in ordered) else SIZELESS_VERSION},
         "name": canonicalize_name(project),
         "versions": list(dict.fromkeys(_version(file.name) for file in ordered)),
     }
-    entries = [*(_entry(file, folder) for file in ordered), *(json.dumps(_document_entry(name)) for name in documents)]
-    return f'{json.dumps(head)[:-1]}, "files": [{", ".join(entries)}]}}'.encode()
+    entries = [*(_entry(file, folder) for file in ordered), *(_plain_entry(link, folder) for link in more)]
+    return _seal_json(f'{json.dumps(head)[:-1]}, "files": [{", ".join(entries)}]}}')
 
 
 @functools.lru_cache(maxsize=SEVERAL_PAGES)
@@ -149,8 +210,9 @@ def _version(name: str) -> str:
     return str(project_and_version(name)[1])
 
 
-def _document_entry(name: str) -> dict[str, object]:
-    return {"filename": name, "url": f"../{quote(name)}", "hashes": {}}
+def _plain_entry(link: str | Link, folder: str) -> str:
+    name, address = _plain(link, folder)
+    return json.dumps({"filename": name, "url": address, "hashes": {}})
 
 
 def _entry(file: IndexedFile, folder: str) -> str:
@@ -163,8 +225,8 @@ def _rest_of_entry(file: IndexedFile) -> str:
     """Return what follows the address in a file's JSON, which is the same on every page."""
     entry: dict[str, object] = {
         "hashes": {"sha256": file.sha256},
-        "size": file.size,
-        "upload-time": file.uploaded,
+        **({"size": file.size} if file.size else {}),
+        **({"upload-time": file.uploaded} if file.uploaded else {}),
         "yanked": False if file.yanked is None else file.yanked or True,
     }
     if file.requires_python:
@@ -183,11 +245,11 @@ def projects_html(projects: Iterable[str]) -> bytes:
 def projects_json(projects: Iterable[str]) -> bytes:
     """Return the PEP 691 document that lists projects."""
     document = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in sorted(projects)]}
-    return json.dumps(document).encode()
+    return _seal_json(json.dumps(document))
 
 
 def _page(title: str, rows: str) -> bytes:
-    return f"""<!DOCTYPE html>
+    return seal_html(f"""<!DOCTYPE html>
 <html lang="en">
   <head>
     <meta charset="utf-8">
@@ -199,4 +261,28 @@ def _page(title: str, rows: str) -> bytes:
 {rows}
   </body>
 </html>
-""".encode()
+""")
+
+
+# ---------------------------------------------------------------- whose page it is
+
+
+def seal_html(page: str) -> bytes:
+    """Return a page with a last line by which `is_sealed` knows that we wrote it, and that it is whole."""
+    data = page.encode()
+    return data + f"<!-- fatwheel sha256:{hashlib.sha256(data).hexdigest()} -->\n".encode()
+
+
+def _seal_json(document: str) -> bytes:
+    """Return a document that ends in a brace with one key more, which does for it what `seal_html` does for a page."""
+    data = document[:-1].encode()
+    return data + f', "_fatwheel": "sha256:{hashlib.sha256(data).hexdigest()}"}}'.encode()
+
+
+def is_sealed(page: bytes) -> bool:
+    """Return whether a page is one that we wrote, every byte of it: others may have written another, or added to it."""
+    found = HTML_SEAL.search(page[-SEAL_BYTES:]) or JSON_SEAL.search(page[-SEAL_BYTES:])
+    if found is None:
+        return False
+    content = page[: len(page) - (found.end() - found.start())]
+    return hashlib.sha256(content).hexdigest().encode() == found[1]

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from ci_tools.index import API_VERSION, project_and_version
+from ci_tools.index import API_VERSION, project_and_version, seal_html
 from ci_tools.model import AcceleratorKind, Platform
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class File(NamedTuple):
     driver: str = ""  # the oldest driver that runs its machine code
     ptx_driver: str = ""  # the oldest driver that compiles its PTX
     provenance: str = ""  # the address of its attestation
+    origin: str = ""  # adopted, added; empty: built by a plan
 
 
 class Listing(NamedTuple):
@@ -110,7 +111,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
     driver, ptx_driver = _drivers(file, catalog)
     return File(
         name=file.name,
-        address=quote(file.key),
+        address=file.at if "://" in file.at else quote(file.key),
         size=file.size,
         sha256=file.sha256,
         pin=pin,
@@ -125,6 +126,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
         driver=driver,
         ptx_driver=ptx_driver,
         provenance=provenance,
+        origin=file.origin,
     )
 
 
@@ -279,7 +281,7 @@ def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -
         "projects": "\n        ".join(rows),
         "folders": "\n        ".join(codes),
     }
-    return page.substitute(values).encode()
+    return seal_html(page.substitute(values))
 
 
 @functools.cache

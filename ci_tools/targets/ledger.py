@@ -2,23 +2,27 @@
 
 Below the root, where no client looks, `.fatwheel/index.json` is the directory, `.fatwheel/projects/NAME.json` the
 manifest of a project, and `.fatwheel/offers/NAME/` holds what its releases have for every combination asked for.
+`.fatwheel/staged/` has a note of each publisher that is at work, or was stopped.
 """
 
 from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import MachineError
 from ci_tools.manifest import (
     Directory,
     Manifest,
+    Staged,
     dumped_offers,
     is_project,
     parse_directory,
     parse_manifest,
     parse_offers,
+    parse_staged,
 )
 from ci_tools.targets.store import of_bytes
 
@@ -59,6 +63,7 @@ class Ledger:
         self.root = root
         self.directory_key = f"{root}{OWN}index.json"
         self.manifests = f"{root}{OWN}projects/"
+        self.notes = f"{root}{OWN}staged/"
 
     # -- manifests
 
@@ -105,6 +110,10 @@ class Ledger:
         return f"{self.manifests}{project}.json"
 
     # -- the directory
+
+    def is_there(self) -> bool:
+        """Return whether a publisher of ours has made an index here."""
+        return self.store.find(self.directory_key) is not None
 
     def directory(self) -> Directory:
         """Return which projects and folders the index has; raise Damaged where that cannot be read."""
@@ -159,6 +168,27 @@ class Ledger:
     def offers_key(self, project: str, sha256: str) -> str:
         """Return where the offers of that hash lie."""
         return f"{self.root}{OWN}offers/{project}/{sha256}.json"
+
+    # -- what publishers are about to do
+
+    def note(self, project: str, keys: Iterable[str]) -> str:
+        """Note that a publisher puts files at some keys or removes them, before it does; return the note's own key.
+
+        What it leaves behind where it is stopped is thereby known as ours. Two that do the same share a note.
+        """
+        content = of_bytes(Staged(frozenset(keys)).dumps())
+        key = f"{self.notes}{project}-{content.sha256[:16]}.json"
+        self.store.put(key, content, instead_of=None)
+        return key
+
+    def staged(self) -> frozenset[str]:
+        """Return every key that a publisher has noted and not taken back; a damaged note says nothing."""
+        found: set[str] = set()
+        for key in self.store.listed(self.notes):
+            read = self.store.read(key)
+            with suppress(ValueError):
+                found |= parse_staged(read[0]).keys if read else set()
+        return frozenset(found)
 
     # -- damage
 

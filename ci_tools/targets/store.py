@@ -6,7 +6,9 @@ Nothing is ever written over blindly: who writes says what was there when it loo
 from __future__ import annotations
 
 import hashlib
+import io
 from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ci_tools.errors import InputError, MachineError
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Reporter
 
-__all__ = ["Content", "FolderStore", "Found", "Store", "of_bytes", "of_file"]
+__all__ = ["Content", "Entry", "FolderStore", "Found", "Store", "of_bytes", "of_file", "utc"]
 
 INDEX = "index.html"
 UNFINISHED = "unfinished"  # the folder of what is being written
@@ -32,6 +34,14 @@ class Found(NamedTuple):
     size: int
     generation: int = 0  # of what the page was made from, where the store keeps that
     sha256: str = ""  # of what was put there, where the store keeps that
+
+
+class Entry(NamedTuple):
+    """What a listing says of a key."""
+
+    key: str
+    size: int  # bytes
+    modified: str  # RFC 3339, UTC
 
 
 class Content(NamedTuple):
@@ -62,6 +72,11 @@ def of_file(path: Path, sha256: str) -> Content:
     return Content(sha256, path.stat().st_size, path=path)
 
 
+def utc(time: datetime) -> str:
+    """Return a time as RFC 3339 writes it."""
+    return time.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 class Store(Protocol):
     """Bytes under keys. Every method raises MachineError where the store fails, InputError where it denies."""
 
@@ -84,6 +99,15 @@ class Store(Protocol):
 
     def listed(self, folder: str = "") -> Iterator[str]:
         """Yield every key below a folder."""
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Yield every key below a folder, with what a listing says of it."""
+
+    def folders(self) -> frozenset[str]:
+        """Return the folders right below the root."""
+
+    def part(self, key: str, start: int, size: int) -> bytes:
+        """Return at most `size` bytes at a key from `start` on, or with a negative `start` its last bytes."""
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
@@ -159,6 +183,22 @@ class FolderStore:
         for path in sorted((self.root / folder).rglob("*")):
             if path.is_file() and not path.name.endswith(".lock") and path.parent.name != UNFINISHED:
                 yield path.relative_to(self.root).as_posix()
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Yield every key below a folder, with its size and time."""
+        for key in self.listed(folder):
+            found = self._path(key).stat()
+            yield Entry(key, found.st_size, utc(datetime.fromtimestamp(found.st_mtime, timezone.utc)))
+
+    def folders(self) -> frozenset[str]:
+        """Return the folders right below the root."""
+        return frozenset(path.name for path in self.root.glob("*") if path.is_dir())
+
+    def part(self, key: str, start: int, size: int) -> bytes:
+        """Return some of the bytes at a key."""
+        with self._path(key).open("rb") as file:
+            file.seek(start if start >= 0 else max(file.seek(0, io.SEEK_END) + start, 0))
+            return file.read(size)
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the one key of a folder's page: every server gives it for the folder."""

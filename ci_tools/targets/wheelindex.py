@@ -12,7 +12,6 @@ is stopped between two of these leaves an index that installs, and the next writ
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections import Counter
 from datetime import datetime, timezone
@@ -26,7 +25,7 @@ from ci_tools import catalog, index, variants
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
 from ci_tools.finder import data_path, front_page, project_data, shelf_of
 from ci_tools.index import VARIANTS, IndexedFile
-from ci_tools.manifest import GENERIC, Manifest
+from ci_tools.manifest import GENERIC, Manifest, is_project
 from ci_tools.model import FOLDER, Channel
 from ci_tools.release import Change, Published
 from ci_tools.targets.ledger import Ledger, contended, pauses
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["METADATA_SUFFIX", "Page", "WheelIndex", "folder_of", "metadata_of"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-# A project of such a name would have its page where an accelerator or a channel has its index.
-TAKEN = re.compile(r"(cpu|xpu|nightly|test|finder|variants)|(cu|rocm)\d[a-z0-9.]*")
 NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
 OFFERED = 10  # versions of which the finder knows what they have for every combination, and why nothing
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
@@ -436,7 +433,7 @@ def _newest(names: Iterable[str], count: int) -> set[str]:
 
 def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
     """Yield what keeps files out of any index: names that are none of the project's, and folders that are none."""
-    if TAKEN.fullmatch(project):
+    if not is_project(project):
         yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
     for item in items:
         yield from _item_problems(project, item)
