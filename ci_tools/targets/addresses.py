@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
+from ci_tools.manifest import Root
 from ci_tools.targets import UPLOADERS
 from ci_tools.targets.store import FolderStore
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.targets.wheelindex import Settings, WheelIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ FORMS = {
     "github": "github:OWNER/REPO",
     "pypi": "pypi[:NAME or URL]",
 }
+SETTINGS = ("nightlies", "root")  # of an index, whatever it lies in
 UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
 
 
@@ -58,14 +60,41 @@ def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Tar
 
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
     """Return the index that an address names: a folder, or a bucket; raise InputError for anything else."""
-    kind, _, rest = _writable(address).partition(":")
+    address, settings = _settings(_writable(address))
+    kind, _, rest = address.partition(":")
     if kind == "dir" and rest:
-        return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace)
+        return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace, settings=settings)
     if kind == "s3":
         from ci_tools.targets.bucket import BucketStore, place_of  # noqa: PLC0415 - see above
 
-        return WheelIndex(BucketStore(place_of(address)), order=1, replace=replace)
+        store = BucketStore(place_of(address), outside.reporter)
+        return WheelIndex(store, order=1, replace=replace, settings=settings)
     raise _unknown(address, "dir", "s3")
+
+
+def _settings(address: str) -> tuple[str, Settings]:
+    """Return an address without the settings of an index behind it, and those; the rest of a query is its place's.
+
+    A folder may have a question mark in its name: only one with nothing but settings behind it begins them.
+    """
+    place, mark, query = address.partition("?") if address.startswith("s3:") else address.rpartition("?")
+    pairs = [pair.partition("=")[::2] for pair in query.split("&")] if mark else []
+    given = {name: value for name, value in pairs if name in SETTINGS}
+    others = "&".join(pair for pair in query.split("&") if pair.partition("=")[0] not in SETTINGS)
+    if not given or (others and not address.startswith("s3:")):
+        return address, Settings()
+    if len(given) < len([name for name, _ in pairs if name in SETTINGS]):
+        msg = f"{place}: a setting is given twice, expected once"
+        raise InputError(msg)
+    root, nightlies = given.get("root"), given.get("nightlies", str(Settings().nightlies))
+    if root is not None and root not in set(Root):
+        msg = f'{place}: root is "{root}", expected {", ".join(Root)}'
+        raise InputError(msg, hint=nearest(root, Root))
+    if not re.fullmatch(r"[1-9]\d{0,4}", nightlies):
+        msg = f'{place}: nightlies is "{nightlies}", expected how many versions stay, such as 60'
+        raise InputError(msg)
+    settings = Settings(root=Root(root) if root else None, nightlies=int(nightlies))
+    return f"{place}?{others}" if others else place, settings
 
 
 def _unknown(address: str, *kinds: str) -> InputError:

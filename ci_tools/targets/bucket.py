@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import posixpath
 import re
 from contextlib import contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from ci_tools.outside import Reporter
+
 __all__ = ["BucketStore", "Place", "place_of"]
 
 OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
@@ -52,6 +55,8 @@ TYPES = {
     ".metadata": "text/plain; charset=utf-8",
     "/": "text/html; charset=utf-8",
 }
+HEADERS = ("CacheControl", "ContentDisposition", "ContentLanguage", "ContentType", "WebsiteRedirectLocation")
+EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
 PAGE_TYPE = "application/vnd.pypi.simple.v1+json"  # PEP 691, of every index.json
 FOR_EVER, NOT_AT_ALL = "public, max-age=31536000, immutable", "no-cache"
 GONE = frozenset({"404", "NoSuchKey", "NotFound"})
@@ -147,8 +152,9 @@ def _web_address(value: str, where: str) -> str:
 class BucketStore:
     """The keys of a bucket below a prefix."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, reporter: Reporter) -> None:
         self.place = place
+        self.reporter = reporter
         self.address = place.address
         self._kept_conditions = False
         self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
@@ -209,9 +215,9 @@ class BucketStore:
                 for found in page.get("Contents", ()):
                     yield Entry(found["Key"][start:], found["Size"], utc(found["LastModified"]))
 
-    def folders(self) -> frozenset[str]:
-        """Return the folders right below the root."""
-        pages, prefix = self.client.get_paginator("list_objects_v2"), self._key("")
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the folders right below another."""
+        pages, prefix = self.client.get_paginator("list_objects_v2"), self._key(below)
         with _explained(self.address):
             found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")
             names = [one["Prefix"] for page in found for one in page.get("CommonPrefixes", ())]
@@ -225,6 +231,15 @@ class BucketStore:
             with answer["Body"] as body:
                 data: bytes = body.read()
                 return data
+
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path that leads out of the prefix and stays in the bucket."""
+        key = posixpath.normpath(f"{self.place.prefix}/{path}")
+        if key.startswith("../"):
+            return
+        with _explained(f"{key} in {self.place.bucket}"):
+            answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            yield from answer["Body"].iter_chunks(CHUNK)
 
     def _got(self, key: str) -> dict[str, Any] | None:
         try:
@@ -316,6 +331,37 @@ class BucketStore:
             )
             raise MachineError(msg, hint="publish to a server that knows conditional writes, as S3 itself does")
         self._kept_conditions = True
+
+    def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
+        """Put other bytes in place of others' at a key, with the headers and the access that their object has."""
+        where = {"Bucket": self.place.bucket, "Key": self._key(key)}
+        with _explained(self._shown(key)):
+            head = self.client.head_object(**where)
+            if head["ETag"] != instead_of.tag:
+                return False
+            if head.get("ContentEncoding"):
+                msg = f"{self._shown(key)} is compressed ({head['ContentEncoding']}), expected a page as it is"
+                raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
+            kept = {name: head[name] for name in HEADERS if head.get(name)}
+            said = head.get("Metadata", {}).items()
+            metadata = {name: value for name, value in said if name not in {SHA256, GENERATION}}
+            public = {"ACL": self.place.acl or "public-read"} if self.place.acl or self._is_public(key) else {}
+            try:
+                self.client.put_object(**where, Body=data, Metadata=metadata, IfMatch=instead_of.tag, **kept, **public)
+            except ClientError as error:
+                if _code(error) in CHANGED or _code(error) in GONE:
+                    return False
+                raise
+        return True
+
+    def _is_public(self, key: str) -> bool:
+        """Return whether an object's own access list lets everybody read it: a new object would not have that."""
+        try:
+            answer = self.client.get_object_acl(Bucket=self.place.bucket, Key=self._key(key))
+        except ClientError:  # most buckets have no such lists any more, or do not show them
+            return False
+        everybody = (grant for grant in answer["Grants"] if grant.get("Grantee", {}).get("URI") == EVERYBODY)
+        return any(grant.get("Permission") in {"READ", "FULL_CONTROL"} for grant in everybody)
 
     def remove(self, key: str) -> None:
         """Remove what is at a key, if anything."""

@@ -81,6 +81,7 @@ class Store(Protocol):
     """Bytes under keys. Every method raises MachineError where the store fails, InputError where it denies."""
 
     address: str  # of the whole: s3://bucket/whl
+    reporter: Reporter
 
     def find(self, key: str) -> Found | None:
         """Return what is at a key."""
@@ -103,11 +104,17 @@ class Store(Protocol):
     def entries(self, folder: str = "") -> Iterator[Entry]:
         """Yield every key below a folder, with what a listing says of it."""
 
-    def folders(self) -> frozenset[str]:
-        """Return the folders right below the root."""
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the folders right below another, which ends in a slash, or right below the root."""
 
     def part(self, key: str, start: int, size: int) -> bytes:
         """Return at most `size` bytes at a key from `start` on, or with a negative `start` its last bytes."""
+
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path that leads out of the root: `../pool/demo-1.0.tar.gz`."""
+
+    def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
+        """Put other bytes in place of others' that were found at a key, and keep all that is said of them there."""
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
@@ -190,15 +197,27 @@ class FolderStore:
             found = self._path(key).stat()
             yield Entry(key, found.st_size, utc(datetime.fromtimestamp(found.st_mtime, timezone.utc)))
 
-    def folders(self) -> frozenset[str]:
-        """Return the folders right below the root."""
-        return frozenset(path.name for path in self.root.glob("*") if path.is_dir())
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the folders right below another."""
+        return frozenset(path.name for path in (self.root / below).glob("*") if path.is_dir())
 
     def part(self, key: str, start: int, size: int) -> bytes:
         """Return some of the bytes at a key."""
         with self._path(key).open("rb") as file:
             file.seek(start if start >= 0 else max(file.seek(0, io.SEEK_END) + start, 0))
             return file.read(size)
+
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path that leads out of the folder."""
+        yield from Content("", 0, path=self.root / path).chunks()
+
+    def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
+        """Put other bytes in place of others' at a key, with the rights that their file has."""
+        mode = self._path(key).stat().st_mode
+        is_done = self.put(key, of_bytes(data), instead_of=instead_of)
+        if is_done:
+            self._path(key).chmod(mode & 0o777)
+        return is_done
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the one key of a folder's page: every server gives it for the folder."""

@@ -562,7 +562,7 @@ def store_of(here: Here, between: Proxy, *, has_key: bool = False) -> BucketStor
         if "If-Match" in params["headers"]:
             params["headers"]["If-Match"] = turned(params["headers"]["If-Match"])
 
-    store = BucketStore(place_of(here.target(between.server_port)))
+    store = BucketStore(place_of(here.target(between.server_port)), Silent())
     if has_key:
         store.client.meta.events.register("after-call.s3", answered)
         store.client.meta.events.register("before-call.s3", asked)
