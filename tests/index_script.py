@@ -4,7 +4,7 @@ It does what pytorch/test-infra's `s3_management/manage.py` was seen to do, and 
 
 - A file counts by its ending and by the start of its folder's name: `whl/cu130`, and `whl/cpu-cxx11-abi` and
   `whl/cu130/demo` as well. A `.json` counts too, so that `whl/cu130/demo/index.json` makes a folder of `whl/cu130/demo`
-  and a front page in the place of the project's page.
+  and a front page in the place of the project's page (theirs by chance, in the order of a set; here always).
 - Each folder lists its own files and those at the root, the root lists all.
 - A page is put without a condition, and its content is what the bucket had when the script looked.
 - A wheel's hash is the object's checksum, or its metadata `checksum-sha256`; without them, and below `whl/nightly`,
@@ -72,6 +72,13 @@ class Seen(NamedTuple):
         return re.sub(r"\+.*", "", "-".join(self.name.split("-")[1:2]))
 
 
+class Sight(NamedTuple):
+    """What the script has looked at: every folder, and the files that are to be shown."""
+
+    folders: tuple[str, ...]
+    files: tuple[Seen, ...]
+
+
 class Place(Protocol):
     """Where files and pages lie."""
 
@@ -137,20 +144,19 @@ class FolderPlace:
 # ---------------------------------------------------------------- what it looks at
 
 
-def look(place: Place, prefix: str) -> tuple[Seen, ...]:
-    """Return every file that the pages below a prefix name."""
+def look(place: Place, prefix: str) -> Sight:
+    """Return what the pages below a prefix are to name."""
     keys = list(place.keys(_slash(prefix)))
     there = frozenset(keys)
     seen = [Seen(key, "", "") for key in keys if _counts(key, prefix)]
-    if prefix == NIGHTLY:
-        seen = _newest(seen)
-    return tuple(
-        one._replace(
-            sha256="" if prefix == NIGHTLY else place.sha256(one.key),
-            metadata_sha256=_metadata(place, f"{one.key}.metadata", there),
-        )
-        for one in sorted(seen)
-    )
+    folders = tuple(sorted({prefix, *(one.folder for one in seen)}))
+    shown = sorted(_newest(seen) if prefix == NIGHTLY else seen)
+    return Sight(folders, tuple(_with_hashes(place, one, there) for one in shown))
+
+
+def _with_hashes(place: Place, seen: Seen, there: frozenset[str]) -> Seen:
+    sha256 = "" if seen.key.startswith(_slash(NIGHTLY)) else place.sha256(seen.key)
+    return seen._replace(sha256=sha256, metadata_sha256=_metadata(place, f"{seen.key}.metadata", there))
 
 
 def _counts(key: str, prefix: str) -> bool:
@@ -192,11 +198,10 @@ def _order(version: str) -> Version:
 # ---------------------------------------------------------------- what it writes
 
 
-def write(place: Place, prefix: str, seen: Iterable[Seen], mount: str = "/") -> None:
+def write(place: Place, prefix: str, sight: Sight, mount: str = "/") -> None:
     """Write the pages of every folder; a link starts with `mount`, where the place's own root is served."""
-    listed = tuple(seen)
-    for folder in sorted({prefix, *(one.folder for one in listed)}):
-        own = [one for one in listed if one.folder == prefix or one.key.startswith(_slash(folder))]
+    for folder in sight.folders:
+        own = [one for one in sight.files if one.folder == prefix or one.key.startswith(_slash(folder))]
         projects = {one.project for one in own}
         place.put(f"{_slash(folder)}index.html", _front(projects | _with_a_page_only(place, folder, projects)))
         for project in sorted(projects):
@@ -244,9 +249,9 @@ def _slash(folder: str) -> str:
 
 def update(place: Place, prefix: str, mount: str = "/", between: Callable[[], None] = lambda: None) -> None:
     """Look, do what a test does between, and write."""
-    seen = look(place, prefix)
+    sight = look(place, prefix)
     between()
-    write(place, prefix, seen, mount)
+    write(place, prefix, sight, mount)
 
 
 def main() -> None:
