@@ -444,6 +444,21 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
     return DONE
 
 
+def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import adopt
+    from ci_tools.targets.addresses import index_of
+
+    index = index_of(options.target, outside)
+    if not options.yes:
+        outline = adopt.survey(index, options.project, outside)
+        terminal.show(terminal.adoption_tables(outline, done=False))
+        if not outline.is_done:
+            outside.reporter.say("nothing is changed yet; the same command with --yes does it")
+        return DONE
+    terminal.show(terminal.adoption_tables(adopt.adopt(index, options.project, outside), done=True))
+    return DONE
+
+
 def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
     from ci_tools.targets.addresses import index_of
@@ -553,6 +568,7 @@ VERBS: Mapping[str, Verb] = {
     "attested": _attested,
     "publish": _publish,
     "release": _release,
+    "index adopt": _index_adopt,
     "index verify": _index_verify,
     "index repair": _index_repair,
     "index pages": _index_pages,

@@ -186,7 +186,7 @@ def _rest_of_anchor(file: IndexedFile) -> str:
     """Return what follows the address in a link, which is the same on every page."""
     attributes = {}
     if file.metadata_sha256:
-        # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.0.1 that is a reason to compare
+        # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.1.2 that is a reason to compare
         # the name in METADATA, as it is spelled there, with the one that was asked for.
         attributes["data-core-metadata"] = f"sha256={file.metadata_sha256}"
     if file.requires_python:

@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from ci_tools.targets.foreign import Listed
     from ci_tools.targets.store import Entry, Store
 
-__all__ = ["METADATA_SUFFIX", "Completed", "Found", "complete", "found_on", "is_page_key", "resolve"]
+__all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "found_on", "resolve"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
 TAIL = 1 << 16  # bytes at the end of a wheel that are read first: its directory, and mostly its METADATA too
 MOST_METADATA = 16 << 20  # bytes
 TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
 PAGES = ("", "index.html", "index.json")  # the names of a page in its folder
+WEB_PAGES = (".html", ".htm")  # where a page leads people
+FILES = (".whl", ".tar.gz", ".zip")  # what installers take, and a server without pages lists by itself
 
 
 class Found(NamedTuple):
@@ -54,11 +56,6 @@ class Completed(NamedTuple):
     link: Link | None = None
     metadata: bytes = b""  # that is not there yet
     read: int = 0  # bytes that were read for it
-
-
-def is_page_key(key: str, place: str) -> bool:
-    """Return whether a key is that of the page of a folder, which ends in a slash or is empty."""
-    return key.startswith(place) and key.removeprefix(place) in PAGES
 
 
 def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
@@ -91,7 +88,7 @@ def found_on(project: str, pages: Mapping[str, Iterable[Listed]], folders: Colle
     for at, link in merged.items():
         if _is_file_of(project, link.name):
             files.append(_file(link, listing[at], folders))
-        elif not at.endswith("/") and "." in link.name:
+        elif not at.endswith("/") and "." in link.name and not link.name.endswith(WEB_PAGES):
             others.append(Link(link.name, at, tuple(sorted(listing[at]))))
     return Found(tuple(files), tuple(others))
 

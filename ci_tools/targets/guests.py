@@ -14,6 +14,7 @@ from ci_tools.finder import DATA, data_path
 from ci_tools.index import VARIANTS, is_sealed
 from ci_tools.manifest import Root
 from ci_tools.release import Change
+from ci_tools.targets.adoption import FILES
 from ci_tools.targets.pagewriter import announced, folders_of, slash
 
 if TYPE_CHECKING:
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
 
     from ci_tools.manifest import Directory, Manifest
     from ci_tools.targets.ledger import Ledger
-    from ci_tools.targets.pagewriter import PageWriter, Stranger
+from ci_tools.targets.pagewriter import PageWriter, Stranger
 
 __all__ = ["CHANNELS", "page_changes", "refuse_others"]
 
 CHANNELS = ("nightly/", "test/")  # indexes of their own below a stable one
 OWN = ".fatwheel/"
-LISTED = (".whl", ".tar.gz", ".zip")  # what a server without pages lists by itself, until a page of ours hides it
 PAGES = (".html", "index.json", "/")
 
 
@@ -55,7 +55,7 @@ def _refuse_filled(ledger: Ledger, after: Manifest) -> None:
         place = key.removeprefix(ledger.root)
         if place.startswith((OWN, *CHANNELS)) or place.removesuffix(".metadata") in ours:
             continue
-        is_of_index = place.endswith((*LISTED, *PAGES)) or place.startswith((f"{DATA}/", f"{VARIANTS}/"))
+        is_of_index = place.endswith((*FILES, *PAGES)) or place.startswith((f"{DATA}/", f"{VARIANTS}/"))
         if is_of_index and not _is_ours(ledger, key):
             msg = f"{ledger.store.address} has files that Fatwheel did not put there, such as {place}"
             hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` behind the target adds to it"
@@ -66,7 +66,7 @@ def _is_ours(ledger: Ledger, key: str) -> bool:
     if not key.endswith(PAGES):
         return key.removeprefix(ledger.root).startswith((f"{DATA}/", f"{VARIANTS}/"))
     read = ledger.store.read(key)
-    return read is None or is_sealed(read[0])
+    return read is None or not read[0] or is_sealed(read[0])  # an empty one shows a folder in a console
 
 
 def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> None:

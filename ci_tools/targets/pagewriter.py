@@ -18,7 +18,7 @@ from ci_tools.finder import data_path, front_page, project_data, shelf_of
 from ci_tools.index import ADOPTED, VARIANTS, Link, is_sealed
 from ci_tools.manifest import GENERIC, Root
 from ci_tools.model import FOLDER
-from ci_tools.targets.adoption import METADATA_SUFFIX, complete, found_on, resolve
+from ci_tools.targets.adoption import FILES, METADATA_SUFFIX, complete, found_on, resolve
 from ci_tools.targets.foreign import listed_on, projects_on, with_projects
 from ci_tools.targets.ledger import contended, pauses
 from ci_tools.targets.store import Entry, of_bytes
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ci_tools.targets.ledger import Ledger
     from ci_tools.targets.store import Content, Found, Store
 
-__all__ = ["Page", "PageWriter", "Stranger", "announced", "folders_of", "slash"]
+__all__ = ["Page", "PageWriter", "Stranger", "announced", "folders_of", "join", "lists_files", "slash", "unknown_files"]
 
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
 
@@ -65,13 +65,17 @@ class PageWriter:
 
     # -- all pages
 
-    def show(self, ledger: Ledger, manifests: Sequence[Manifest], root: Root | None = None) -> None:
-        """Write the pages of some projects, and what lists them; `root` is whose the front pages are from now on.
+    def show(
+        self, ledger: Ledger, manifests: Sequence[Manifest], root: Root | None = None, folders: Iterable[str] = ()
+    ) -> None:
+        """Write the pages of some projects, and what lists them.
+
+        `root` is whose the front pages are from now on; `folders` get pages besides those that a file needs.
 
         A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
         shown when every project has one.
         """
-        needed = {folder for manifest in manifests for folder in folders_of(manifest)}
+        needed = {*folders, *(folder for manifest in manifests for folder in folders_of(manifest))}
         needed |= self.shared_folders(ledger, root)
         shown = {manifest.project for manifest in manifests}
         directory, basis = ledger.change_directory(lambda known: announced(known, needed, root)), None
@@ -104,15 +108,22 @@ class PageWriter:
         folders = directory.folders | directory.filling if only is None else frozenset(only)
         written = -1
         while written < manifest.generation:
-            strangers = self._write(self.pages(ledger, manifest, folders))
+            strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
             if strangers:
                 manifest = self.take_in(ledger, manifest, strangers, directory)
                 continue
             written, manifest = manifest.generation, ledger.manifest(manifest.project)
 
-    def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
-        """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
+    def pages(
+        self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
+    ) -> Iterator[Page]:
+        """Yield a project's page in each of some folders and at the root, and what the finder knows of it.
+
+        Where the root is not ours alone there is no JSON: pytorch/test-infra's index script takes every `.json` in an
+        accelerator's folder for a file, and the folder of that for an index (s3_management/manage.py).
+        """
         root, files = ledger.root, tuple(manifest.files.values())
+        is_own = (whose or ledger.directory().root) is Root.OWN
         for folder in sorted({"", *folders}):
             listed = [file for file in files if _is_listed(file, folder)]
             place = f"{root}{slash(folder)}{manifest.project}/"
@@ -122,9 +133,11 @@ class PageWriter:
             more: list[str | Link] = [*beside, *(link for link in manifest.links if folder in link.only_in)]
             page = index.project_html(manifest.project, listed, folder, more)
             yield Page(self.store.page_keys(place), page, manifest.generation)
-            document = index.project_json(manifest.project, listed, folder, more)
-            yield Page((f"{place}index.json",), document, manifest.generation)
-        yield self._finder_data(ledger, manifest)
+            if is_own:
+                document = index.project_json(manifest.project, listed, folder, more)
+                yield Page((f"{place}index.json",), document, manifest.generation)
+        if is_own:
+            yield self._finder_data(ledger, manifest)
 
     def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
         facts = catalog.load()
@@ -172,12 +185,12 @@ class PageWriter:
         What its owner has removed and lists no more is dropped, as far as it was taken in from such pages.
         """
         found = self.listed_by(ledger, manifest.project, strangers, directory)
-        completed = {file.key: self._complete(ledger.root, file) for file in _news(manifest, found)}
+        completed = {file.key: self._complete(ledger.root, file) for file in unknown_files(manifest, found)}
         new = [one.file for one in completed.values() if one.file]
         links = [*found.links, *(one.link for one in completed.values() if one.link)]
         gone = frozenset(self._gone(ledger.root, manifest, found, strangers))
         folders = directory.folders | directory.filling
-        _, after = ledger.change_manifest(manifest.project, lambda now: _joined(now, found, new, links, gone, folders))
+        _, after = ledger.change_manifest(manifest.project, lambda now: join(now, found, new, links, gone, folders))
         self.taken |= {(stranger.key, stranger.found.tag) for stranger in strangers}
         if new:
             count = f"{len(new)} file{'' if len(new) == 1 else 's'}"
@@ -265,7 +278,7 @@ class PageWriter:
         """Return a front page of others with our lines; nothing where it is in an index of ours and lists no more."""
         try:
             others = set(projects_on(stranger.data, stranger.key)) - directory.projects
-            if directory.root is Root.OWN and not others:
+            if directory.root is Root.OWN and not others and not lists_files(stranger):
                 return b""
             return with_projects(stranger.data, stranger.key, directory.projects)
         except ValueError as error:
@@ -283,8 +296,9 @@ class PageWriter:
         for folder in sorted(folders):
             place = f"{root}{slash(folder)}"
             yield Page(self.store.page_keys(place), index.projects_html(directory.projects), directory.generation)
-            document = index.projects_json(directory.projects)
-            yield Page((f"{place}index.json",), document, directory.generation)
+            if directory.root is Root.OWN:
+                document = index.projects_json(directory.projects)
+                yield Page((f"{place}index.json",), document, directory.generation)
         if directory.root is Root.OWN:
             place = self.store.address.partition("?")[0]  # without how it is reached
             last = f"{place}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
@@ -296,6 +310,12 @@ class PageWriter:
         """Return whether a front page of others lacks a line of ours."""
         strangers = filter(None, (self.stranger_at(key, self.store.find(key)) for key in page.keys))
         return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
+
+
+def lists_files(stranger: Stranger) -> bool:
+    """Return whether a front page of others lists files itself, for `--find-links`; ValueError where it is no page."""
+    is_json = stranger.key.endswith("index.json")
+    return not is_json and any(link.name.endswith(FILES) for link in listed_on(stranger.data, stranger.key))
 
 
 def slash(folder: str) -> str:
@@ -342,7 +362,7 @@ def folders_of(manifest: Manifest) -> set[str]:
 # ---------------------------------------------------------------- a manifest, and what others list
 
 
-def _news(manifest: Manifest, found: OnPages) -> list[IndexedFile]:
+def unknown_files(manifest: Manifest, found: OnPages) -> list[IndexedFile]:
     """Return the files that a manifest does not have; one by the name of another that it meets cannot be listed."""
     there = {file.key for file in manifest.files.values()}
     return [
@@ -352,7 +372,7 @@ def _news(manifest: Manifest, found: OnPages) -> list[IndexedFile]:
     ]
 
 
-def _joined(
+def join(
     manifest: Manifest,
     found: OnPages,
     new: Sequence[IndexedFile],
@@ -367,7 +387,7 @@ def _joined(
         for name, file in manifest.files.items()
         if file.key not in gone
     }
-    more = manifest._replace(files=files).with_files(_news(manifest, found._replace(files=tuple(new))))
+    more = manifest._replace(files=files).with_files(unknown_files(manifest, found._replace(files=tuple(new))))
     return more._replace(links=_merge((*manifest.links, *links)))
 
 

@@ -28,7 +28,7 @@ LAYERS = (
     "toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
     "builder validator targets summary",
     "transaction finished arguments",
-    "publishing upkeep doctor baseline owners comments",
+    "adopt publishing upkeep doctor baseline owners comments",
     "pipeline prover",
     "advisor assembly",
     "terminal",
