@@ -42,6 +42,7 @@ OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
 TELLING_APART = ("endpoint", "region")  # the settings that make another place of a bucket's name
 WEB = ("endpoint", "public")  # the settings that are web addresses
 ATTEMPTS = 5  # of one request, with a growing pause between them
+CONNECTIONS = 32  # at once, of as many threads
 SECONDS = "60"  # without an answer, or without a byte of one
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 MOST_READ = 64 << 20  # bytes of a manifest or a page
@@ -159,6 +160,7 @@ class BucketStore:
         self._kept_conditions = False
         self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
         config = Config(
+            max_pool_connections=CONNECTIONS,
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
             connect_timeout=int(place.timeout),
             read_timeout=int(place.timeout),
@@ -238,7 +240,12 @@ class BucketStore:
         if key.startswith("../"):
             return
         with _explained(f"{key} in {self.place.bucket}"):
-            answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            try:
+                answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            except ClientError as error:
+                if _code(error) in GONE:
+                    return
+                raise
             yield from answer["Body"].iter_chunks(CHUNK)
 
     def _got(self, key: str) -> dict[str, Any] | None:
@@ -396,7 +403,10 @@ class BucketStore:
 def _found(answer: dict[str, Any]) -> Found:
     generation = answer.get("Metadata", {}).get(GENERATION, "")
     sha256 = answer.get("Metadata", {}).get(SHA256, "")
-    return Found(answer["ETag"], answer["ContentLength"], int(generation) if generation.isdigit() else 0, sha256)
+    number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
+    # Some servers store how a body was sent beside how it is packed.
+    encoding = encoding.replace("aws-chunked", "").strip(", ")
+    return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
 
 
 @contextmanager
