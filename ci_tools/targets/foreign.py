@@ -117,6 +117,9 @@ def _lists(page: bytes, key: str, projects: Iterable[str]) -> bool:
 
 def _with_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes]:
     """Yield an HTML page with links more: after the last lines that have one project's, else before its end."""
+    if b"\0" in page:
+        msg = "it is no text"
+        raise ValueError(msg)
     text = _text(page)
     links = [f'<a href="{quote(project)}/">{html.escape(project)}</a>' for project in projects]
     for place, before, after in (*_places(text, key), *_ends(text)):
@@ -187,10 +190,7 @@ class _Anchor(NamedTuple):
 
 
 def _text(page: bytes) -> str:
-    """Return an HTML page as text of which `AS_IT_IS` makes the same bytes again; ValueError for one that is none."""
-    if b"\0" in page:
-        msg = "it is no text"
-        raise ValueError(msg)
+    """Return an HTML page as text of which `AS_IT_IS` makes the same bytes again."""
     return page.decode(errors=AS_IT_IS)
 
 
