@@ -25,7 +25,7 @@ from ci_tools.manifest import GENERIC, Root
 from ci_tools.model import FOLDER
 from ci_tools.targets.adoption import FILES, METADATA_SUFFIX, complete, found_on, resolve
 from ci_tools.targets.foreign import listed_on, projects_on, with_projects
-from ci_tools.targets.ledger import contended, pauses
+from ci_tools.targets.ledger import ATTEMPTS, contended, pauses
 from ci_tools.targets.store import Entry, of_bytes
 
 if TYPE_CHECKING:
@@ -170,12 +170,31 @@ class PageWriter:
         """
         folders = directory.folders | directory.filling if only is None else frozenset(only)
         written = -1
+        strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
+        if strangers:
+            manifest = self.take_in(ledger, manifest, strangers, directory)
         while written < manifest.generation:
-            strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
-            if strangers:
-                manifest = self.take_in(ledger, manifest, strangers, directory)
-                continue
-            written, manifest = manifest.generation, ledger.manifest(manifest.project)
+            before = manifest.generation
+            for page in self.pages(ledger, manifest, folders, directory.root):
+                manifest = self._write_over(ledger, manifest, page, directory)
+                if manifest.generation > before:
+                    break
+            else:
+                written, manifest = before, ledger.manifest(manifest.project)
+
+    def _write_over(self, ledger: Ledger, manifest: Manifest, page: Page, directory: Directory) -> Manifest:
+        """Write a page over what others put there, once that is taken in; return the manifest, which may be newer.
+
+        Another tool may write it without a pause: no more than this page is read before ours takes its place.
+        """
+        for _ in range(ATTEMPTS):
+            strangers = self._write([page])
+            if not strangers:
+                return manifest
+            after = self.take_in(ledger, manifest, strangers, directory)
+            if after.generation > manifest.generation:
+                return after
+        raise contended(self.store, page.keys[0])
 
     def pages(
         self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
@@ -246,7 +265,8 @@ class PageWriter:
 
         What its owner has removed and lists no more is dropped, as far as it was taken in from such pages.
         """
-        found = self.listed_by(ledger, manifest.project, strangers, directory)
+        known = frozenset(file.key for file in manifest.files.values())
+        found = self.listed_by(ledger, manifest.project, strangers, directory, known)
         completed = {file.key: self._complete(ledger.root, file) for file in unknown_files(manifest, found)}
         new = [one.file for one in completed.values() if one.file]
         links = [*found.links, *(one.link for one in completed.values() if one.link)]
@@ -260,17 +280,29 @@ class PageWriter:
             self.store.reporter.say(f"{manifest.project}: {what}")
         return after
 
-    def listed_by(self, ledger: Ledger, project: str, strangers: Iterable[Stranger], directory: Directory) -> OnPages:
-        """Return what pages of others list of a project."""
+    def listed_by(
+        self,
+        ledger: Ledger,
+        project: str,
+        strangers: Iterable[Stranger],
+        directory: Directory,
+        known: frozenset[str] = frozenset(),
+    ) -> OnPages:
+        """Return what pages of others list of a project, of which the files at some keys are known."""
         pages: dict[str, list[Listed]] = {}
         base = self.store.url(ledger.root)
         for key, data, _ in strangers:
             place = key.removeprefix(ledger.root)
             folder = place.rpartition("/")[0].rpartition("/")[0]
             links = self._links(data, place)
-            there = [link._replace(at=resolve(link.at, base, partial(self._is_there, ledger.root))) for link in links]
+            there = [link._replace(at=self._resolved(ledger.root, link.at, base, known)) for link in links]
             pages.setdefault(folder, []).extend(there)
         return found_on(project, pages, directory.folders | directory.filling)
+
+    def _resolved(self, root: str, at: str, base: str, known: frozenset[str]) -> str:
+        """Return the place that a link leads to; the store is asked only of what is new."""
+        place = resolve(at, base, known.__contains__)
+        return resolve(at, base, partial(self._is_there, root)) if place == at and at.startswith("/") else place
 
     def _links(self, data: bytes, place: str) -> tuple[Listed, ...]:
         try:
@@ -468,11 +500,13 @@ def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
 
 
 def _listed_wider(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
-    """Return a file that was taken in once as all folders list it that did, or do now."""
-    if file.origin != ADOPTED or not (file.only_in or file.folder):
+    """Return a file as all folders list it that did, or do now: another tool may list ours in more than we do."""
+    if not (file.only_in or file.folder):
         return file
     if not there.only_in and not there.folder:  # every folder lists it
-        return file._replace(only_in=(), folder="", at=file.key)
+        everywhere = tuple(sorted({"", *folders, *file.folders}))
+        is_theirs = file.origin == ADOPTED
+        return file._replace(only_in=(), folder="", at=file.key) if is_theirs else file._replace(only_in=everywhere)
     if all(map(file.is_listed_in, there.folders)):
         return file
     listing = (set(file.only_in) or {file.folder, *file.also}) | (set(there.only_in) or {there.folder})

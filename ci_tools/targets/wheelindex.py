@@ -412,7 +412,7 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest) -> Arrival:
     if old:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
         is_at_its_place = old.folder == entry.folder and not old.is_outside
-        entry = entry._replace(apart=old.apart, at=old.at) if is_at_its_place else entry
+        entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 
 
