@@ -200,7 +200,7 @@ def kill_at_random(command: list[str], chance: random.Random, seconds: float) ->
 def test_publishers_are_killed_beside_another_tool_and_nothing_is_lost(
     kills: int, bucket: Bucket, whl: str, tmp_path: Path
 ) -> None:
-    target, chance = bucket.target(whl, root="shared"), random.Random(13)
+    target, chance = bucket.target(whl, root="shared"), random.Random(13)  # noqa: S311 - it decides no secret
     run(command(target, tmp_path, "1.0", "other"))
     script(bucket, whl)
     statuses = []
@@ -224,7 +224,7 @@ def test_publishers_are_killed_beside_another_tool_and_nothing_is_lost(
 def test_adoptions_are_killed_beside_another_tool_and_nothing_is_lost(
     kills: int, bucket: Bucket, tmp_path: Path
 ) -> None:
-    chance = random.Random(31)
+    chance = random.Random(31)  # noqa: S311 - it decides no secret
     statuses = []
     for number in range(kills):
         prefix = f"{tmp_path.name}/{number}"
