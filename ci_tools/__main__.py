@@ -452,8 +452,8 @@ def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
     if not options.yes:
         outline = adopt.survey(index, options.project, outside)
         terminal.show(terminal.adoption_tables(outline, done=False))
-        if not outline.is_done:
-            outside.reporter.say("nothing is changed yet; the same command with --yes does it")
+        way = "the same command with --yes does it; nothing is changed yet"
+        outside.reporter.say("all of it is adopted, there is nothing to do" if outline.is_done else way)
         return DONE
     terminal.show(terminal.adoption_tables(adopt.adopt(index, options.project, outside), done=True))
     return DONE

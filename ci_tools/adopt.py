@@ -49,7 +49,7 @@ class Adopted(NamedTuple):
     """What is taken over of one project."""
 
     project: str
-    files: int
+    files: int  # that are known, by a manifest or a page
     new: int  # of them in no manifest yet
     unhashed: int  # new ones whose page gives no sha256: each is read whole
     bytes: int  # that those have, as far as that is known
@@ -323,7 +323,7 @@ def _adopted(manifest: Manifest, found: Found, ground: _Ground) -> Adopted:
     sizes = (ground.entries[file.key].size for file in unhashed if file.key in ground.entries)
     return Adopted(
         project=manifest.project,
-        files=len(found.files),
+        files=len(manifest.files) + len(new),
         new=len(new),
         unhashed=len(unhashed),
         bytes=sum(sizes),

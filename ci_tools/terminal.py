@@ -454,7 +454,8 @@ def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
 def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
     """Yield what adopting an index does, or did: by project, in sum where there are many, and what stays as it is."""
     title = "adopted" if done else "to adopt"
-    table = _table(title, "project", "files", "new", "to hash", "METADATA to write", "other links")
+    columns = ("hashed", "METADATA written") if done else ("to hash", "METADATA to write")
+    table = _table(title, "project", "files", "new", *columns, "other links")
     shown = outline.projects if len(outline.projects) <= MOST_PROJECTS else ()
     for name, files, new, unhashed, size, metadata, links in shown:
         _row(table, name, files, new, f"{unhashed} ({_size(size)})" if size else unhashed, metadata, links)
@@ -466,7 +467,8 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
     fronts = {Root.OWN: "ours from then on", Root.SHARED: "shared: a line of ours joins them", Root.KEPT: "left alone"}
     pages = _table("", "", "")
     pages.show_header = False
-    _row(pages, "pages of others that ours replace", f"{outline.pages:,}, kept in .fatwheel/replaced")
+    kept = ", kept in .fatwheel/replaced" if outline.pages else ""
+    _row(pages, "pages of others that ours replace", f"{outline.pages:,}{kept}")
     _row(pages, "pages that list projects", fronts[outline.root])
     yield pages
     if outline.left:
