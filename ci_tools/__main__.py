@@ -458,9 +458,29 @@ def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.targets.addresses import index_of
 
     index = index_of(options.target, outside)
-    flaws = upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
+    if options.undo:
+        flaws = upkeep.undo_repair(index, outside)
+    else:
+        flaws = upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
     terminal.show(terminal.flaws_table(flaws))
     return BAD if any(flaw.is_left for flaw in flaws) else DONE
+
+
+def _index_add(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.targets.addresses import index_of
+    from ci_tools.upkeep import additions
+
+    index, folders = index_of(options.target, outside), (options.folder, tuple(options.also))
+    addition = additions.Addition(tuple(options.files), *folders, frozenset(options.despite))
+    if options.dry_run:
+        changes, findings = additions.preview(index, addition, outside)
+        terminal.show(terminal.preview_tables(changes, ()))
+    else:
+        shown, findings = additions.add(index, addition, outside)
+        terminal.show(terminal.published_tables(shown, ()))
+    if findings:
+        terminal.show(terminal.findings_table(findings, len(addition.files)))
+    return DONE
 
 
 def _index_pages(options: argparse.Namespace, outside: Outside) -> int:
@@ -555,6 +575,7 @@ VERBS: Mapping[str, Verb] = {
     "release": _release,
     "index verify": _index_verify,
     "index repair": _index_repair,
+    "index add": _index_add,
     "index pages": _index_pages,
     "yank": _yank,
     "unyank": _unyank,

@@ -313,7 +313,8 @@ class WheelIndex:
     def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
         facts = catalog.load()
         offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
-        files = (file for file in manifest.files.values() if not file.variant)  # nobody has to look for a variant
+        # Nobody has to look for a variant, nor can anybody have what is lost.
+        files = (file for file in manifest.files.values() if not file.variant and not file.lost)
         shelf = shelf_of(manifest.project, files, offers, facts)
         key = f"{ledger.root}{data_path(manifest.project)}"
         return Page((key,), project_data(shelf, facts), manifest.generation)
@@ -369,7 +370,7 @@ def _slash(folder: str) -> str:
 def _is_listed(file: IndexedFile, folder: str) -> bool:
     """Whether a folder's page lists a file; that of the variants is for machines without an accelerator too."""
     is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name
-    return is_for_others or file.is_listed_in(folder)
+    return (is_for_others and not file.lost) or file.is_listed_in(folder)
 
 
 def _announced(known: Directory, folders: set[str]) -> Directory:
@@ -477,9 +478,11 @@ def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
         toolchain=item.made.toolchain if item.made else "",
         commit=unit.commit,
         variant=item.variant,
+        origin=item.origin,
     )
     if old and old.sha256 == entry.sha256:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
+        entry = entry._replace(origin=entry.origin and old.origin)  # what a plan builds is what a plan has built
         entry = entry._replace(apart=old.apart) if old.folder == entry.folder else entry
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 
