@@ -470,7 +470,7 @@ def _index_add(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.targets.addresses import index_of
     from ci_tools.upkeep import additions
 
-    index, folders = index_of(options.target, outside), (options.folder, tuple(options.also))
+    index, folders = index_of(options.target, outside), (options.folder or "", tuple(options.also))
     addition = additions.Addition(tuple(options.files), *folders, frozenset(options.despite))
     if options.dry_run:
         changes, findings = additions.preview(index, addition, outside)

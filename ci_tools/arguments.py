@@ -221,7 +221,7 @@ def _add_upkeep(verbs: Verbs) -> None:
 def _add_addition(add: _Parser) -> None:
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
     text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
-    add.add_argument("--folder", type=_filled, default="", metavar="FOLDER", help=text)
+    add.add_argument("--folder", type=_filled, metavar="FOLDER", help=text)
     text = "a folder that lists them too; may be given several times"
     add.add_argument("--also", type=_filled, action="append", default=[], metavar="FOLDER", help=text)
     text = "add them although this rule of the audit finds something wrong; may be given several times"

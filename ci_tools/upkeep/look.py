@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
-from ci_tools.targets.ledger import Damaged, Ledger
+from ci_tools.targets.ledger import RESTORE, Damaged, Ledger
 from ci_tools.upkeep.flaws import BROKEN, UNFINISHED, Flaw
 from ci_tools.upkeep.folders import directory_from_pages
 from ci_tools.upkeep.leftovers import leftovers
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.targets.wheelindex import WheelIndex
 
-__all__ = ["Look", "known_directory", "look_at", "read", "refuse_no_index", "verify"]
+__all__ = ["Look", "known_directory", "look_at", "manifest_of", "read", "refuse_no_index", "verify"]
 
 
 class Look(NamedTuple):
@@ -105,10 +105,18 @@ def known_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[
     return known._replace(projects=known.projects | missing), flaws
 
 
+def manifest_of(ledger: Ledger, project: str) -> Manifest:
+    """Return the manifest of a project that the index is known to have; raise Damaged where it cannot be read."""
+    manifest, key = ledger.manifest(project), ledger.manifest_key(project)
+    if not manifest.generation and ledger.store.find(key) is None:  # the directory, gone too, would have named it
+        raise Damaged(ledger.store, key, "it is gone", hint=RESTORE)
+    return manifest
+
+
 def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:
     """Return the manifest of a project, or that it cannot be read."""
     try:
-        return ledger.manifest(project)
+        return manifest_of(ledger, project)
     except Damaged as error:
         return Flaw(error.key, f"{BROKEN}: {error.why}")
 

@@ -120,10 +120,10 @@ def _richest(rows: Mapping[str, Row]) -> Row:
 
 
 def _file(
-    found: _Listed, pages: Pages, sizes: Mapping[str, int], known: Mapping[str, Mapping[str, Any]]
+    found: _Listed, pages: Pages, sizes: Mapping[str, int], known: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> IndexedFile:
     key, row, listed = found
-    facts = known.get(row.sha256, {})
+    facts = known.get((row.name, row.sha256), {})
     said = {name: facts[name] for name in KNOWN_TO_FINDER if name in facts}
     if "archs" in said:
         said["archs"] = tuple(said["archs"])
@@ -179,13 +179,13 @@ def _with_variant(store: Store, file: IndexedFile) -> IndexedFile:
     return file
 
 
-def _finder_data(store: Store, project: str) -> dict[str, dict[str, Any]]:
-    """Return what the finder knows of a project's files, by their hashes."""
+def _finder_data(store: Store, project: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what the finder knows of a project's files, by their names and hashes."""
     read = store.read(data_path(project))
     found = FINDER.fullmatch(read[0]) if read else None
     with suppress(ValueError, KeyError, TypeError):
         listings = json.loads(found[1])["listings"] if found else ()
-        return {file["sha256"]: file for listing in listings for file in listing["files"]}
+        return {(file["name"], file["sha256"]): file for listing in listings for file in listing["files"]}
     return {}
 
 

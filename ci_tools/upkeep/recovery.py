@@ -9,7 +9,7 @@ from ci_tools.targets.ledger import Damaged, Ledger
 from ci_tools.targets.store import of_bytes
 from ci_tools.upkeep import undo
 from ci_tools.upkeep.flaws import BROKEN, Flaw
-from ci_tools.upkeep.look import known_directory
+from ci_tools.upkeep.look import known_directory, manifest_of
 from ci_tools.upkeep.reading import read_file
 from ci_tools.upkeep.rebuild import manifest_from_pages
 from ci_tools.upkeep.undo import FileEdit
@@ -42,7 +42,7 @@ def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
 
 def _damage(ledger: Ledger, project: str) -> Damaged | None:
     try:
-        ledger.manifest(project)
+        manifest_of(ledger, project)
     except Damaged as error:
         return error
     return None

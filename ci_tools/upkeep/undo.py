@@ -244,7 +244,7 @@ def _undo_file(index: WheelIndex, file: FileEdit) -> Flaw:
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         path = fetch(index, f"{KEPT}{file.before}", Path(folder))
         content = of_file(path, sha256_of(path))
-    is_there = content.sha256 == file.before and index.store.put(file.key, content, instead_of=there)
+        is_there = content.sha256 == file.before and index.store.put(file.key, content, instead_of=there)
     return Flaw(file.key, FILE, "put back" if is_there else CHANGED, is_left=not is_there)
 
 
