@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
@@ -10,7 +11,7 @@ from ci_tools.upkeep.flaws import BROKEN, UNFINISHED, Flaw
 from ci_tools.upkeep.folders import directory_from_pages
 from ci_tools.upkeep.leftovers import leftovers
 from ci_tools.upkeep.pages import front_flaws, page_flaws
-from ci_tools.upkeep.reading import file_flaws, keys_of
+from ci_tools.upkeep.reading import file_flaws, keys_of, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,7 +96,7 @@ def known_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[
     """Return the directory, made again where it is gone or damaged, with the projects that it lacks; what is wrong."""
     flaws = []
     try:
-        known = ledger.directory() if ledger.is_there() else directory_from_pages(index)
+        known = _directory(index, ledger) if ledger.is_there() else directory_from_pages(index)
     except Damaged as error:
         flaws = [Flaw(error.key, f"{BROKEN}: {error.why}")]
         known = directory_from_pages(index)
@@ -103,6 +104,14 @@ def known_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[
     if (missing or not ledger.is_there()) and not flaws:
         flaws = [Flaw(ledger.directory_key, UNFINISHED)]
     return known._replace(projects=known.projects | missing), flaws
+
+
+def _directory(index: WheelIndex, ledger: Ledger) -> Directory:
+    """Return the directory as it is; raise Damaged where it was read twice, and is: an answer that was cut is not."""
+    with suppress(Damaged):
+        return ledger.directory()
+    read_file(index, ledger.directory_key, "?")
+    return ledger.directory()
 
 
 def manifest_of(ledger: Ledger, project: str) -> Manifest:

@@ -65,7 +65,8 @@ def _shared_flaw(key: str, data: bytes, read: tuple[bytes, Found] | None, direct
     if read is None or (is_page(key) and is_sealed(read[0])):
         is_ours = read is not None or directory.root is Root.SHARED
         return _page_flaw(key, data, read) if is_ours and not (read is None and key.endswith(".json")) else None
-    missing = directory.projects - listed_projects(read[0]) if directory.root is Root.SHARED else frozenset()
+    is_ours_too = directory.root is Root.SHARED and not key.endswith(".json")  # what no line can be added to
+    missing = directory.projects - listed_projects(read[0]) if is_ours_too else frozenset()
     return Flaw(key, f"{NOT_ON_IT} {', '.join(sorted(missing))}") if missing else None
 
 
