@@ -294,6 +294,7 @@ def _trust_argument(parser: argparse.ArgumentParser) -> None:
 def _target_arguments(parser: argparse.ArgumentParser) -> None:
     text = (
         "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; may be given several times; "
+        "a bucket and its mirror are one: s3://A/whl|s3://B/whl; "
         "default: the config's publish: targets"
     )
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
 
-__all__ = ["index_of", "targets_of"]
+__all__ = ["index_of", "indexes_of", "places_of", "targets_of"]
 
 FORMS = {
     "dir": "dir:PATH",
@@ -26,6 +26,7 @@ FORMS = {
     "github": "github:OWNER/REPO",
     "pypi": "pypi[:NAME or URL]",
 }
+MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # between the places of one target
 SETTINGS = ("nightlies", "root")  # of an index, whatever it lies in
 UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
 
@@ -39,14 +40,18 @@ def targets_of(
 
     `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
     """
-    targets = (_target(address, outside, replace, uploader) for address in addresses)
+    targets = (one for address in addresses for one in _targets(address, outside, replace, uploader))
     return tuple({target.address: target for target in targets}.values())
 
 
-def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Target:  # noqa: FBT001 - see targets_of
-    kind, _, rest = _writable(address).partition(":")
-    if kind in {"dir", "s3"}:
-        return index_of(address, outside, replace=replace)
+def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tuple[Target, ...]:  # noqa: FBT001
+    if _writable(address).partition(":")[0] in {"dir", "s3"}:
+        return indexes_of(address, outside, replace=replace)
+    return (_target(address, outside, uploader),)
+
+
+def _target(address: str, outside: Outside, uploader: str) -> Target:
+    kind, _, rest = address.partition(":")
     if kind == "github" and rest:
         from ci_tools.targets.github import GitHubTarget  # noqa: PLC0415 - each target loads the client it needs alone
 
@@ -56,6 +61,26 @@ def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Tar
 
         return PyPITarget(rest, outside, uploader=uploader)
     raise _unknown(address)
+
+
+def places_of(address: str) -> tuple[str, ...]:
+    """Return the places of a target: one, or an index and its mirrors, which hold the same: `s3://a/whl|s3://b/whl`."""
+    return tuple(MIRROR.split(address))
+
+
+def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tuple[WheelIndex, ...]:
+    """Return the index that an address names, and its mirrors; raise InputError where one is no index, or twice there.
+
+    A mirror says of each file what the first says, also when it got it.
+    """
+    first, *others = (index_of(place, outside, replace=replace) for place in places_of(address))
+    for mirror in others:
+        mirror.like = first
+    found = (first, *others)
+    if len({index.address for index in found}) < len(found):
+        msg = f"{first.address} is named as its own mirror, expected another place"
+        raise InputError(msg)
+    return found
 
 
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:

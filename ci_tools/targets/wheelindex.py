@@ -84,6 +84,7 @@ class WheelIndex:
         self.replace = replace
         self.settings = settings
         self.writer = PageWriter(store)
+        self.like: WheelIndex | None = None  # the index that this one is a mirror of
         self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
         self.found: set[str] = set()  # the keys of what was there before
         self.notes: list[str] = []  # the keys of what this run has noted before it did it
@@ -171,8 +172,12 @@ class WheelIndex:
     # -- what is to be published
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
-        items = (*unit.items, *unit.variants)
-        return [_arrival(item, unit, manifest) for item in items]
+        first = self.like.known(unit) if self.like else Manifest(manifest.project)
+        return [_arrival(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
+
+    def known(self, unit: Unit) -> Manifest:
+        """Return what the index says of the files of a unit's project."""
+        return self._ledger(unit).manifest(canonicalize_name(unit.project))
 
     def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would take the place of others and may not."""
@@ -385,8 +390,11 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
         yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
 
 
-def _arrival(item: Item, unit: Unit, manifest: Manifest) -> Arrival:
-    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
+def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
+    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are.
+
+    `first` is what the index says whose mirror this is: bytes that are there are as old here.
+    """
     now = utc(datetime.now(timezone.utc))
     metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
     entry = IndexedFile(
@@ -413,6 +421,8 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest) -> Arrival:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
         is_at_its_place = old.folder == entry.folder and not old.is_outside
         entry = entry._replace(apart=old.apart, at=old.at) if is_at_its_place else entry
+    elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
+        entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 
 

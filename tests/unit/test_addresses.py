@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.targets.addresses import index_of, targets_of
+from ci_tools.manifest import Root
+from ci_tools.targets.addresses import index_of, indexes_of, targets_of
 from ci_tools.targets.bucket import Place, place_of
+from ci_tools.targets.wheelindex import Settings
 from tests.sources import world
 
 WHO = "AWS_ACCESS_KEY_ID"
@@ -28,6 +30,10 @@ WHO = "AWS_ACCESS_KEY_ID"
         pytest.param("s3://bucket/\n", "holds the character U\\+000A", id="a-line-break"),
         pytest.param("", '"" is no target', id="an-empty-variable"),
         pytest.param("github:", '"github:" is no target', id="no-repository"),
+        pytest.param("dir:a?root=mine", 'root is "mine", expected own, shared, kept', id="an-unknown-root"),
+        pytest.param("s3://b/whl?nightlies=0", 'nightlies is "0", expected how many', id="no-nightlies"),
+        pytest.param("dir:a?root=own&root=kept", "a setting is given twice", id="a-setting-twice"),
+        pytest.param("dir:a|dir:./a", "is named as its own mirror", id="its-own-mirror"),
     ],
 )
 def test_what_names_no_place_is_said(address: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +137,19 @@ def test_who_writes_a_password_is_told_where_it_belongs() -> None:
 def test_the_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert index_of("dir:~/whl", world(tmp_path)).address == f"dir:{tmp_path}{os.sep}whl"
+
+
+@pytest.mark.parametrize("place", ["dir:{}/a", "s3://bucket/whl?region=here", "s3://bucket/whl"])
+def test_what_is_said_of_an_index_is_no_part_of_its_place(place: str, tmp_path: Path) -> None:
+    place = place.format(tmp_path)
+    index = index_of(f"{place}{'&' if '?' in place else '?'}root=shared&nightlies=7", world(tmp_path))
+    assert (index.address, index.settings) == (place, Settings(root=Root.SHARED, nightlies=7))
+
+
+def test_a_folder_may_have_a_question_mark_in_its_name(tmp_path: Path) -> None:
+    assert index_of(f"dir:{tmp_path}/who?", world(tmp_path)).address == f"dir:{tmp_path}/who?"
+
+
+def test_an_index_and_its_mirror_are_one_target(tmp_path: Path) -> None:
+    first, mirror = indexes_of(f"dir:{tmp_path}/a|s3://b/whl?region=here", world(tmp_path))
+    assert (first.like, mirror.like, mirror.address) == (None, first, "s3://b/whl?region=here")
