@@ -64,7 +64,7 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
     if kind == "s3":
         from ci_tools.targets.bucket import BucketStore, place_of  # noqa: PLC0415 - see above
 
-        return WheelIndex(BucketStore(place_of(address)), order=1, replace=replace)
+        return WheelIndex(BucketStore(place_of(address), outside.reporter), order=1, replace=replace)
     raise _unknown(address, "dir", "s3")
 
 

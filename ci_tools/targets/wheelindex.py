@@ -345,6 +345,7 @@ class WheelIndex:
         for pause in pauses():
             found = self.store.find(key)
             is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
+            is_done = is_done and found and self.store.is_whole(key, found, content)
             if is_done or self.store.put(key, content, instead_of=found, generation=generation):
                 return
             time.sleep(pause)
