@@ -171,6 +171,10 @@ class UnknownConditionError(Exception):
     """A server says that it does not know conditional writes."""
 
 
+class AddressKnownError(Exception):
+    """A request would be sent to this address."""
+
+
 class BucketStore:
     """The keys of a bucket below a prefix; `terms` are those of the lock where the server has no conditional writes."""
 
@@ -184,6 +188,8 @@ class BucketStore:
         self._leases: dict[str, Lease] = {}  # what this store holds, by the root of the index
         self._one_at_a_time = threading.RLock()  # among this process's own threads
         self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
+        with _explained(self.address):
+            self._session = boto3.Session(region_name=place.region or None)
         self.client = self._connected(
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
             connect_timeout=int(place.timeout),
@@ -200,8 +206,7 @@ class BucketStore:
             **options,
         )
         with _explained(self.address):
-            session = boto3.Session(region_name=place.region or None)
-            return session.client("s3", endpoint_url=place.endpoint or None, config=config)
+            return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
 
     # -- reading
 
@@ -427,12 +432,19 @@ class BucketStore:
         return f"{self._address_of_bucket()}{quote(self.key_of(key))}"
 
     def _address_of_bucket(self) -> str:
-        """Return what every key's address begins with, by botocore's own rules of regions, partitions and styles."""
+        """Return what every key's address begins with: where botocore would send a request, which is then not sent.
+
+        Region, partition, style and endpoint come from so many places, that only botocore itself knows. Its presigned
+        addresses leave out the region (botocore.signers._should_use_global_endpoint).
+        """
         if not self._top:
             unsigned = self._connected(signature_version=UNSIGNED)
+            unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
             with _explained(self.address):
-                whole = unsigned.generate_presigned_url("get_object", {"Bucket": self.place.bucket, "Key": INDEX})
-            self._top = whole.removesuffix(INDEX)
+                try:
+                    unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
+                except AddressKnownError as known:
+                    self._top = str(known).removesuffix(INDEX)
         return self._top
 
     def key_of(self, key: str) -> str:
@@ -488,6 +500,10 @@ class _Board:
         """Remove an object, if it is there."""
         with _explained(self._store.address):
             self._client.delete_object(Bucket=self._bucket, Key=self._store.key_of(key))
+
+
+def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketStore._connected
+    raise AddressKnownError(request.url)
 
 
 def _root_of(key: str) -> str:

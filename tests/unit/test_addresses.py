@@ -210,6 +210,7 @@ def test_the_address_that_is_shown_is_the_endpoint_s_own(
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     (tmp_path / "config").write_text(ENDPOINTS)
-    for name, value in {"AWS_CONFIG_FILE": str(tmp_path / "config"), WHO: "x", **environ}.items():
+    nobody = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_EC2_METADATA_DISABLED": "true"}
+    for name, value in {**nobody, **environ}.items():
         monkeypatch.setenv(name, value)
     assert index_of(address, world(tmp_path)).store.url(KEY) == f"{shown}{SHOWN}"
