@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import receipts, transaction, upkeep
+from ci_tools import receipts, transaction, upkeep, waits
 from ci_tools.errors import InputError, MachineError
 from ci_tools.model import Channel, Edition
 from ci_tools.outside import Outside, Silent
@@ -28,7 +28,7 @@ from tests import buckets, releases
 from tests.buckets import BUCKET, CREDENTIALS
 from tests.faults import Fault, proxy
 from tests.publishers import Job, publishers
-from tests.releases import item, receipt, unit
+from tests.releases import Words, item, receipt, unit
 from tests.unit.test_units import JOBS, SDIST, plan
 from tests.upload_servers import UV, free_port
 from tests.wheels import edited, hexdigest, make
@@ -497,6 +497,18 @@ def test_a_target_that_cannot_be_reached_is_told(
 ) -> None:
     said = ran(fatwheel, dist, target.replace("{free}", str(free_port())).replace("{}", bucket.endpoint))
     assert (said[0], sentence in said[1]) == (status, True), said
+
+
+def test_a_server_that_does_not_answer_is_waited_for_with_words(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "EVERY", 0.2)
+    words = Words()
+    with proxy(here.bucket.port) as between:
+        store = BucketStore(place_of(f"{here.target(between.server_port)}&timeout=2"), words)
+        between.begin(Fault.SILENT, 1)
+        assert store.find("page") is None
+    address = here.target(between.server_port)
+    assert words.lines[0] == f"waiting for page in {address}: 0 s"
+    assert words.lines[-1].endswith(": 2 s")
 
 
 def test_who_has_no_credentials_is_told_where_they_are_looked_for(

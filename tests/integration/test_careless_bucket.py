@@ -25,7 +25,7 @@ from ci_tools.targets.store import of_bytes
 from tests import buckets
 from tests.faults import proxy
 from tests.publishers import Job, publishers
-from tests.releases import item, publish, unit
+from tests.releases import Words, item, publish, unit
 from tests.wheels import make
 
 if TYPE_CHECKING:
@@ -59,16 +59,6 @@ for _ in range(10):
         number = int(read[0]) + 1 if read else 1
         store.client.put_object(Body=str(number).encode(), **where)
 """
-
-
-class Words(Silent):
-    """A reporter that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 @pytest.fixture(scope="module")
