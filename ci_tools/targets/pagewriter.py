@@ -160,7 +160,8 @@ class PageWriter:
     def _write_key(self, key: str, content: Content, generation: int, *, is_read: bool) -> Stranger | None:
         for pause in pauses():
             found = self.store.find(key)
-            if found and (found.tag == content.sha256 or 0 < generation <= found.generation):
+            is_newer = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
+            if is_newer and found and self.store.is_whole(key, found, content):
                 return None
             stranger = self.stranger_at(key, found) if is_read else None
             if stranger or self.store.put(key, content, instead_of=found, generation=generation):

@@ -92,6 +92,12 @@ class Store(Protocol):
     def chunks(self, key: str) -> Iterator[bytes]:
         """Yield the bytes at a key piece by piece; nothing where there is no such key."""
 
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:
+        """Return whether what was found at a key has the bytes that were put there: some servers take half of them.
+
+        `content` is what the writer would put itself, by which the bytes may be known without being read.
+        """
+
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key, in one step; return False, and write nothing, where something else is there by now."""
 
@@ -119,7 +125,7 @@ class Store(Protocol):
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
 
-    def alone(self, root: str = "") -> AbstractContextManager[None]:
+    def alone(self, root: str = "") -> AbstractContextManager[object]:
         """Keep other writers out of the index that begins at `root`, where the store can."""
 
     def url(self, key: str) -> str:
@@ -156,6 +162,10 @@ class FolderStore:
         path = self._path(key)
         if path.is_file():
             yield from Content("", 0, path=path).chunks()
+
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:  # noqa: ARG002 - see Store
+        """Return True: a file takes its name once all of it is written."""
+        return True
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key; raise MachineError where the file it comes from is not what it was.
