@@ -50,25 +50,24 @@ class Added(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def add(index: WheelIndex, addition: Addition, outside: Outside) -> Added:
-    """Publish files that others built to an index, each release whole; the index says of them that they were added.
+def add(targets: Sequence[WheelIndex], addition: Addition, outside: Outside) -> Added:
+    """Publish files that others built to an index and its mirrors, each release whole and labelled as added.
 
     Raises InputError for what is no wheel or sdist, and where the index cannot take it; Rejected where the audit finds
     something wrong.
     """
     units = _units(addition)
     findings = _audit(addition, outside)
-    journals = [_journals(index, unit, outside) for unit in units]
     shown = (
         one
-        for unit, path in zip(units, journals, strict=True)
-        for one in transaction.publish(unit, [index], path, outside.reporter)
+        for unit in units
+        for one in transaction.publish(unit, targets, _journals(targets, unit, outside), outside.reporter)
     )
     return Added(tuple(shown), findings)
 
 
 def preview(
-    index: WheelIndex, addition: Addition, outside: Outside
+    targets: Sequence[WheelIndex], addition: Addition, outside: Outside
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Finding, ...]]:
     """Return what adding files would change, for each release at the index, and what the audit finds."""
     units = _units(addition)
@@ -76,14 +75,14 @@ def preview(
     changes = tuple(
         (f"{unit.project} {unit.version}", address, change)
         for unit in units
-        for address, changes in transaction.preview(unit, [index], _journals(index, unit, outside))
+        for address, changes in transaction.preview(unit, targets, _journals(targets, unit, outside))
         for change in changes
     )
     return changes, findings
 
 
-def _journals(index: WheelIndex, unit: Unit, outside: Outside) -> Path:
-    what = f"{index.address} {unit.project}=={unit.version}"
+def _journals(targets: Sequence[WheelIndex], unit: Unit, outside: Outside) -> Path:
+    what = f"{targets[0].address} {unit.project}=={unit.version}"
     return outside.cache / "additions" / hashlib.sha256(what.encode()).hexdigest()
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ci_tools.index import ROOT, is_sealed
 from ci_tools.manifest import GENERIC, Directory, Root, is_project
 from ci_tools.model import FOLDER
+from ci_tools.targets.foreign import projects_on
 from ci_tools.targets.ledger import Ledger
-from ci_tools.upkeep.pages import listed_projects
 
 if TYPE_CHECKING:
     from ci_tools.targets.store import Store
@@ -24,16 +24,16 @@ def directory_from_pages(index: WheelIndex) -> Directory:
     """
     store = index.store
     projects = Ledger(store, "").projects()
-    fronts = {folder: _fronts(store, folder) for folder in sorted(filter(FOLDER.fullmatch, store.folders()))}
-    ours = [page for pages in fronts.values() for page in pages if is_sealed(page)]
-    projects = projects.union(*map(listed_projects, ours))
+    fronts = {folder: _pages(store, folder) for folder in sorted(filter(FOLDER.fullmatch, store.folders()))}
+    ours = {key: page for pages in fronts.values() for key, page in pages.items() if is_sealed(page)}
+    projects = projects.union(*(projects_on(page, key) for key, page in ours.items()))
     folders = {
         folder
         for folder, pages in fronts.items()
-        if any(map(is_sealed, pages)) or any(_is_ours(store, folder, project) for project in projects)
+        if any(map(is_sealed, pages.values())) or any(_has_page(store, folder, project) for project in projects)
     }
-    kept = [page for folder in folders for page in fronts[folder]]
-    is_shared = not all(map(is_sealed, (*_fronts(store, ROOT), *kept)))
+    kept = [page for folder in folders for page in fronts[folder].values()]
+    is_shared = not all(map(is_sealed, (*_pages(store, ROOT).values(), *kept)))
     return Directory(
         projects=frozenset(filter(is_project, projects)),
         folders=frozenset({GENERIC, *folders}),
@@ -41,13 +41,13 @@ def directory_from_pages(index: WheelIndex) -> Directory:
     )
 
 
-def _fronts(store: Store, folder: str) -> list[bytes]:
-    """Return the front pages of a folder that are there."""
-    place = f"{folder}/" if folder else ""
-    read = (store.read(key) for key in dict.fromkeys((*store.page_keys(place), f"{place}index.json")))
-    return [found[0] for found in read if found]
+def _pages(store: Store, place: str) -> dict[str, bytes]:
+    """Return the pages of a folder that are there, by their keys."""
+    folder = f"{place}/" if place else ""
+    read = {key: store.read(key) for key in (*store.page_keys(folder), f"{folder}index.json")}
+    return {key: found[0] for key, found in read.items() if found}
 
 
-def _is_ours(store: Store, folder: str, project: str) -> bool:
-    read = store.read(f"{folder}/{project}/index.json")
-    return read is not None and is_sealed(read[0])
+def _has_page(store: Store, folder: str, project: str) -> bool:
+    """Return whether a folder has a page of a project that we wrote."""
+    return any(map(is_sealed, _pages(store, f"{folder}/{project}").values()))

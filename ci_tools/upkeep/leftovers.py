@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from ci_tools.index import VARIANTS, project_and_version
 from ci_tools.manifest import parse_staged
 from ci_tools.targets.ledger import OWN, Ledger
-from ci_tools.targets.wheelindex import METADATA_SUFFIX
+from ci_tools.targets.wheelindex import METADATA_SUFFIX, keys_of
 from ci_tools.upkeep.flaws import BROKEN, UNLISTED, Flaw
-from ci_tools.upkeep.reading import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

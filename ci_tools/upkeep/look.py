@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.targets.ledger import RESTORE, Damaged, Ledger
+from ci_tools.targets.wheelindex import keys_of
 from ci_tools.upkeep.flaws import BROKEN, UNFINISHED, Flaw
 from ci_tools.upkeep.folders import directory_from_pages
 from ci_tools.upkeep.leftovers import leftovers
 from ci_tools.upkeep.pages import front_flaws, page_flaws
-from ci_tools.upkeep.reading import file_flaws, keys_of, read_file
+from ci_tools.upkeep.reading import file_flaws, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +84,7 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
     is_known = not any(flaw.what.startswith(BROKEN) for flaw in flaws)
     files = [file for manifest in manifests for file in manifest.files.values()]
     flaws += file_flaws(index, (file for file in files if only is None or only & keys_of(file)))
-    pages = [page for one in manifests for page in index.pages(ledger, one, directory.folders)]
+    pages = [page for one in manifests for page in index.writer.pages(ledger, one, directory.folders, directory.root)]
     fronts = tuple(index.fronts("", directory))
     looks = (page_flaws(index, pages), front_flaws(index, fronts, directory))
     named = {key for page in (*pages, *fronts) for key in page.keys}.union(*map(keys_of, files))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.index import IndexedFile
     from ci_tools.targets.wheelindex import WheelIndex
 
-__all__ = ["Reading", "fetch", "file_flaws", "keys_of", "read_file"]
+__all__ = ["Reading", "fetch", "file_flaws", "read_file"]
 
 MOST_UNREAD = 10  # files in a row: the store fails then, and not a file
 
@@ -53,11 +53,6 @@ def _read(index: WheelIndex, key: str) -> Reading:
     except OSError as error:
         msg = f"{index.store.url(key)} cannot be read: {error.strerror or error}"
         raise MachineError(msg) from None
-
-
-def keys_of(file: IndexedFile) -> set[str]:
-    """Return the keys of a file and of its METADATA."""
-    return {file.key, f"{file.key}{METADATA_SUFFIX}"}
 
 
 def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw]:

@@ -6,18 +6,16 @@ Only pages that end in their seal are believed. What no page says cannot be know
 from __future__ import annotations
 
 import json
-import posixpath
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 from ci_tools.finder import data_path
-from ci_tools.index import ROOT, VARIANTS, IndexedFile, Link, project_and_version, variant_label
+from ci_tools.index import ROOT, VARIANTS, IndexedFile, Link, is_sealed, project_and_version, variant_label
 from ci_tools.manifest import GENERIC, Manifest, is_project, parse_manifest
 from ci_tools.model import FOLDER
+from ci_tools.targets.foreign import Listed, listed_on
 from ci_tools.targets.ledger import Ledger
-from ci_tools.upkeep.pages import Row, listed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,18 +38,18 @@ class Rebuilt(NamedTuple):
     unknown: tuple[str, ...]
 
 
-class _Listed(NamedTuple):
+class _Found(NamedTuple):
     """What lies at a place, as the pages of some folders list it."""
 
     key: str
-    row: Row
+    row: Listed
     folders: frozenset[str]
 
 
 class Pages(NamedTuple):
     """The pages of a project that are whole: the rows of each folder, and the folders that have none."""
 
-    rows: Mapping[str, tuple[Row, ...]]
+    rows: Mapping[str, tuple[Listed, ...]]
     unread: tuple[str, ...]
     generation: int
 
@@ -66,7 +64,7 @@ def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str])
         return None
     sizes = {entry.key: entry.size for entry in index.store.entries()}
     known = _finder_data(index.store, project)
-    found = [_Listed(key, _richest(rows), frozenset(rows)) for key, rows in _by_place(pages, project).items()]
+    found = [_Found(key, _richest(rows), frozenset(rows)) for key, rows in _by_place(pages).items()]
     files = [_file(one, pages, sizes, known) for one in found if one.row.sha256]
     files = [_with_variant(index.store, file) for file in files]
     whole = [file for file in files if bool(file.variant) == bool(variant_label(file.name))]
@@ -91,36 +89,29 @@ def _pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Pages:
             read = index.store.read(key)
             generation = max(generation, read[1].generation if read else 0)
             with suppress(ValueError, KeyError, TypeError):
-                if read and folder not in rows:
-                    rows[folder] = listed_rows(read[0])
+                if read and folder not in rows and is_sealed(read[0]):
+                    rows[folder] = listed_on(read[0], key)
         if folder not in rows:
             unread.append(place)
     return Pages(rows, tuple(unread), generation)
 
 
-def _place(url: str, folder: str, project: str) -> str:
-    """Return the place that a page's link leads to: a key, a path that leads out of the index, or a URL."""
-    if "://" in url:
-        return url
-    return posixpath.normpath(posixpath.join(folder, project, unquote(url)))
-
-
-def _by_place(pages: Pages, project: str) -> dict[str, dict[str, Row]]:
+def _by_place(pages: Pages) -> dict[str, dict[str, Listed]]:
     """Return what the pages say of each place that they lead to, by the folders of these pages."""
-    found: dict[str, dict[str, Row]] = {}
+    found: dict[str, dict[str, Listed]] = {}
     for folder, rows in pages.rows.items():
         for row in rows:
-            found.setdefault(_place(row.url, folder, project), {})[folder] = row
+            found.setdefault(row.at, {})[folder] = row
     return found
 
 
-def _richest(rows: Mapping[str, Row]) -> Row:
+def _richest(rows: Mapping[str, Listed]) -> Listed:
     """Return the row that says most: JSON has the size and the time, HTML has neither."""
     return max(rows.values(), key=lambda row: sum(bool(value) for value in row))
 
 
 def _file(
-    found: _Listed, pages: Pages, sizes: Mapping[str, int], known: Mapping[tuple[str, str], Mapping[str, Any]]
+    found: _Found, pages: Pages, sizes: Mapping[str, int], known: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> IndexedFile:
     key, row, listed = found
     facts = known.get((row.name, row.sha256), {})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.targets.ledger import Damaged, Ledger
 from ci_tools.targets.store import of_bytes
-from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
+from ci_tools.targets.wheelindex import METADATA_SUFFIX, keys_of, metadata_of
 from ci_tools.upkeep import undo
 from ci_tools.upkeep.flaws import (
     BACK,
@@ -29,7 +29,7 @@ from ci_tools.upkeep.flaws import (
 )
 from ci_tools.upkeep.leftovers import forget_notes, removable_keys
 from ci_tools.upkeep.look import look_at, read, refuse_no_index
-from ci_tools.upkeep.reading import fetch, keys_of, read_file
+from ci_tools.upkeep.reading import fetch, read_file
 from ci_tools.upkeep.recovery import recover_manifests
 from ci_tools.upkeep.undo import Edit, FileEdit
 

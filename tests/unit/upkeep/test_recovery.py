@@ -144,7 +144,7 @@ def test_an_adopted_manifest_is_made_again_with_its_places(index: WheelIndex, ou
 
 def test_links_of_pages_to_what_is_no_file_are_known_again(index: WheelIndex) -> None:
     files = [IndexedFile(**{**entry(index, PURE), "also": (), "archs": (), "variant": (), "only_in": ()})]
-    link = Link("manual", "demo/manual.pdf", ("cpu",))
+    link = Link("manual.pdf", "demo/manual.pdf", ("cpu",))
     (root(index) / "cpu/demo/index.json").unlink()
     (root(index) / "cpu/demo/index.html").write_bytes(project_html("demo", files, "cpu", [link]))
     rebuilt = manifest_from_pages(index, "demo", ["cpu"])
