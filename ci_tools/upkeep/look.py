@@ -117,10 +117,10 @@ def _directory(index: WheelIndex, ledger: Ledger) -> Directory:
 
 def manifest_of(ledger: Ledger, project: str) -> Manifest:
     """Return the manifest of a project that the index is known to have; raise Damaged where it cannot be read."""
-    manifest, key = ledger.manifest(project), ledger.manifest_key(project)
-    if not manifest.generation and ledger.store.find(key) is None:  # the directory, gone too, would have named it
+    key = ledger.manifest_key(project)
+    if ledger.store.find(key) is None:  # whatever the directory says, which may be gone too
         raise Damaged(ledger.store, key, "it is gone", hint=RESTORE)
-    return manifest
+    return ledger.manifest(project)
 
 
 def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:

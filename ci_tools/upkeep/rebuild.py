@@ -83,15 +83,17 @@ def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str])
 
 def _pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Pages:
     rows, unread, generation = {}, [], 0
-    for folder in sorted({ROOT, *folders}):
-        place = f"{folder}/{project}/" if folder else f"{project}/"
+    folders = {ROOT, *folders}
+    for folder in sorted(folders | set(filter(FOLDER.fullmatch, index.store.folders()))):
+        place, is_there = f"{folder}/{project}/" if folder else f"{project}/", False
         for key in (f"{place}index.json", *index.store.page_keys(place)):
             read = index.store.read(key)
             generation = max(generation, read[1].generation if read else 0)
             with suppress(ValueError, KeyError, TypeError):
                 if read and folder not in rows and is_sealed(read[0]):
                     rows[folder] = listed_on(read[0], key)
-        if folder not in rows:
+            is_there = is_there or read is not None
+        if folder not in rows and (is_there or folder in folders):
             unread.append(place)
     return Pages(rows, tuple(unread), generation)
 

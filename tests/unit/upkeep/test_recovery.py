@@ -10,6 +10,7 @@ from ci_tools import upkeep
 from ci_tools.index import IndexedFile, Link, project_html
 from ci_tools.manifest import Root, parse_manifest
 from ci_tools.release import Offer
+from ci_tools.targets.addresses import index_of
 from ci_tools.upkeep.rebuild import manifest_from_pages
 from tests import releases
 from tests.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
@@ -174,9 +175,32 @@ def test_a_directory_is_made_again_beside_a_manifest_that_is_gone_too(index: Whe
     assert pages(index) == before
 
 
-def test_a_directory_made_again_shares_a_root_that_others_write(index: WheelIndex, outside: Outside) -> None:
-    front = '<a href="demo/">demo</a> <a href="other/">other</a> <a href="torch/">torch</a>'
+@pytest.mark.parametrize(
+    ("ours", "mode"),
+    [('<a href="demo/">demo</a> <a href="other/">other</a>', Root.SHARED), ("", Root.KEPT)],
+    ids=["shared", "kept"],
+)
+def test_a_directory_made_again_leaves_a_root_that_others_write_as_it_is(
+    ours: str, mode: Root, index: WheelIndex, outside: Outside
+) -> None:
+    front = f'<a href="torch/">torch</a> {ours}'
     (root(index) / "index.html").write_text(front)
     lose(root(index) / ".fatwheel/index.json", "[]")
     upkeep.repair(index, outside)
-    assert json.loads((root(index) / ".fatwheel/index.json").read_text())["root"] == [Root.SHARED.value]
+    assert json.loads((root(index) / ".fatwheel/index.json").read_text())["root"] == [mode.value]
+    assert (root(index) / "index.html").read_text() == front
+    assert found(index, outside) == []
+
+
+def test_all_that_a_shared_index_keeps_for_itself_is_made_again(tmp_path: Path, outside: Outside) -> None:
+    (tmp_path / "index/torch").mkdir(parents=True)
+    (tmp_path / "index/index.html").write_text('<a href="torch/">torch</a>\n')
+    (tmp_path / "index/torch/index.html").write_text('<a href="../torch-2.0.zip">torch-2.0.zip</a>\n')
+    index = index_of(f"dir:{tmp_path}/index?root=shared", outside)
+    releases.publish(index, unit("demo", item(make(tmp_path, PURE)), item(make(tmp_path, CUDA), "cu130")))
+    before = pages(index)
+    for path in (".fatwheel/index.json", MANIFEST):
+        (root(index) / path).write_text("[]")
+    upkeep.repair(index_of(f"dir:{tmp_path}/index", outside), outside, remove_unlisted=True)
+    assert found(index, outside) == []
+    assert pages(index) == before
