@@ -141,7 +141,7 @@ def _at(file: IndexedFile, key: str) -> IndexedFile:
     folder = folders.pop(0) if folders and FOLDER.fullmatch(folders[0]) else ""
     apart = folders.pop(0) if folders and APART.fullmatch(folders[0]) else ""
     is_ours = not folders and last == file.name and "://" not in key
-    return file._replace(folder=folder, apart=apart) if is_ours else file._replace(at=key)
+    return file._replace(folder=folder, apart=apart) if is_ours else file._replace(folder=folder, at=key)
 
 
 def _listed_in(file: IndexedFile, listed: frozenset[str], known: frozenset[str]) -> IndexedFile:
@@ -210,7 +210,7 @@ def _unknown(index: WheelIndex, manifest: Manifest, pages: Pages) -> Iterator[st
         yield "which jobs built its files"
     if index.address.partition("?")[0].endswith("/test"):
         yield "which candidate they are of"
-    versions = {project_and_version(file.name)[1].public for file in manifest.files.values()}
+    versions = {project_and_version(file.name)[1].public for file in manifest.files.values() if not file.origin}
     if versions - manifest.offers.keys():
         yield f"what {', '.join(sorted(versions - manifest.offers.keys()))} offered for each machine"
     yield from (f"what {place} listed" for place in pages.unread)

@@ -64,5 +64,6 @@ def _recover(index: WheelIndex, directory: Directory, project: str, error: Damag
         msg = f"{index.store.url(error.key)} changes while it is made again"
         raise MachineError(msg, hint="somebody else restores it; run the same command again")
     lost = f"; nobody knows any more {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""
-    done = f"made again from its pages: {len(manifest.files)} files{lost}"
+    count = f"{len(manifest.files)} file{'' if len(manifest.files) == 1 else 's'}"
+    done = f"made again from its pages: {count}{lost}"
     yield Flaw(error.key, f"{BROKEN}: {error.why}", done)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools import upkeep
+from ci_tools.adopt import adopt
 from ci_tools.index import IndexedFile, Link, project_html
 from ci_tools.manifest import Root, parse_manifest
 from ci_tools.release import Offer
 from ci_tools.targets.addresses import index_of
 from ci_tools.upkeep.rebuild import manifest_from_pages
 from tests import releases
+from tests.foreign_indexes import by_hand
 from tests.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
-from tests.releases import item, unit
+from tests.releases import folder_index, item, unit
 from tests.wheels import listed, make
 
 if TYPE_CHECKING:
@@ -203,4 +205,19 @@ def test_all_that_a_shared_index_keeps_for_itself_is_made_again(tmp_path: Path, 
         (root(index) / path).write_text("[]")
     upkeep.repair(index_of(f"dir:{tmp_path}/index", outside), outside, remove_unlisted=True)
     assert found(index, outside) == []
+    assert pages(index) == before
+
+
+def test_every_manifest_of_an_adopted_index_is_made_again_as_it_was(tmp_path: Path, outside: Outside) -> None:
+    index = folder_index(by_hand(tmp_path / "index", tmp_path / "elsewhere"))
+    adopt(index, (), outside)
+    manifests = {path: path.read_bytes() for path in (root(index) / ".fatwheel/projects").iterdir()}
+    before = pages(index)
+    for path in manifests:
+        path.unlink()
+    upkeep.repair(index, outside)
+    for path, data in manifests.items():
+        again, whole = (parse_manifest(text, path.stem) for text in (path.read_bytes(), data))
+        assert again._replace(generation=0) == whole._replace(generation=0)
+    assert len(manifests) == 6
     assert pages(index) == before
