@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.index import VARIANTS, project_and_version
 from ci_tools.manifest import parse_staged
-from ci_tools.targets.ledger import OWN, Ledger
+from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, keys_of
 from ci_tools.upkeep.flaws import BROKEN, UNLISTED, Flaw
 
@@ -18,35 +18,36 @@ if TYPE_CHECKING:
     from ci_tools.targets.wheelindex import WheelIndex
     from ci_tools.upkeep.look import Look
 
-__all__ = ["forget_notes", "leftovers", "removable_keys"]
+__all__ = ["forget_notes", "leftovers"]
 
 
 def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
-    """Yield what is noted, is there and is not named; all else that is not named is other people's."""
-    noted = {key for key in ledger.staged() if not key.startswith(OWN)}
-    noted |= {f"{key}{METADATA_SUFFIX}" for key in noted if not key.endswith(METADATA_SUFFIX)}
-    yield from (Flaw(key, UNLISTED) for key in sorted(noted - named) if ledger.store.find(key))
+    """Yield what is noted, is there and is not named; all else that is not named is other people's.
+
+    So is what lay at a noted place before the note: a publisher puts its own file elsewhere then.
+    """
+    noted = _noted(ledger)
+    keys = sorted(key for key in noted.keys() - named if _is_publishers(key) and ledger.store.find(key))
+    times = {entry.key: entry.modified for entry in ledger.store.entries()} if keys else {}
+    yield from (Flaw(key, UNLISTED) for key in keys if times.get(key, "") >= noted[key])
 
 
-def removable_keys(index: WheelIndex, look: Look) -> frozenset[str]:
-    """Return the leftovers that are not older than the note of them: what lay there before is other people's."""
-    keys = {flaw.key for flaw in look.flaws if flaw.what == UNLISTED}
-    times = {entry.key: entry.modified for entry in index.store.entries()} if keys else {}
-    noted: dict[str, str] = {}
-    for note, names in _notes(Ledger(index.store, "")):
-        for key in names:
-            noted[key] = min(times.get(note, ""), noted.get(key, "9"))
-    noted |= {f"{key}{METADATA_SUFFIX}": time for key, time in noted.items()}
-    return frozenset(key for key in keys if _is_publishers(key) and times.get(key, "") >= noted.get(key, "9"))
+def _noted(ledger: Ledger) -> dict[str, str]:
+    """Return the keys that are noted, and those of METADATA beside them, each with the time of its first note."""
+    found: dict[str, str] = {}
+    for entry in sorted(ledger.store.entries(ledger.notes), key=lambda entry: entry.modified):
+        for key in _keys(ledger, entry.key):
+            found.setdefault(key, entry.modified)
+            found.setdefault(f"{key}{METADATA_SUFFIX}", entry.modified)
+    return found
 
 
-def _notes(ledger: Ledger) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each note with what it names; a damaged one says nothing."""
-    for note in tuple(ledger.store.listed(ledger.notes)):
-        read = ledger.store.read(note)
-        with suppress(ValueError):
-            if read:
-                yield note, parse_staged(read[0]).keys
+def _keys(ledger: Ledger, note: str) -> frozenset[str]:
+    """Return what a note names; a damaged one says nothing."""
+    read = ledger.store.read(note)
+    with suppress(ValueError):
+        return parse_staged(read[0]).keys if read else frozenset()
+    return frozenset()
 
 
 def _is_publishers(key: str) -> bool:
@@ -59,10 +60,13 @@ def _is_publishers(key: str) -> bool:
 
 
 def forget_notes(index: WheelIndex, look: Look) -> None:
-    """Remove the notes of which every file is named, or is not there; while a manifest is damaged, nobody knows."""
+    """Remove the notes that nothing is left of; while a manifest is damaged, nobody knows which these are."""
     if any(flaw.what.startswith(BROKEN) for flaw in look.flaws):
         return
+    ledger = Ledger(index.store, "")
     named = {key for one in look.manifests for file in one.files.values() for key in keys_of(file)}
-    for note, keys in _notes(Ledger(index.store, "")):
-        if not any(index.store.find(key) for key in keys - named):
+    left = {flaw.key for flaw in leftovers(ledger, named)}
+    for note in tuple(index.store.listed(ledger.notes)):
+        keys = _keys(ledger, note)
+        if keys and keys.isdisjoint(left):
             index.store.remove(note)

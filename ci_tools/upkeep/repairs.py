@@ -27,7 +27,7 @@ from ci_tools.upkeep.flaws import (
     UNREAD,
     Flaw,
 )
-from ci_tools.upkeep.leftovers import forget_notes, removable_keys
+from ci_tools.upkeep.leftovers import forget_notes
 from ci_tools.upkeep.look import look_at, read, refuse_no_index
 from ci_tools.upkeep.reading import fetch, read_file
 from ci_tools.upkeep.recovery import recover_manifests
@@ -59,7 +59,7 @@ STAYS = MappingProxyType(
     {
         **dict.fromkeys(LOST.values(), "publish its very bytes again or put them back, or yank it"),
         UNREAD: "mend it again when the store can be read",
-        UNLISTED: "--remove-unlisted removes it, where a publisher of ours put it there",
+        UNLISTED: "--remove-unlisted removes it",
         BROKEN: "none of its pages is whole: restore it, or publish its files again",
     }
 )
@@ -111,7 +111,7 @@ def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
     ledger = Ledger(index.store, "")
     suspects = {flaw.key for flaw in look.flaws if flaw.what in IN_DOUBT}
     edits = {one.project: _edit(index, one, suspects) for one in look.manifests}
-    removed = removable_keys(index, look) if remove_unlisted else frozenset()
+    removed = {flaw.key for flaw in look.flaws if flaw.what == UNLISTED and remove_unlisted}
     files = tuple(_file_edits(index, look, removed))
     if files or any(edit.before for edit in edits.values()):
         undo.record(index, edits.values(), files)

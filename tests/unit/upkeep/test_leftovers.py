@@ -50,9 +50,7 @@ def test_metadata_beside_what_was_left_goes_with_it(index: WheelIndex, outside: 
 
 def test_what_no_page_lists_stays_unless_it_is_asked_for(index: WheelIndex, outside: Outside) -> None:
     path = leave(index, STRAY)
-    assert [flaw.done.partition(",")[0] for flaw in upkeep.repair(index, outside)] == [
-        "left: --remove-unlisted removes it"
-    ]
+    assert [flaw.done for flaw in upkeep.repair(index, outside)] == ["left: --remove-unlisted removes it"]
     assert path.exists()
     assert Ledger(index.store, "").staged() == {STRAY}
 
@@ -87,8 +85,27 @@ def test_what_nobody_noted_is_no_flaw_and_stays(key: str, index: WheelIndex, out
 def test_what_lay_there_before_a_publisher_noted_its_place_stays(index: WheelIndex, outside: Outside) -> None:
     path = leave(index, STRAY, b"mine")
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    assert [flaw.is_left for flaw in upkeep.repair(index, outside, remove_unlisted=True)] == [True]
+    assert found(index, outside) == []
+    assert upkeep.repair(index, outside, remove_unlisted=True) == ()
     assert path.read_bytes() == b"mine"
+
+
+def test_a_publisher_that_met_other_people_s_file_leaves_only_its_own(
+    index: WheelIndex, tmp_path: Path, outside: Outside
+) -> None:
+    path = root(index) / STRAY
+    path.write_bytes(b"mine")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    stopped, release = folder_index(root(index)), unit("demo", item(make(tmp_path, STRAY)), version="1.2")
+    stopped.check(release)
+    stopped.stage(release)
+    assert {flaw.key.partition("/")[2] for flaw in upkeep.repair(index, outside, remove_unlisted=True)} == {
+        STRAY,
+        f"{STRAY}.metadata",
+    }
+    assert path.read_bytes() == b"mine"
+    assert found(index, outside) == []
+    assert Ledger(index.store, "").staged() == frozenset()
 
 
 def test_a_note_of_what_is_published_is_forgotten_and_its_files_stay(index: WheelIndex, outside: Outside) -> None:
