@@ -22,7 +22,6 @@ from ci_tools.manifest import GENERIC, Directory
 from ci_tools.model import FOLDER
 from ci_tools.release import CORE, Item, Made, Unit
 from ci_tools.storage import sha256_of, write_atomically
-from ci_tools.targets import releaseindex
 from ci_tools.targets.ledger import OWN, RESTORE, Damaged, Ledger
 from ci_tools.targets.store import of_bytes
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from ci_tools.targets.wheelindex import Page, WheelIndex
     from ci_tools.transaction import Shown
 
-__all__ = ["Flaw", "promote", "repair", "verify", "write_pages", "yank"]
+__all__ = ["CHANNELS", "Flaw", "Release", "promote", "refuse_unprintable", "release_of", "repair", "verify", "yank"]
 
 CHANNELS = ("nightly/", "test/")  # indexes of their own below a stable one
 GONE = "the file is gone"
@@ -324,24 +323,6 @@ def _fetched(index: WheelIndex, key: str, folder: Path) -> Path:
     return path
 
 
-# ---------------------------------------------------------------- an index over the files of another place
-
-
-def write_pages(address: str, project: str, out: Path, outside: Outside) -> tuple[Path, ...]:
-    """Write an index of a project's GitHub Releases into a folder, and return its pages; the files stay on GitHub."""
-    kind, _, repository = address.partition(":")
-    if kind != "github" or not repository:
-        msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
-        raise InputError(msg)
-    from ci_tools.targets.github import GitHubTarget  # noqa: PLC0415 - no other verb needs its client
-
-    pages = releaseindex.pages(GitHubTarget(repository, outside).linked(project))
-    for name, content in pages.items():
-        with write_atomically(out / name) as sink:
-            sink.write(content)
-    return tuple(out / name for name in sorted(pages))
-
-
 # ---------------------------------------------------------------- yanked
 
 
@@ -351,7 +332,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
     Raises InputError where there is no index, or no such release in it, and for a reason that no page can show.
     """
     named = release_of(release)
-    _refuse_unprintable(reason or "")
+    refuse_unprintable(reason or "")
     _refuse_no_index(index)
 
     def changed(manifest: Manifest) -> Manifest:
@@ -365,7 +346,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
     return tuple(sorted(named.files(manifest)))
 
 
-def _refuse_unprintable(reason: str) -> None:
+def refuse_unprintable(reason: str) -> None:
     """Raise InputError for control characters, and for surrogates, which stand for bytes that are no UTF-8."""
     wrong = next((character for character in reason if unicodedata.category(character) in {"Cc", "Cs"}), "")
     if wrong:

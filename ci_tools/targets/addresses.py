@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
 
-__all__ = ["index_of", "targets_of"]
+__all__ = ["channel_of", "index_of", "targets_of"]
 
 FORMS = {
     "dir": "dir:PATH",
@@ -66,6 +66,23 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
 
         return WheelIndex(BucketStore(place_of(address)), order=1, replace=replace)
     raise _unknown(address, "dir", "s3")
+
+
+def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
+    """Return a channel of an index (`nightly/`, `test/`) as the index of its own that it is; with "" the index."""
+    folder = channel.rstrip("/")
+    if not folder:
+        return index
+    if isinstance(index.store, FolderStore):
+        return index_of(f"dir:{index.store.root / folder}", outside)
+    from ci_tools.targets.bucket import BucketStore  # noqa: PLC0415 - see above
+
+    if not isinstance(index.store, BucketStore):
+        raise TypeError(index.store)
+    place = index.store.place
+    public = f"{place.public}/{folder}" if place.public else ""
+    below = place._replace(prefix=f"{place.prefix}/{folder}".lstrip("/"), public=public)
+    return WheelIndex(BucketStore(below), order=index.order, replace=index.replace)
 
 
 def _unknown(address: str, *kinds: str) -> InputError:
