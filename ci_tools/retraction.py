@@ -139,14 +139,21 @@ def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
     """Take one step; where it fails, say what is marked by then, and that the same command goes on."""
     try:
         return Outcome(step.target, step.act(), step.left)
-    except FatwheelError as error:
-        places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
-        where = f"marked so far: {', '.join(places)}" if places else "nothing is marked yet"
-        undone = f"restored so far: {', '.join(places)}" if places else "nothing is restored yet"
-        msg = f"{step.target}: {error.message}; {undone if mark.reason is None else where}"
-        kind = type(error) if type(error) in {MachineError, InputError} else InputError
-        again = "the same command goes on with the rest"
-        raise kind(msg, hint=f"{error.hint}; {again}" if error.hint else again) from None
+    except (FatwheelError, OSError) as error:
+        raise _explained(error, step, mark, before) from None
+
+
+def _explained(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
+    """Return the error of a step with what is done by then."""
+    what = "marked" if mark.reason else "restored"
+    places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
+    done = f"{what} so far: {', '.join(places)}" if places else f"nothing is {what} yet"
+    again = "the same command goes on with the rest"
+    if isinstance(error, OSError):
+        return MachineError(f"{step.target}: {error.strerror or error} ({error.filename}); {done}", hint=again)
+    kind = MachineError if isinstance(error, MachineError) else InputError
+    hint = f"{error.hint}; {again}" if error.hint else again
+    return kind(f"{step.target}: {error.message}; {done}", hint=hint)
 
 
 # ---------------------------------------------------------------- an index
