@@ -7,8 +7,10 @@ import json
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime, timezone
 from pathlib import Path
@@ -34,7 +36,7 @@ from ci_tools.arguments import parser
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
 from ci_tools.model import STABLE, Level, Platform, Python
 from ci_tools.outside import Outside
-from ci_tools.storage import cache_folder, write_atomically
+from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +51,8 @@ __all__ = ["main"]
 
 DONE, BAD = 0, 1  # the others are the errors' own
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+LITTLE = 1 << 20  # bytes that a full disk may still have: too few for what was to be written
+STDOUT = "standard output"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,18 +67,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stderr.print("interrupted; the same command goes on where this one stopped", highlight=False)
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return DONE
     except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        return _told(
-            stderr, MachineError(f"{error.strerror or error}{place}", hint="mend it and run the same command again")
-        )
+        return _told(stderr, _located(error))
 
 
 def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
     options = parser().parse_args(arguments)
-    return VERBS[options.verb](options, _outside(stderr, options))
+    status = VERBS[options.verb](options, _outside(stderr, options))
+    _flush_stdout()  # here, where a full disk is still told as one
+    return status
+
+
+def _flush_stdout() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        error.filename = STDOUT
+        raise
+
+
+def _located(error: OSError) -> MachineError:
+    """Return what the machine could not do, with the file, or the disk, that it could not do it at."""
+    place = error.filename2 or error.filename
+    if not place and error.errno in NO_ROOM:
+        place = _full_disks()
+    if place and STDOUT in place:
+        _drop_stdout()
+    said = f"{error.strerror or error}{f' ({place})' if place else ''}"
+    return MachineError(said, hint="mend it and run the same command again")
+
+
+def _drop_stdout() -> None:
+    """Let what was not printed yet go nowhere, or Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _full_disks() -> str:
+    """Return the folders that this command writes to and that have no room left."""
+    folders = dict.fromkeys((Path.cwd(), cache_folder(os.environ), Path(tempfile.gettempdir())))
+    full = [str(folder) for folder in folders if folder.exists() and shutil.disk_usage(folder).free < LITTLE]
+    return " or ".join(full) or f"{STDOUT}, or a file that the system does not name"
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -444,6 +480,21 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
     return DONE
 
 
+def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import adopt
+    from ci_tools.targets.addresses import index_of
+
+    index = index_of(options.target, outside)
+    if not options.yes:
+        outline = adopt.survey(index, options.project, outside)
+        terminal.show(terminal.adoption_tables(outline, done=False))
+        if not outline.is_done:
+            outside.reporter.say("nothing is changed yet; the same command with --yes does it")
+        return DONE
+    terminal.show(terminal.adoption_tables(adopt.adopt(index, options.project, outside), done=True))
+    return DONE
+
+
 def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
     from ci_tools.targets.addresses import index_of
@@ -568,6 +619,7 @@ VERBS: Mapping[str, Verb] = {
     "attested": _attested,
     "publish": _publish,
     "release": _release,
+    "index adopt": _index_adopt,
     "index verify": _index_verify,
     "index repair": _index_repair,
     "index pages": _index_pages,

@@ -187,6 +187,11 @@ def _add_publishing(verbs: Verbs) -> None:
 def _add_upkeep(verbs: Verbs) -> None:
     index = _verb(verbs, "index", "read a published index whole, and mend it")
     parts = index.add_subparsers(title="verbs", required=True, metavar="VERB")
+    adopt = _verb(parts, "adopt", "take over what an index that others filled lists")
+    adopt.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
+    text = "take over only this project, and share the root with the others; may be given several times"
+    adopt.add_argument("--project", action="append", default=[], type=_filled, metavar="NAME", help=text)
+    adopt.add_argument("--yes", action="store_true", help="do it; without this, say what would be done")
     verify = _verb(parts, "verify", "say where an index is not what its manifests say")
     repair = _verb(parts, "repair", "mend what `verify` finds")
     text = "remove files that no page lists too; only while no publisher is at work"
@@ -300,6 +305,7 @@ def _trust_argument(parser: argparse.ArgumentParser) -> None:
 def _target_arguments(parser: argparse.ArgumentParser) -> None:
     text = (
         "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; may be given several times; "
+        "a bucket and its mirror are one: s3://A/whl|s3://B/whl; "
         "default: the config's publish: targets"
     )
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 __all__ = [
+    "ADOPTED",
     "ROOT",
     "VARIANTS",
     "IndexedFile",
@@ -35,6 +36,7 @@ __all__ = [
 
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
 SIZELESS_VERSION = "1.0"  # PEP 691, of a page with a file whose size nobody knows: PEP 700 asks for every size
+ADOPTED = "adopted"  # the origin of a file that others put there
 ROOT = ""  # the folder name of the root of an index
 HTML_SEAL = re.compile(rb"<!-- fatwheel sha256:([0-9a-f]{64}) -->\n\Z")
 SEAL_BYTES = 128  # at the end of a page; a seal has fewer
@@ -66,7 +68,7 @@ class IndexedFile(NamedTuple):
     toolchain: str = ""
     commit: str = ""  # of the source it was built from
     variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
-    at: str = ""  # where it lies, where that is elsewhere: a key, a path that leads out of the index, or a URL
+    at: str = ""  # where it lies, where that is elsewhere: a key, a path out of the index, or a URL
     only_in: tuple[str, ...] = ()  # the folders that list it, where its former pages said so; "" is the root
     origin: str = ""  # adopted: from pages that others wrote; added: built by others; empty: built by a plan
     lost: str = ""  # why no page lists it for now: its bytes are gone, or are others
@@ -79,7 +81,7 @@ class IndexedFile(NamedTuple):
     @property
     def is_outside(self) -> bool:
         """Whether it lies where this index cannot reach: above its root, or on another server."""
-        return self.at.startswith("../") or "://" in self.at
+        return self.at.startswith(("../", "/")) or "://" in self.at
 
     @property
     def folders(self) -> frozenset[str]:
@@ -93,7 +95,9 @@ class IndexedFile(NamedTuple):
         return folder in self.only_in if self.only_in else self.folder in {ROOT, folder} or folder in self.also
 
     def meets(self, other: IndexedFile) -> bool:
-        """Return whether a folder could list both files."""
+        """Return whether two files of one name cannot both stay: a folder could list both, or none is of others."""
+        if ADOPTED not in {self.origin, other.origin}:
+            return True
         folders = self.folders | other.folders
         return any(self._would_list(folder) and other._would_list(folder) for folder in folders)
 
@@ -140,7 +144,9 @@ def _address(file: IndexedFile, folder: str) -> str:
 
 def _relative(at: str, folder: str) -> str:
     """Return the address of a place that is given in full; a URL is one already, quoted by whoever wrote it."""
-    return at if "://" in at else ("../../" if folder else "../") + quote(at)
+    if "://" in at:
+        return at
+    return quote(at) if at.startswith("/") else ("../../" if folder else "../") + quote(at)
 
 
 @functools.lru_cache(maxsize=SEVERAL_PAGES)
@@ -180,7 +186,7 @@ def _rest_of_anchor(file: IndexedFile) -> str:
     """Return what follows the address in a link, which is the same on every page."""
     attributes = {}
     if file.metadata_sha256:
-        # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.0.1 that is a reason to compare
+        # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.1.2 that is a reason to compare
         # the name in METADATA, as it is spelled there, with the one that was asked for.
         attributes["data-core-metadata"] = f"sha256={file.metadata_sha256}"
     if file.requires_python:

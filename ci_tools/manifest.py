@@ -44,7 +44,7 @@ PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 TAKEN = frozenset({"finder", "nightly", "test"})
 WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
 PART = r"(?!\.\.?(/|$))[^/\x00]+"  # of a place: a folder's name or a file's
-PLACE = re.compile(rf"((\.\./)*({PART}/)*{PART})?")  # it may lead out of the index first
+PLACE = re.compile(rf"((/|(\.\./)*)({PART}/)*{PART})?")  # it may lead out of the index first
 GENERIC = "cpu"  # the folder of those who have no accelerator; always there
 # The other fields of an entry are text.
 KINDS: Mapping[str, type] = MappingProxyType(
@@ -59,6 +59,10 @@ class Root(str, Enum):
     OWN = "own"  # ours: written whole
     SHARED = "shared"  # everybody's: a line of ours is added, and every other byte stays
     KEPT = "kept"  # others': left as they are
+
+    def __str__(self) -> str:
+        """Return the name as users write it."""
+        return self.value
 
 
 class Manifest(NamedTuple):

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ci_tools.blocks import SKIPPED, Axes, accelerator_of, blocks, grouped
 from ci_tools.comparison import sentences
+from ci_tools.manifest import Root
 from ci_tools.model import OWN_SUFFIX, Extensions, Level, Outcome
 from ci_tools.testinfra import Fate
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
+    from ci_tools.adopt import Outline
     from ci_tools.advise import Advice, Advised
     from ci_tools.advisor import Patched
     from ci_tools.advisor import Proof as PatchProof
@@ -62,6 +64,7 @@ __all__ = [
 ]
 
 MOST_SOURCES = 3  # that a line names of a library
+MOST_PROJECTS = 30  # of an index, that get a line each
 MOST_JOBS = 15  # that are told of a change one by one
 WIDEST = 10_000  # columns of a table that nothing wraps
 WIDE_ENOUGH = 110  # columns of a table that holds names, not sentences; a terminal wraps its lines by itself
@@ -448,6 +451,31 @@ def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
         for name, reason in withheld:
             _row(table, name, reason)
         yield table
+
+
+def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
+    """Yield what adopting an index does, or did: by project, in sum where there are many, and what stays as it is."""
+    title = "adopted" if done else "to adopt"
+    table = _table(title, "project", "files", "new", "to hash", "METADATA to write", "other links")
+    shown = outline.projects if len(outline.projects) <= MOST_PROJECTS else ()
+    for name, files, new, unhashed, size, metadata, links in shown:
+        _row(table, name, files, new, f"{unhashed} ({_size(size)})" if size else unhashed, metadata, links)
+    if not shown or len(shown) > 1:
+        numbers = ((row.files, row.new, row.unhashed, row.metadata, row.links) for row in outline.projects)
+        sums = (f"{sum(column):,}" for column in zip(*numbers, strict=True))
+        _row(table, _count(len(outline.projects), "project"), *sums)
+    yield table
+    fronts = {Root.OWN: "ours from then on", Root.SHARED: "shared: a line of ours joins them", Root.KEPT: "left alone"}
+    pages = _table("", "", "")
+    pages.show_header = False
+    _row(pages, "pages of others that ours replace", f"{outline.pages:,}, kept in .fatwheel/replaced")
+    _row(pages, "pages that list projects", fronts[outline.root])
+    yield pages
+    if outline.left:
+        left = _table("left as it is", "where", "why")
+        for where, why in outline.left:
+            _row(left, where, why)
+        yield left
 
 
 def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
+from ci_tools.manifest import Root
 from ci_tools.targets import UPLOADERS
 from ci_tools.targets.store import FolderStore
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.targets.wheelindex import Settings, WheelIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
+    from ci_tools.targets.store import Store
 
-__all__ = ["channel_of", "index_of", "targets_of"]
+__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "targets_of"]
 
 FORMS = {
     "dir": "dir:PATH",
@@ -25,6 +27,8 @@ FORMS = {
     "github": "github:OWNER/REPO",
     "pypi": "pypi[:NAME or URL]",
 }
+MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # between the places of one target
+SETTINGS = ("nightlies", "root")  # of an index, whatever it lies in
 UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
 
 
@@ -37,14 +41,18 @@ def targets_of(
 
     `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
     """
-    targets = (_target(address, outside, replace, uploader) for address in addresses)
+    targets = (one for address in addresses for one in _targets(address, outside, replace, uploader))
     return tuple({target.address: target for target in targets}.values())
 
 
-def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Target:  # noqa: FBT001 - see targets_of
-    kind, _, rest = _writable(address).partition(":")
-    if kind in {"dir", "s3"}:
-        return index_of(address, outside, replace=replace)
+def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tuple[Target, ...]:  # noqa: FBT001
+    if _writable(address).partition(":")[0] in {"dir", "s3"}:
+        return indexes_of(address, outside, replace=replace)
+    return (_target(address, outside, uploader),)
+
+
+def _target(address: str, outside: Outside, uploader: str) -> Target:
+    kind, _, rest = address.partition(":")
     if kind == "github" and rest:
         from ci_tools.targets.github import GitHubTarget  # noqa: PLC0415 - each target loads the client it needs alone
 
@@ -56,15 +64,37 @@ def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Tar
     raise _unknown(address)
 
 
+def places_of(address: str) -> tuple[str, ...]:
+    """Return the places of a target: one, or an index and its mirrors, which hold the same: `s3://a/whl|s3://b/whl`."""
+    return tuple(MIRROR.split(address))
+
+
+def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tuple[WheelIndex, ...]:
+    """Return the index that an address names, and its mirrors; raise InputError where one is no index, or twice there.
+
+    A mirror says of each file what the first says, also when it got it.
+    """
+    first, *others = (index_of(place, outside, replace=replace) for place in places_of(address))
+    for mirror in others:
+        mirror.like = first
+    found = (first, *others)
+    if len({index.address for index in found}) < len(found):
+        msg = f"{first.address} is named as its own mirror, expected another place"
+        raise InputError(msg)
+    return found
+
+
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
     """Return the index that an address names: a folder, or a bucket; raise InputError for anything else."""
-    kind, _, rest = _writable(address).partition(":")
+    address, settings = _settings(_writable(address))
+    kind, _, rest = address.partition(":")
     if kind == "dir" and rest:
-        return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace)
+        return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace, settings=settings)
     if kind == "s3":
         from ci_tools.targets.bucket import BucketStore, place_of  # noqa: PLC0415 - see above
 
-        return WheelIndex(BucketStore(place_of(address)), order=1, replace=replace)
+        store = BucketStore(place_of(address), outside.reporter)
+        return WheelIndex(store, order=1, replace=replace, settings=settings)
     raise _unknown(address, "dir", "s3")
 
 
@@ -73,16 +103,47 @@ def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
     folder = channel.rstrip("/")
     if not folder:
         return index
-    if isinstance(index.store, FolderStore):
-        return index_of(f"dir:{index.store.root / folder}", outside)
+    return WheelIndex(
+        _below(index.store, folder, outside), order=index.order, replace=index.replace, settings=index.settings
+    )
+
+
+def _below(store: Store, folder: str, outside: Outside) -> Store:
+    """Return a folder of a store as a store of its own."""
+    if isinstance(store, FolderStore):
+        return FolderStore(store.root / folder, outside.reporter)
     from ci_tools.targets.bucket import BucketStore  # noqa: PLC0415 - see above
 
-    if not isinstance(index.store, BucketStore):
-        raise TypeError(index.store)
-    place = index.store.place
-    public = f"{place.public}/{folder}" if place.public else ""
-    below = place._replace(prefix=f"{place.prefix}/{folder}".lstrip("/"), public=public)
-    return WheelIndex(BucketStore(below), order=index.order, replace=index.replace)
+    if not isinstance(store, BucketStore):
+        raise TypeError(store)
+    public = f"{store.place.public}/{folder}" if store.place.public else ""
+    place = store.place._replace(prefix=f"{store.place.prefix}/{folder}".lstrip("/"), public=public)
+    return BucketStore(place, outside.reporter)
+
+
+def _settings(address: str) -> tuple[str, Settings]:
+    """Return an address without the settings of an index behind it, and those; the rest of a query is its place's.
+
+    A folder may have a question mark in its name: only one with nothing but settings behind it begins them.
+    """
+    place, mark, query = address.partition("?") if address.startswith("s3:") else address.rpartition("?")
+    pairs = [pair.partition("=")[::2] for pair in query.split("&")] if mark else []
+    given = {name: value for name, value in pairs if name in SETTINGS}
+    others = "&".join(pair for pair in query.split("&") if pair.partition("=")[0] not in SETTINGS)
+    if not given or (others and not address.startswith("s3:")):
+        return address, Settings()
+    if len(given) < len([name for name, _ in pairs if name in SETTINGS]):
+        msg = f"{place}: a setting is given twice, expected once"
+        raise InputError(msg)
+    root, nightlies = given.get("root"), given.get("nightlies", str(Settings().nightlies))
+    if root is not None and root not in set(Root):
+        msg = f'{place}: root is "{root}", expected {", ".join(Root)}'
+        raise InputError(msg, hint=nearest(root, Root))
+    if not re.fullmatch(r"[1-9]\d{0,4}", nightlies):
+        msg = f'{place}: nightlies is "{nightlies}", expected how many versions stay, such as 60'
+        raise InputError(msg)
+    settings = Settings(root=Root(root) if root else None, nightlies=int(nightlies))
+    return f"{place}?{others}" if others else place, settings
 
 
 def _unknown(address: str, *kinds: str) -> InputError:

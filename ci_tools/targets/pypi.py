@@ -38,6 +38,7 @@ from ci_tools.registry import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
 from ci_tools.release import CORE, Change, Published
 from ci_tools.storage import CHUNK, sha256_of
 from ci_tools.targets import UPLOADERS
+from ci_tools.waits import Waits
 from ci_tools.wheelfile import CONTROL, opened
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class PyPITarget:
             raise InputError(msg)
         self.address = f"pypi:{name}" if name not in {"", "pypi"} else "pypi"
         self._outside = outside
+        self._waits = Waits(outside.reporter.say)
         self._uploader = uploader
         self._patience = patience
         self._place = _place(name or "pypi", outside.environ)
@@ -235,16 +237,20 @@ class PyPITarget:
 
     def _sent(self, item: Item) -> str | None:
         """Run the uploader; return nothing where it did its work, else what it said, without any secret."""
-        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+        limit = CONNECTING + item.size / SLOWEST
+        what = f"{self.address} to take {item.name}, for {limit:.0f} s at most"
+        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder, self._waits.over(what):
             ended = run(
                 self._command(item.path.absolute()),
                 log=Path(folder) / "log",
                 cwd=Path(folder),  # where no module or config of the user's can take the place of the uploader's
                 env=self._environment(),
-                timeout=CONNECTING + item.size / SLOWEST,
+                timeout=limit,
             )
             if ended.status == 0:
                 return None
+            if ended.timed_out:
+                return f"it had not ended after {limit:.0f} s"
             log = ended.log.read_bytes()[ended.start :].decode(errors="replace")
         return self._without_secrets(STYLE.sub("", log)) or "it ended without a word"
 
@@ -329,7 +335,7 @@ class _Pages:
         Where it gives no sha256 of a file that is one of `items`, the file is fetched to know it.
         """
         names = {item.name for item in items}
-        with self._client() as client:
+        with Waits(self._outside.reporter.say).over(f"{self._address} to list {project}"), self._client() as client:
             try:
                 packages = self._page(client, project).packages
             except NoSuchProjectError:

@@ -81,6 +81,7 @@ class Store(Protocol):
     """Bytes under keys. Every method raises MachineError where the store fails, InputError where it denies."""
 
     address: str  # of the whole: s3://bucket/whl
+    reporter: Reporter
 
     def find(self, key: str) -> Found | None:
         """Return what is at a key."""
@@ -90,6 +91,12 @@ class Store(Protocol):
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """Yield the bytes at a key piece by piece; nothing where there is no such key."""
+
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:
+        """Return whether what was found at a key has the bytes that were put there: some servers take half of them.
+
+        `content` is what the writer would put itself, by which the bytes may be known without being read.
+        """
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key, in one step; return False, and write nothing, where something else is there by now."""
@@ -103,16 +110,22 @@ class Store(Protocol):
     def entries(self, folder: str = "") -> Iterator[Entry]:
         """Yield every key below a folder, with what a listing says of it."""
 
-    def folders(self) -> frozenset[str]:
-        """Return the folders right below the root."""
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the folders right below another, which ends in a slash, or right below the root."""
 
     def part(self, key: str, start: int, size: int) -> bytes:
         """Return at most `size` bytes at a key from `start` on, or with a negative `start` its last bytes."""
 
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path that leads out of the root: `../pool/demo-1.0.tar.gz`."""
+
+    def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
+        """Put other bytes in place of others' that were found at a key, and keep all that is said of them there."""
+
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
 
-    def alone(self, root: str = "") -> AbstractContextManager[None]:
+    def alone(self, root: str = "") -> AbstractContextManager[object]:
         """Keep other writers out of the index that begins at `root`, where the store can."""
 
     def url(self, key: str) -> str:
@@ -149,6 +162,10 @@ class FolderStore:
         path = self._path(key)
         if path.is_file():
             yield from Content("", 0, path=path).chunks()
+
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:  # noqa: ARG002 - see Store
+        """Return True: a file takes its name once all of it is written."""
+        return True
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key; raise MachineError where the file it comes from is not what it was.
@@ -190,15 +207,27 @@ class FolderStore:
             found = self._path(key).stat()
             yield Entry(key, found.st_size, utc(datetime.fromtimestamp(found.st_mtime, timezone.utc)))
 
-    def folders(self) -> frozenset[str]:
-        """Return the folders right below the root."""
-        return frozenset(path.name for path in self.root.glob("*") if path.is_dir())
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the folders right below another."""
+        return frozenset(path.name for path in (self.root / below).glob("*") if path.is_dir())
 
     def part(self, key: str, start: int, size: int) -> bytes:
         """Return some of the bytes at a key."""
         with self._path(key).open("rb") as file:
             file.seek(start if start >= 0 else max(file.seek(0, io.SEEK_END) + start, 0))
             return file.read(size)
+
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path that leads out of the folder."""
+        yield from Content("", 0, path=self.root / path).chunks()
+
+    def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
+        """Put other bytes in place of others' at a key, with the rights that their file has."""
+        mode = self._path(key).stat().st_mode
+        is_done = self.put(key, of_bytes(data), instead_of=instead_of)
+        if is_done:
+            self._path(key).chmod(mode & 0o777)
+        return is_done
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the one key of a folder's page: every server gives it for the folder."""

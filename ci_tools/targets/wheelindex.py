@@ -12,24 +12,25 @@ is stopped between two of these leaves an index that installs, and the next writ
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from ci_tools import catalog, index, variants
+from ci_tools import index, variants
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
-from ci_tools.finder import data_path, front_page, project_data, shelf_of
 from ci_tools.index import VARIANTS, IndexedFile
-from ci_tools.manifest import GENERIC, Manifest, is_project
+from ci_tools.manifest import Manifest, Root, is_project
 from ci_tools.model import FOLDER, Channel
 from ci_tools.release import Change, Published
-from ci_tools.targets.ledger import Ledger, contended, pauses
-from ci_tools.targets.store import of_bytes, of_file
+from ci_tools.targets.adoption import METADATA_SUFFIX
+from ci_tools.targets.guests import page_changes, refuse_others
+from ci_tools.targets.ledger import Ledger
+from ci_tools.targets.pagewriter import Page, PageWriter
+from ci_tools.targets.store import of_bytes, of_file, utc
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
@@ -41,12 +42,10 @@ if TYPE_CHECKING:
     from ci_tools.release import Item, Unit
     from ci_tools.targets.store import Content, Store
 
-__all__ = ["METADATA_SUFFIX", "Page", "WheelIndex", "folder_of", "metadata_of"]
+__all__ = ["METADATA_SUFFIX", "Page", "Settings", "WheelIndex", "folder_of", "keys_of", "metadata_of"]
 
-METADATA_SUFFIX = ".metadata"  # PEP 658
 NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
 OFFERED = 10  # versions of which the finder knows what they have for every combination, and why nothing
-TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
 
 
 class Arrival(NamedTuple):
@@ -57,12 +56,15 @@ class Arrival(NamedTuple):
     metadata: bytes
 
 
-class Page(NamedTuple):
-    """A page, the keys that clients ask for it by, and the generation of what it is made from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a user says of an index beside its place."""
 
-    keys: tuple[str, ...]
-    data: bytes
-    generation: int
+    root: Root | None = None  # whose its front pages are; None: as it was when the index was begun, ours at first
+    nightlies: int = NIGHTLIES  # versions that are kept of each project
+
+
+USUAL = Settings()
 
 
 def folder_of(edition: Edition) -> str:
@@ -75,27 +77,34 @@ class WheelIndex:
 
     stages = True
 
-    def __init__(self, store: Store, *, order: int, replace: bool = False) -> None:
+    def __init__(self, store: Store, *, order: int, replace: bool = False, settings: Settings = USUAL) -> None:
         self.store = store
         self.address = store.address
         self.order = order
         self.replace = replace
+        self.settings = settings
+        self.writer = PageWriter(store)
+        self.like: WheelIndex | None = None  # the index that this one is a mirror of
         self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
         self.found: set[str] = set()  # the keys of what was there before
+        self.notes: list[str] = []  # the keys of what this run has noted before it did it
 
     # -- the four steps
 
     def check(self, unit: Unit) -> tuple[Change, ...]:
         """Return what publishing would change; raise RejectedInput with all that this index cannot take."""
-        project = canonicalize_name(unit.project)
+        project, ledger = canonicalize_name(unit.project), self._ledger(unit)
         problems = list(_problems(project, (*unit.items, *unit.variants)))
-        manifest = self._ledger(unit).manifest(project)
+        manifest = ledger.manifest(project)
         arrivals = [] if problems else self._arrivals(unit, manifest)
+        if not problems:
+            after = _with(manifest, arrivals, unit, self.settings.nightlies)
+            refuse_others(self.writer, ledger, self.settings.root, after)
         problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
         if problems:
             hint = "a published file never changes: raise the version, or say --replace for an index of your own"
             raise RejectedInput(problems, hint=hint if arrivals else "")
-        self._refuse_late(_with(manifest, arrivals, unit), arrivals)
+        self._refuse_late(_with(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
 
     def stage(self, unit: Unit) -> None:
@@ -104,6 +113,7 @@ class WheelIndex:
         manifest = self._ledger(unit).manifest(canonicalize_name(unit.project))
         with self.store.alone(root):
             arrivals = self._arrivals(unit, manifest)
+            self._note(unit, manifest, arrivals)
             self.laid = {arrival.entry.name: self._lay(root, arrival, manifest) for arrival in arrivals}
 
     def verify(self, unit: Unit) -> None:
@@ -126,9 +136,11 @@ class WheelIndex:
             self._lay_once_more(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
-        entries = (after.files[name] for name in self.laid if name in after.files)
+            for note in self.notes:
+                self.store.remove(note)
+        entries = (one for name, arrival in self.laid.items() for one in after.called(name) if _is_of(one, arrival))
         return tuple(
-            Published(entry.name, self.store.url(f"{root}{entry.key}"), new=before.files.get(entry.name) != entry)
+            Published(entry.name, self._url(root, entry), new=entry not in before.called(entry.name))
             for entry in entries
         )
 
@@ -136,27 +148,52 @@ class WheelIndex:
         """Return the address that an installer is given for a folder of an edition's index."""
         return self.store.url(f"{folder_of(edition)}{folder}")
 
+    def _url(self, root: str, entry: IndexedFile) -> str:
+        """Return the address that a client fetches a file at."""
+        return entry.at if "://" in entry.at else self.store.url(f"{root}{entry.key}")
+
     def _ledger(self, unit: Unit) -> Ledger:
         return Ledger(self.store, folder_of(unit.edition))
+
+    # -- pages
+
+    def show(self, ledger: Ledger, manifests: Sequence[Manifest]) -> None:
+        """Write the pages of some projects, and what lists them."""
+        self.writer.show(ledger, manifests, self.settings.root)
+
+    def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
+        """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
+        return self.writer.pages(ledger, manifest, folders)
+
+    def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
+        """Yield the front page of every folder, and that of the whole index."""
+        return self.writer.fronts(root, directory)
 
     # -- what is to be published
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
-        items = (*unit.items, *unit.variants)
-        return [_arrival(item, unit, manifest.files.get(item.name)) for item in items]
+        first = self.like.known(unit) if self.like else Manifest(manifest.project)
+        return [_arrival(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
+
+    def known(self, unit: Unit) -> Manifest:
+        """Return what the index says of the files of a unit's project."""
+        return self._ledger(unit).manifest(canonicalize_name(unit.project))
 
     def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would take the place of others and may not."""
         for arrival in arrivals:
-            old, new = manifest.files.get(arrival.entry.name), arrival.entry
-            if old and old.sha256 != new.sha256 and not self.replace and not 0 < old.candidate < new.candidate:
-                yield arrival, old
+            new = arrival.entry
+            for old in manifest.called(new.name):
+                is_other = old.sha256 != new.sha256 and old.meets(new)
+                if is_other and not self.replace and not 0 < old.candidate < new.candidate:
+                    yield arrival, old
 
     def _refuse_late(self, after: Manifest, arrivals: Iterable[Arrival]) -> None:
         """Raise RejectedInput for files that a manifest would not keep."""
-        late = [arrival.entry.name for arrival in arrivals if arrival.entry.name not in after.files]
+        late = [arrival.entry.name for arrival in arrivals if not after.called(arrival.entry.name)]
         if late:
-            problems = (f"{name} is older than the {NIGHTLIES} nightlies in {self.address}" for name in late)
+            count = self.settings.nightlies
+            problems = (f"{name} is older than the {count} nightlies in {self.address}" for name in late)
             hint = "an index of nightlies keeps the newest alone"
             raise RejectedInput([Problem("", problem) for problem in problems], hint=hint)
 
@@ -167,41 +204,36 @@ class WheelIndex:
     def _changes(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> Iterator[Change]:
         root = folder_of(unit.edition)
         for entry, _, _ in arrivals:
-            old = manifest.files.get(entry.name)
+            old = next((old for old in manifest.called(entry.name) if old.meets(entry)), None)
             what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
-            yield Change(what, self.store.url(f"{root}{entry.key}"), f"{entry.size:,} bytes, sha256 {entry.sha256}")
-        after = _with(manifest, arrivals, unit)
-        for name in sorted(manifest.files.keys() - after.files.keys()):
-            why = "of an earlier candidate" if unit.edition.candidate else f"over {NIGHTLIES} nightlies"
-            yield Change("remove", self.store.url(f"{root}{manifest.files[name].key}"), why)
+            yield Change(what, self._url(root, entry), f"{entry.size:,} bytes, sha256 {entry.sha256}")
+        after = _with(manifest, arrivals, unit, self.settings.nightlies)
+        for name in sorted(_names(manifest) - _names(after)):
+            why = "of an earlier candidate" if unit.edition.candidate else f"over {self.settings.nightlies} nightlies"
+            yield Change("remove", self._url(root, manifest.called(name)[0]), why)
         if after.files != manifest.files:
-            yield from self._page_changes(root, after)
+            yield from page_changes(self.writer, Ledger(self.store, root), self.settings.root, after)
         before, documents = variants.documents(manifest), variants.documents(after)
         for name in sorted(name for name in {*before, *documents} if before.get(name) != documents.get(name)):
             yield Change("update" if name in documents else "remove", self.store.url(f"{root}{VARIANTS}/{name}"))
 
-    def _page_changes(self, root: str, manifest: Manifest) -> Iterator[Change]:
-        """Yield the pages that a changed manifest changes."""
-        known = Ledger(self.store, root).directory()
-        announced = _announced(known, _folders(manifest))
-        projects = known.projects | {manifest.project}
-        places = {f"{_slash(folder)}{manifest.project}/" for folder in {"", *announced.folders, *announced.filling}}
-        places |= {f"{folder}/{project}/" for folder in announced.filling for project in projects}
-        places.add(data_path(manifest.project))
-        if projects != known.projects or announced.filling:
-            places |= {"", *(f"{folder}/" for folder in announced.folders | announced.filling)}
-        for place in sorted(places):
-            yield Change("update", self.store.url(f"{root}{place}"))
-
     # -- files
+
+    def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
+        """Note what this run puts and removes, before it does."""
+        after = _with(manifest, arrivals, unit, self.settings.nightlies)
+        entries = {*manifest.files.values(), *(arrival.entry for arrival in arrivals)}
+        kept = set(manifest.files.values()) & set(after.files.values())
+        apart = {_lay_apart(arrival.entry) for arrival in arrivals}
+        keys = {key for entry in (entries - kept) | apart if not entry.is_outside for key in keys_of(entry)}
+        if keys:
+            self.notes.append(self._ledger(unit).note(manifest.project, keys))
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
         if not self._put(f"{root}{arrival.entry.key}", arrival.content):
-            old = manifest.files.get(arrival.entry.name)
-            is_its_own = old and (old.key, old.sha256) == (arrival.entry.key, arrival.entry.sha256)
-            apart = arrival.entry.apart if is_its_own else arrival.entry.sha256[:16]
-            arrival = arrival._replace(entry=arrival.entry._replace(apart=apart))
+            is_its_own = (arrival.entry.key, arrival.entry.sha256) in _places(manifest)
+            arrival = arrival if is_its_own else arrival._replace(entry=_lay_apart(arrival.entry))
             self._put_again(f"{root}{arrival.entry.key}", arrival.content)
         if arrival.entry.metadata_sha256:
             self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
@@ -254,104 +286,23 @@ class WheelIndex:
         arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
         for arrival, old in self._changed(manifest, arrivals):
             raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
-        after = _with(manifest, arrivals, unit)
+        after = _with(manifest, arrivals, unit, self.settings.nightlies)
         self._refuse_late(after, arrivals)
-        newest = _newest(after.files, OFFERED)
+        newest = _newest(_names(after), OFFERED)
         kept = {name: known for name, known in after.offers.items() if name in newest}
         return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
     def _as_laid(self, arrival: Arrival) -> Arrival:
         """Return the arrival at the place where this run has put it."""
-        return arrival._replace(entry=arrival.entry._replace(apart=self.laid[arrival.entry.name].entry.apart))
-
-    # -- pages
-
-    def show(self, ledger: Ledger, manifests: Sequence[Manifest]) -> None:
-        """Write the pages of some projects, and what lists them.
-
-        A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
-        shown when every project has one.
-        """
-        needed = {folder for manifest in manifests for folder in _folders(manifest)}
-        shown = {manifest.project for manifest in manifests}
-        directory, basis = ledger.change_directory(lambda known: _announced(known, needed)), None
-        while basis is None or not _covers(basis, directory, shown):
-            basis = directory
-            for manifest in manifests:
-                self._show_project(ledger, manifest, basis.folders | basis.filling)
-            for project in sorted(basis.projects - shown) if basis.filling else ():
-                self._show_project(ledger, ledger.manifest(project), basis.filling)
-            directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
-        self._write(self.fronts(ledger.root, directory))
-
-    def _show_project(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> None:
-        """Write a project's pages in some folders, and again where its manifest has a newer generation by then.
-
-        A bucket's tag is of the bytes alone. Where a newer page has the very bytes that this writer found, it has their
-        tag as well, and is written over; who may have done so sees the newer manifest, since that came before its page.
-        """
-        written = -1
-        while written < manifest.generation:
-            self._write(self.pages(ledger, manifest, folders))
-            written, manifest = manifest.generation, ledger.manifest(manifest.project)
-
-    def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
-        """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
-        root, files = ledger.root, tuple(manifest.files.values())
-        for folder in sorted({"", *folders}):
-            listed = [file for file in files if _is_listed(file, folder)]
-            place = f"{root}{_slash(folder)}{manifest.project}/"
-            beside = variants.documents(manifest) if folder == VARIANTS else {}
-            for name, data in beside.items():  # before the page that names them
-                yield Page((f"{root}{folder}/{name}",), data, manifest.generation)
-            page = index.project_html(manifest.project, listed, folder, beside)
-            yield Page(self.store.page_keys(place), page, manifest.generation)
-            document = index.project_json(manifest.project, listed, folder, beside)
-            yield Page((f"{place}index.json",), document, manifest.generation)
-        yield self._finder_data(ledger, manifest)
-
-    def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
-        facts = catalog.load()
-        offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
-        files = (file for file in manifest.files.values() if not file.variant)  # nobody has to look for a variant
-        shelf = shelf_of(manifest.project, files, offers, facts)
-        key = f"{ledger.root}{data_path(manifest.project)}"
-        return Page((key,), project_data(shelf, facts), manifest.generation)
-
-    def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
-        """Yield the front page of every folder, and that of the whole index."""
-        for folder in sorted(directory.folders):
-            place = f"{root}{_slash(folder)}"
-            page = index.projects_html(directory.projects)
-            yield Page(self.store.page_keys(place), page, directory.generation)
-            document = index.projects_json(directory.projects)
-            yield Page((f"{place}index.json",), document, directory.generation)
-        place = self.address.partition("?")[0]  # without how it is reached
-        last = f"{place}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
-        title = TITLES.get(last, "Wheels")
-        page = front_page(sorted(directory.projects), title=title, folders=sorted(directory.folders))
-        yield Page(self.store.page_keys(root), page, directory.generation)
-
-    def _write(self, pages: Iterable[Page]) -> None:
-        """Write pages under each of their keys, unless newer ones are there."""
-        for keys, data, generation in pages:
-            for key in keys:
-                self._write_key(key, of_bytes(data), generation)
-
-    def _write_key(self, key: str, content: Content, generation: int) -> None:
-        for pause in pauses():
-            found = self.store.find(key)
-            is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
-            if is_done or self.store.put(key, content, instead_of=found, generation=generation):
-                return
-            time.sleep(pause)
-        raise contended(self.store, key)
+        laid = self.laid[arrival.entry.name].entry
+        return arrival._replace(entry=arrival.entry._replace(apart=laid.apart, at=laid.at))
 
     # -- what is left over
 
     def _tidy(self, ledger: Ledger, before: Manifest, after: Manifest) -> None:
         """Remove what no page names any more; what somebody has named again meanwhile stays."""
-        gone = {file.key for file in before.files.values()} - {file.key for file in after.files.values()}
+        inside = {file.key for file in before.files.values() if not file.is_outside}
+        gone = inside - {file.key for file in after.files.values()}
         named = {file.key for file in ledger.manifest(after.project).files.values()} if gone else set()
         for key in sorted(gone - named):
             self.store.remove(f"{ledger.root}{key}")
@@ -362,54 +313,36 @@ class WheelIndex:
             self.store.remove(ledger.offers_key(after.project, sha256))
 
 
-def _slash(folder: str) -> str:
-    return f"{folder}/" if folder else ""
+def _names(manifest: Manifest) -> set[str]:
+    return {file.name for file in manifest.files.values()}
 
 
-def _is_listed(file: IndexedFile, folder: str) -> bool:
-    """Whether a folder's page lists a file; that of the variants is for machines without an accelerator too."""
-    is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name
-    return is_for_others or file.is_listed_in(folder)
+def _places(manifest: Manifest) -> set[tuple[str, str]]:
+    return {(file.key, file.sha256) for file in manifest.files.values()}
 
 
-def _announced(known: Directory, folders: set[str]) -> Directory:
-    """Return the directory with folders that are new to it as filling."""
-    return known._replace(filling=known.filling | (folders - known.folders))
+def _lay_apart(entry: IndexedFile) -> IndexedFile:
+    """Return a file in a folder of its own, where others lie at its place."""
+    return entry._replace(apart=entry.sha256[:16], at="")
 
 
-def _shown(known: Directory, basis: Directory, projects: set[str]) -> Directory:
-    """Return the directory with projects, and with folders that every project has its page in by now.
-
-    Where others have added what the pages written by `basis` do not cover, nothing is shown yet.
-    """
-    if not _covers(basis, known, projects):
-        return known
-    return known._replace(
-        projects=known.projects | projects,
-        folders=known.folders | basis.filling,
-        filling=known.filling - basis.filling,
-    )
+def _is_of(entry: IndexedFile, arrival: Arrival) -> bool:
+    return entry.sha256 == arrival.entry.sha256
 
 
-def _covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
-    """Whether the pages that were written by one directory are all that another needs of the writer of projects."""
-    has_folders = known.folders | known.filling <= basis.folders | basis.filling
-    return has_folders and (not basis.filling or known.projects <= basis.projects | projects)
+def keys_of(file: IndexedFile) -> set[str]:
+    """Return the keys of a file and of its METADATA."""
+    return {file.key, f"{file.key}{METADATA_SUFFIX}"}
 
 
-def _folders(manifest: Manifest) -> set[str]:
-    """Return every folder that lists a file of a project and not of all."""
-    return {name for file in manifest.files.values() for name in (file.folder, *file.also) if name}
-
-
-def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit) -> Manifest:
-    """Return a manifest with some files more: of nightlies the newest versions alone, of a version one candidate."""
-    files = {**manifest.files, **{arrival.entry.name: arrival.entry for arrival in arrivals}}
+def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies: int) -> Manifest:
+    """Return a manifest with some files more: of nightlies the newest versions only, of a version one candidate."""
+    whole = manifest.with_files(arrival.entry for arrival in arrivals)
     if unit.edition.channel is Channel.NIGHTLY:
-        return manifest._replace(files=_kept(files))
-    older = {name for name, file in files.items() if 0 < file.candidate < unit.edition.candidate}
-    replaced = {name for name in older if Version(_public(name)) == Version(unit.version)}
-    return manifest._replace(files={name: file for name, file in files.items() if name not in replaced})
+        return whole._replace(files=_kept(whole.files, nightlies))
+    older = {key: file for key, file in whole.files.items() if 0 < file.candidate < unit.edition.candidate}
+    replaced = {key for key, file in older.items() if Version(_public(file.name)) == Version(unit.version)}
+    return whole._replace(files={key: file for key, file in whole.files.items() if key not in replaced})
 
 
 def _public(name: str) -> str:
@@ -417,10 +350,10 @@ def _public(name: str) -> str:
     return index.project_and_version(name)[1].public
 
 
-def _kept(files: Mapping[str, IndexedFile]) -> dict[str, IndexedFile]:
-    """Return the files of the newest versions."""
-    newest = _newest(files, NIGHTLIES)
-    return {name: file for name, file in files.items() if _public(name) in newest}
+def _kept(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
+    """Return the files of the newest versions, and all that others have put there: those are theirs to remove."""
+    newest = _newest((file.name for file in files.values() if not file.origin), nightlies)
+    return {key: file for key, file in files.items() if file.origin or _public(file.name) in newest}
 
 
 def _newest(names: Iterable[str], count: int) -> set[str]:
@@ -457,9 +390,12 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
         yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
 
 
-def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
-    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
+    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are.
+
+    `first` is what the index says whose mirror this is: bytes that are there are as old here.
+    """
+    now = utc(datetime.now(timezone.utc))
     metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
     entry = IndexedFile(
         name=item.name,
@@ -478,9 +414,15 @@ def _arrival(item: Item, unit: Unit, old: IndexedFile | None) -> Arrival:
         commit=unit.commit,
         variant=item.variant,
     )
-    if old and old.sha256 == entry.sha256:
+    if manifest.place and not item.folder:
+        entry = entry._replace(at=f"{manifest.place}/{item.name}")
+    old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
+    if old:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
-        entry = entry._replace(apart=old.apart) if old.folder == entry.folder else entry
+        is_at_its_place = old.folder == entry.folder and not old.is_outside
+        entry = entry._replace(apart=old.apart, at=old.at) if is_at_its_place else entry
+    elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
+        entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 
 

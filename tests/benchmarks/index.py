@@ -125,7 +125,7 @@ def _bucket(folder: Path, peers: Path) -> Iterator[tuple[str, float, str, float]
     with _server(peers) as endpoint:
         client = boto3.client("s3", endpoint_url=endpoint)
         client.create_bucket(Bucket="wheels")
-        index = WheelIndex(BucketStore(Place("wheels", "whl", endpoint=endpoint)), order=1)
+        index = WheelIndex(BucketStore(Place("wheels", "whl", endpoint=endpoint), Silent()), order=1)
         ledger = Ledger(index.store, "")
         files = [_file(_project(0), version) for version in range(VERSIONS)]
         found = Manifest(_project(0), files={file.name: file for file in files})

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 LAYERS = (
     "errors observer",
     "model workflowcommands",
-    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps",
+    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps waits",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
     "registry wheelfile receipts git hooks manifest platformfiles",
     "config source remotewheel edits cells blocks changes variants sites callers",
@@ -28,7 +28,7 @@ LAYERS = (
     "toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
     "builder validator targets summary",
     "transaction finished arguments",
-    "publishing upkeep releasepages doctor baseline owners comments",
+    "adopt publishing upkeep releasepages doctor baseline owners comments",
     "pipeline prover retraction",
     "advisor assembly",
     "terminal",

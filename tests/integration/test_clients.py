@@ -1,0 +1,194 @@
+"""Every project installs however its name is spelled, by a person or in a Requires-Dist, with old and new installers.
+
+An old pip runs out of a folder of its own, under an old Python, and no environment is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import interpreter
+from ci_tools.model import Python
+from ci_tools.storage import cache_folder, filled
+from tests import releases
+from tests.servers import over_http
+from tests.upload_servers import UV
+from tests.wheels import edited, make, members_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+IN_EVERY_RUN = ("pip-20.3.4", "pip-23.0.1", "uv")  # 23.0.1 is Debian 12's own
+LONG = ("pip-21.3.1", "pip-22.3.1", "pip-23.1.2", "pip-24.0", "pip", "uv-0.4.30", "uv-0.7.22")
+NO_JSON = frozenset({"pip-20.3.4", "pip-21.3.1"})
+OLD_PYTHON = "3.9"  # the newest that pip 20.3 runs on; its vendored packages use what Python 3.10 has not
+SPELLINGS = ("ao_kernels", "ao-kernels", "Ao.Kernels")
+JSON = "application/vnd.pypi.simple.v1+json"
+OPTIONS = ("--no-cache-dir", "--disable-pip-version-check", "--isolated", "--quiet", "--no-compile")
+
+
+# ---------------------------------------------------------------- clients
+
+
+def clients(without: frozenset[str] = frozenset()) -> list[object]:
+    """Return the clients of a test as its parameters."""
+    marked = (*IN_EVERY_RUN, *(pytest.param(client, marks=pytest.mark.long, id=client) for client in LONG))
+    return [one for one, client in zip(marked, (*IN_EVERY_RUN, *LONG), strict=True) if client not in without]
+
+
+def command(client: str) -> tuple[list[str], Mapping[str, str]]:
+    """Return the command that installs with a client, and the variables it needs; skip where it cannot be had."""
+    name, _, version = client.partition("-")
+    if name == "uv":
+        program = str(fetched(client) / "bin" / "uv") if version else UV
+        return [program, "pip", "install", "--no-config", "--no-cache", "--quiet", "--python", sys.executable], {}
+    run = ["-m", "pip", "install", *OPTIONS]
+    if not version:
+        return [sys.executable, *run], {}
+    return [str(old_python()), *run], {"PYTHONPATH": str(fetched(client)), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@functools.cache
+def fetched(client: str) -> Path:
+    """Return the folder in the user's cache that has a client, installed there once."""
+    name, _, version = client.partition("-")
+    python = str(old_python() if name == "pip" else sys.executable)
+
+    def fill(folder: Path) -> None:
+        how = ["install", "--no-compile", "--no-deps", "--only-binary=:all:", "--python-version", OLD_PYTHON]
+        where = ["--target", str(folder), f"{name}=={version}"]
+        subprocess.run([sys.executable, "-m", "pip", *how, *where], check=True, capture_output=True)
+        subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)  # else each run does it anew
+
+    try:
+        return filled(cache_folder(os.environ) / "clients" / f"{client}-{platform.machine()}", fill, print)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"{client} cannot be had: {(error.stderr or b'').decode()[-200:]}")
+
+
+@functools.cache
+def old_python() -> Path:
+    found = interpreter.find(Python.parse(OLD_PYTHON), os.environ)
+    if found is None:
+        pytest.skip(f"no Python {OLD_PYTHON}, which old pips need, is here")
+    return found
+
+
+def install(client: str, index: str, folder: Path, *asked: str) -> set[str]:
+    """Install as a user does, and return what came."""
+    whole, variables = command(client)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "PYTHON"))}
+    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", **variables}
+    arguments = ["--target", str(folder / "there"), "--index-url", index, *asked]
+    done = subprocess.run([*whole, *arguments], env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {path.stem for path in (folder / "there").glob("*.py")}
+
+
+# ---------------------------------------------------------------- indexes
+
+
+@contextmanager
+def as_json(root: Path) -> Iterator[str]:
+    """Serve an index as JSON: a folder answers with its `index.json`, whatever a client asks for."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        extensions_map = {".json": JSON}  # noqa: RUF012 - the base class has such a mapping
+
+        def send_head(self):  # type: ignore[no-untyped-def]  # noqa: ANN202 - as the base class has it
+            self.path += "index.json" * self.path.endswith("/")
+            return super().send_head()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(root))) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def publish(root: Path, project: str, named: str = "", needs: tuple[str, ...] = (), folder: str = "") -> None:
+    """Publish a wheel whose METADATA spells its project in some way, and others' as they are spelled there."""
+    label = f"+{folder}" if folder else ""
+    fields = "".join(f"Requires-Dist: {name}\n" for name in needs)
+    module = {f"{project}.py": b""}
+    wheel = make(root.parent / "made", f"{project}-1.0{label}-py3-none-any.whl", module, fields)
+    (metadata,) = (name for name in members_of(wheel) if name.endswith("METADATA"))
+    text = members_of(wheel)[metadata].replace(f"Name: {project}\n".encode(), f"Name: {named or project}\n".encode())
+    item = releases.item(edited(wheel, {metadata: text}), folder)
+    releases.publish(releases.folder_index(root), releases.unit(named or project, item))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index with a project whose name has a separator, and one that asks for it by each spelling."""
+    folder = tmp_path_factory.mktemp("clients") / "index"
+    publish(folder, "ao_kernels", "Ao-Kernels")
+    for number, spelling in enumerate(SPELLINGS):
+        publish(folder, f"asker{number}", needs=(spelling,))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(root: Path) -> Iterator[str]:
+    with over_http(root) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def json_index(root: Path) -> Iterator[str]:
+    with as_json(root) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def named_as_an_accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index with a project that is called as CUDA versions are, and one that asks for it."""
+    folder = tmp_path_factory.mktemp("cu2qu") / "index"
+    publish(folder, "cu2qu")
+    publish(folder, "cu2qu", folder="cu130")
+    publish(folder, "fontmaker", needs=("Cu2Qu",))
+    return folder
+
+
+# ---------------------------------------------------------------- what installs
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("client", clients())
+def test_a_project_installs_however_it_is_typed(client: str, spelling: str, index: str, tmp_path: Path) -> None:
+    assert install(client, index, tmp_path, spelling) == {"ao_kernels"}
+
+
+@pytest.mark.parametrize("number", range(len(SPELLINGS)), ids=SPELLINGS)
+@pytest.mark.parametrize("client", clients())
+def test_a_project_installs_however_another_asks_for_it(client: str, number: int, index: str, tmp_path: Path) -> None:
+    assert install(client, index, tmp_path, f"asker{number}") == {"ao_kernels", f"asker{number}"}
+
+
+@pytest.mark.parametrize("client", clients(without=NO_JSON))
+def test_a_project_installs_from_json_by_any_spelling(client: str, json_index: str, tmp_path: Path) -> None:
+    assert install(client, json_index + "/cpu", tmp_path, "ao.kernels", "asker0", "ASKER2") >= {"ao_kernels", "asker2"}
+
+
+@pytest.mark.parametrize("client", clients())
+def test_a_project_that_is_called_as_cuda_versions_are_installs(
+    client: str, named_as_an_accelerator: Path, tmp_path: Path
+) -> None:
+    with over_http(named_as_an_accelerator) as address:
+        assert install(client, address, tmp_path, "fontmaker", "CU2QU") == {"cu2qu", "fontmaker"}
+        assert install(client, f"{address}/cu130", tmp_path / "cu130", "cu2qu==1.0+cu130") == {"cu2qu"}
