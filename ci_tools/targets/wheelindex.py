@@ -344,8 +344,11 @@ class WheelIndex:
     def _write_key(self, key: str, content: Content, generation: int) -> None:
         for pause in pauses():
             found = self.store.find(key)
-            is_done = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
-            is_done = is_done and found and self.store.is_whole(key, found, content)
+            is_done = (
+                found
+                and (found.tag == content.sha256 or 0 < generation <= found.generation)
+                and self.store.is_whole(key, found, content)  # half a page is written over
+            )
             if is_done or self.store.put(key, content, instead_of=found, generation=generation):
                 return
             time.sleep(pause)
