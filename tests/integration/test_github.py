@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -17,11 +18,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from ci_tools import waits
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.model import Channel, Edition
 from ci_tools.outside import Outside, Silent
 from ci_tools.release import CORE, Item, Made, Unit
 from ci_tools.releasepages import write_pages
+from ci_tools.targets import hub as client
 from ci_tools.targets.github import GitHubTarget
 from tests import wheels
 from tests.github_server import (
@@ -536,6 +539,16 @@ def test_a_limit_is_waited_for_with_a_countdown(hub: GitHub, made: Path, answer:
     assert recorder.waited
     assert recorder.waited == sorted(recorder.waited, reverse=True)
     assert is_right(hub, unit(made))
+
+
+def test_a_server_that_does_not_answer_is_waited_for_with_words(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "EVERY", 0.2)
+    monkeypatch.setattr(client, "TIMEOUT", 1)
+    monkeypatch.setattr(client, "TRIES", 1)
+    recorder = Recorder()
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(MachineError, match="the connection failed"):
+        publish(f"http://127.0.0.1:{silent.getsockname()[1]}", unit(made), recorder)
+    assert recorder.lines[0] == f"waiting for 127.0.0.1 to answer for {REPOSITORY}: 0 s"
 
 
 def test_a_limit_of_an_hour_ends_the_run_and_says_that_it_goes_on(hub: GitHub, made: Path) -> None:
