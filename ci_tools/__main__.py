@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Plan, Trial
     from ci_tools.planning import Planned
+    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.upkeep import Flaw
 
     Verb = Callable[[argparse.Namespace, Outside], int]
 
@@ -497,21 +499,49 @@ def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
 
 def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
-    from ci_tools.targets.addresses import index_of
 
-    flaws = upkeep.verify(index_of(options.target, outside), outside)
+    flaws = _at_each(options.target, outside, lambda index: upkeep.verify(index, outside))
     terminal.show(terminal.flaws_table(flaws))
     return BAD if flaws else DONE
 
 
+def _at_each(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
+    """Return the flaws of an index and its mirrors; where there are any, with the address of each."""
+    from ci_tools.targets.addresses import indexes_of
+
+    indexes = indexes_of(target, outside)
+    flaws = ((index, flaw) for index in indexes for flaw in look(index))
+    return tuple(flaw._replace(key=index.store.url(flaw.key)) if indexes[1:] else flaw for index, flaw in flaws)
+
+
 def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
-    from ci_tools.targets.addresses import index_of
 
-    index = index_of(options.target, outside)
-    flaws = upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
+    def mend(index: WheelIndex) -> Sequence[Flaw]:
+        if options.undo:
+            return upkeep.undo_repair(index, outside)
+        return upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
+
+    flaws = _at_each(options.target, outside, mend)
     terminal.show(terminal.flaws_table(flaws))
     return BAD if any(flaw.is_left for flaw in flaws) else DONE
+
+
+def _index_add(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.targets.addresses import indexes_of
+    from ci_tools.upkeep import additions
+
+    targets, folders = indexes_of(options.target, outside), (options.folder or "", tuple(options.also))
+    addition = additions.Addition(tuple(options.files), *folders, frozenset(options.despite))
+    if options.dry_run:
+        changes, findings = additions.preview(targets, addition, outside)
+        terminal.show(terminal.preview_tables(changes, ()))
+    else:
+        shown, findings = additions.add(targets, addition, outside)
+        terminal.show(terminal.published_tables(shown, ()))
+    if findings:
+        terminal.show(terminal.findings_table(findings, len(addition.files)))
+    return DONE
 
 
 def _index_pages(options: argparse.Namespace, outside: Outside) -> int:
@@ -532,9 +562,11 @@ def _unyank(options: argparse.Namespace, outside: Outside) -> int:
 
 def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> int:
     from ci_tools import upkeep
-    from ci_tools.targets.addresses import index_of
+    from ci_tools.targets.addresses import indexes_of
 
-    for name in upkeep.yank(index_of(options.target, outside), options.release, reason):
+    indexes = indexes_of(options.target, outside)
+    marked = {name: None for index in indexes for name in upkeep.yank(index, options.release, reason)}
+    for name in marked:
         print(name)
     return DONE
 
@@ -622,6 +654,7 @@ VERBS: Mapping[str, Verb] = {
     "index adopt": _index_adopt,
     "index verify": _index_verify,
     "index repair": _index_repair,
+    "index add": _index_add,
     "index pages": _index_pages,
     "yank": _yank,
     "unyank": _unyank,

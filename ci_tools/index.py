@@ -208,7 +208,9 @@ def spell(files: Iterable[IndexedFile]) -> list[Row]:
     by_version: dict[Version, list[IndexedFile]] = {}
     for file in files:
         by_version.setdefault(release_of(file.name).version, []).append(file)
-    return [_row(file) for version in sorted(by_version) for file in sorted(by_version[version], key=lambda one: one.name)]
+    return [
+        _row(file) for version in sorted(by_version) for file in sorted(by_version[version], key=lambda one: one.name)
+    ]
 
 
 def _row(file: IndexedFile) -> Row:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from packaging.version import Version
 
-from ci_tools import catalog, config, upkeep
+from ci_tools import catalog, config
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.index import project_and_version
 from ci_tools.targets.addresses import channel_of, targets_of
+from ci_tools.targets.guests import CHANNELS
 from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.upkeep.marks import refuse_unprintable, yank
+from ci_tools.upkeep.selection import selection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.targets import Target
     from ci_tools.targets.github import GitHubTarget
     from ci_tools.targets.pypi import PyPITarget
-    from ci_tools.upkeep import Release
+    from ci_tools.upkeep.selection import Selection
 
 __all__ = ["Outcome", "restore", "retract", "targets_in"]
 
@@ -52,7 +55,7 @@ class Step(NamedTuple):
 class Mark(NamedTuple):
     """What is to be said of a release; no reason: that nothing is wrong with it."""
 
-    release: Release
+    release: Selection
     reason: str | None
 
     @property
@@ -75,19 +78,30 @@ def retract(release: str, reason: str, addresses: Sequence[str], outside: Outsid
 
     Raises InputError where no target has it, or one that has it cannot be marked: then nothing is changed.
     """
-    upkeep.refuse_unprintable(reason)
+    refuse_unprintable(reason)
     if not reason.strip() or len(reason) > MOST_CHARACTERS:
         what = f"it has {len(reason):,} characters" if reason.strip() else "it is empty"
         msg = f"--reason: {what}, expected one sentence of at most {MOST_CHARACTERS} characters"
         raise InputError(
             msg, hint="pip prints it for those who pin this version: what is wrong, and what to use instead"
         )
-    return _marked(Mark(upkeep.release_of(release), reason), addresses, outside)
+    return _marked(Mark(_release_of(release), reason), addresses, outside)
+
+
+def _release_of(text: str) -> Selection:
+    """Return the release that a user names; raise InputError for a part of one, which other targets do not know."""
+    release = selection_of(text)
+    if not release.is_whole:
+        msg = (
+            f'"{text}" is a part of a release, expected a whole one such as {release.project}=={release.version.public}'
+        )
+        raise InputError(msg, hint="`fatwheel yank` marks a part of a release in an index")
+    return release
 
 
 def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
     """Take the marks of a release away at some targets; return what was done at each. Raises as `retract` does."""
-    return _marked(Mark(upkeep.release_of(release), None), addresses, outside)
+    return _marked(Mark(_release_of(release), None), addresses, outside)
 
 
 def _marked(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
@@ -161,7 +175,7 @@ def _explained(error: FatwheelError | OSError, step: Step, mark: Mark, before: S
 
 def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator[Step]:
     """Yield a step for each channel of an index that has the release: a candidate is in `test/`, a nightly apart."""
-    for channel in ("", *upkeep.CHANNELS):
+    for channel in ("", *CHANNELS):
         ledger = Ledger(index.store, channel)
         manifest = ledger.manifest(mark.release.project)
         files = [file for file in manifest.files.values() if _version(file.name) == mark.release.version]
@@ -172,7 +186,7 @@ def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator
 
         def act(place: WheelIndex = place, *, is_done: bool = is_done) -> str:
             # Also where every file is marked: pages may be left from a run that was stopped.
-            names = upkeep.yank(place, mark.named, mark.reason)
+            names = yank(place, mark.named, mark.reason)
             what = "not yanked" if mark.reason is None else "yanked"
             return f"{len(names)} files {f'are {what} already' if is_done else f'are {what} now'}"
 

@@ -39,7 +39,7 @@ OWN = ".fatwheel/"
 ATTEMPTS = 200  # to change what others change as well
 PAUSE = 0.2  # seconds that the longest pause between two of them begins with
 LONGEST_PAUSE = 3.0
-RESTORE = "restore it, or remove the index and publish every file again"
+RESTORE = "`fatwheel index repair` makes it again from the pages; or restore it"
 REPAIR = "`fatwheel index repair` makes it again from the manifests"
 
 LONGEST_REASON = 200  # characters of what is wrong with a file, which may quote it
@@ -74,7 +74,7 @@ class Ledger:
 
     def newest(self, manifest: Manifest) -> Manifest:
         """Return a manifest as it is by now; it is not read again where its generation is still the same."""
-        read = self.store.read(self._manifest_key(manifest.project))
+        read = self.store.read(self.manifest_key(manifest.project))
         is_same = read is not None and generation_of(read[0]) == manifest.generation
         return manifest if is_same else self.manifest(manifest.project)
 
@@ -92,7 +92,7 @@ class Ledger:
         With `above` it gets a higher generation than that even where nothing changes, so that its pages are written
         again where pages of that generation are.
         """
-        key = self._manifest_key(project)
+        key = self.manifest_key(project)
         for pause in pauses():
             before, found = self._manifest(project)
             after = change(before)
@@ -105,7 +105,7 @@ class Ledger:
         raise contended(self.store, key)
 
     def _manifest(self, project: str) -> tuple[Manifest, Found | None]:
-        key = self._manifest_key(project)
+        key = self.manifest_key(project)
         read = self.store.read(key)
         if read is None:
             if project in self.directory().projects:
@@ -113,7 +113,8 @@ class Ledger:
             return Manifest(project), None
         return self._parsed(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
 
-    def _manifest_key(self, project: str) -> str:
+    def manifest_key(self, project: str) -> str:
+        """Return where the manifest of a project lies."""
         return f"{self.manifests}{project}.json"
 
     # -- the directory

@@ -413,12 +413,14 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arr
         toolchain=item.made.toolchain if item.made else "",
         commit=unit.commit,
         variant=item.variant,
+        origin=item.origin,
     )
     if manifest.place and not item.folder:
         entry = entry._replace(at=f"{manifest.place}/{item.name}")
     old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
     if old:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
+        entry = entry._replace(origin=entry.origin and old.origin)  # what a plan builds is what a plan has built
         is_at_its_place = old.folder == entry.folder and not old.is_outside
         entry = entry._replace(apart=old.apart, at=old.at) if is_at_its_place else entry
     elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):

@@ -276,9 +276,9 @@ FLAWS: list[Any] = [
     pytest.param(
         f"{PURE}.metadata", b"other", upkeep.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long
     ),
-    pytest.param("cu130/demo/", b"other", upkeep.STALE, id="a-page-has-other-bytes"),
+    pytest.param("cu130/demo/", b"other", upkeep.OTHERS, id="a-page-has-other-bytes"),
     pytest.param("cu130/demo/index.json", None, upkeep.STALE, id="a-page-is-gone", marks=pytest.mark.long),
-    pytest.param("cpu/index.html", b"other", upkeep.STALE, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
+    pytest.param("cpu/index.html", b"other", upkeep.OTHERS, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
     pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", upkeep.UNLISTED, id="a-file-that-nobody-lists"),
 ]
 
@@ -294,6 +294,8 @@ def test_each_flaw_is_found_and_mended(
     here: Here,
 ) -> None:
     client, whole = here.bucket.client(), f"{here.prefix}/{key}"
+    if what == upkeep.UNLISTED:
+        Ledger(released.store, "").note("stray", [key])
     if data is None:
         client.delete_object(Bucket=BUCKET, Key=whole)
     else:
@@ -301,10 +303,22 @@ def test_each_flaw_is_found_and_mended(
         client.put_object(Bucket=BUCKET, Key=whole, Body=data, Metadata=known if keeps_metadata else {})
     assert here.flaws() == [(key, what)]
     upkeep.repair(released, here.outside, remove_unlisted=True)
-    left = {what for _, what in here.flaws()}
-    assert left == ({upkeep.UNLISTED} if what in {upkeep.GONE, upkeep.DAMAGED} else set())
-    upkeep.repair(released, here.outside, remove_unlisted=True)
+    if what in {upkeep.GONE, upkeep.DAMAGED}:  # its bytes cannot be made again
+        assert [key for key, _ in here.flaws()] == [key]
+        upkeep.undo_repair(released, here.outside)
+        assert here.flaws() == [(key, what)]
+        upkeep.repair(released, here.outside)
+        upkeep.yank(released, CUDA, "lost")
     assert here.flaws() == []
+
+
+def test_a_damaged_manifest_is_made_again_from_its_pages(released: WheelIndex, here: Here) -> None:
+    client, key = here.bucket.client(), f"{here.prefix}/.fatwheel/projects/demo.json"
+    before = here.text("cu130/demo/")
+    client.put_object(Bucket=BUCKET, Key=key, Body=b"[]")
+    assert [flaw.is_left for flaw in upkeep.repair(released, here.outside)] == [False]
+    assert here.flaws() == []
+    assert here.text("cu130/demo/") == before
 
 
 def test_a_listed_wheel_that_was_damaged_is_put_right_by_publishing_it_again(
