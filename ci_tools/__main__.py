@@ -545,9 +545,9 @@ def _index_add(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _index_pages(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools import upkeep
+    from ci_tools import releasepages
 
-    for path in upkeep.write_pages(options.target, options.project, options.out, outside):
+    for path in releasepages.write_pages(options.target, options.project, options.out, outside):
         print(path)
     return DONE
 
@@ -568,6 +568,21 @@ def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> 
     marked = {name: None for index in indexes for name in upkeep.yank(index, options.release, reason)}
     for name in marked:
         print(name)
+    return DONE
+
+
+def _retract(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import retraction
+
+    if options.undo == (options.reason is not None):
+        msg = "expected --reason, which says what is wrong with the release, or --undo"
+        raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
+    addresses = tuple(options.to) or retraction.targets_in(options.config)
+    if options.undo:
+        outcomes = retraction.restore(options.release, addresses, outside)
+    else:
+        outcomes = retraction.retract(options.release, options.reason, addresses, outside)
+    terminal.show(terminal.retraction_table(options.release, outcomes))
     return DONE
 
 
@@ -643,6 +658,7 @@ VERBS: Mapping[str, Verb] = {
     "index pages": _index_pages,
     "yank": _yank,
     "unyank": _unyank,
+    "retract": _retract,
     "promote": _promote,
     "doctor": _doctor,
     "tell": _tell,

@@ -214,8 +214,18 @@ def _add_upkeep(verbs: Verbs) -> None:
         text = "such as demo==1.0, or of that alone demo==1.0+cu130, or one file by its name"
         parser.add_argument("release", metavar="RELEASE", help=text)
     yank.add_argument("--reason", default="", help="what those who pin it are told")
-
     _add_addition(add)
+
+    text = "mark a release that turned out to be bad, at every target that can, and say what is left to you"
+    retract = _verb(verbs, "retract", text)
+    retract.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
+    text = "a target that may have it; may be given several times; default: the config's publish: targets"
+    retract.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "the config that names the targets; default: %(default)s"
+    retract.add_argument("--config", type=Path, default=Path(config.DEFAULT_NAME), metavar="FILE", help=text)
+    text = "what is wrong, and what to use instead: the finder, pip and uv show it"
+    retract.add_argument("--reason", metavar="TEXT", help=text)
+    retract.add_argument("--undo", action="store_true", help="take the mark away: all is as it was before")
 
     promote = _verb(verbs, "promote", "publish the very bytes of a release that one index holds to another")
     promote.add_argument("source", metavar="FROM", help="the index that has it: s3://BUCKET/whl/test")

@@ -79,15 +79,13 @@ class Standing:
             return ""
         if target.stages:  # it refuses before it shows anything
             return f"perhaps public in part at {target.address}" if isinstance(error, MachineError) else ""
-        answer = _asked(self.unit, target)
-        if isinstance(answer, FatwheelError):
+        try:
+            answer = target.check(self.unit)
+        except FatwheelError:
             return f"perhaps public in part at {target.address}"
         files = [change.what for change in answer if change.what in {"add", "keep", "replace"}]
-        return (
-            f"public in part at {target.address} ({files.count('keep')} of {len(files)} files)"
-            if "keep" in files
-            else ""
-        )
+        count = f"{files.count('keep')} of {len(files)} files"
+        return f"public in part at {target.address} ({count})" if "keep" in files else ""
 
 
 def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> str:

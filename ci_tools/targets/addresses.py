@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
+    from ci_tools.targets.store import Store
 
-__all__ = ["index_of", "indexes_of", "places_of", "targets_of"]
+__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "targets_of"]
 
 FORMS = {
     "dir": "dir:PATH",
@@ -95,6 +96,29 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
         store = BucketStore(place_of(address), outside.reporter)
         return WheelIndex(store, order=1, replace=replace, settings=settings)
     raise _unknown(address, "dir", "s3")
+
+
+def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
+    """Return a channel of an index (`nightly/`, `test/`) as the index of its own that it is; with "" the index."""
+    folder = channel.rstrip("/")
+    if not folder:
+        return index
+    return WheelIndex(
+        _below(index.store, folder, outside), order=index.order, replace=index.replace, settings=index.settings
+    )
+
+
+def _below(store: Store, folder: str, outside: Outside) -> Store:
+    """Return a folder of a store as a store of its own."""
+    if isinstance(store, FolderStore):
+        return FolderStore(store.root / folder, outside.reporter)
+    from ci_tools.targets.bucket import BucketStore  # noqa: PLC0415 - see above
+
+    if not isinstance(store, BucketStore):
+        raise TypeError(store)
+    public = f"{store.place.public}/{folder}" if store.place.public else ""
+    place = store.place._replace(prefix=f"{store.place.prefix}/{folder}".lstrip("/"), public=public)
+    return BucketStore(place, outside.reporter)
 
 
 def _settings(address: str) -> tuple[str, Settings]:

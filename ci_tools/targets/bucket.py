@@ -471,6 +471,9 @@ class BucketStore:
 
     def remove(self, key: str) -> None:
         """Remove what is at a key, if anything."""
+        lease = self._leases.get(_root_of(key))
+        if lease:
+            lease.check(self.address)
         with self._asking(key):
             self.client.delete_object(Bucket=self.place.bucket, Key=self.key_of(key))
 

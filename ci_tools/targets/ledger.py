@@ -18,6 +18,7 @@ from ci_tools.manifest import (
     Manifest,
     Staged,
     dumped_offers,
+    generation_of,
     is_project,
     parse_directory,
     parse_manifest,
@@ -70,6 +71,12 @@ class Ledger:
     def manifest(self, project: str) -> Manifest:
         """Return what the index says of a project's files; raise Damaged where that cannot be read."""
         return self._manifest(project)[0]
+
+    def newest(self, manifest: Manifest) -> Manifest:
+        """Return a manifest as it is by now; it is not read again where its generation is still the same."""
+        read = self.store.read(self.manifest_key(manifest.project))
+        is_same = read is not None and generation_of(read[0]) == manifest.generation
+        return manifest if is_same else self.manifest(manifest.project)
 
     def projects(self) -> frozenset[str]:
         """Return the projects that there are manifests of, be they left by a publisher that was stopped."""

@@ -112,7 +112,7 @@ class PageWriter:
             if strangers:
                 manifest = self.take_in(ledger, manifest, strangers, directory)
                 continue
-            written, manifest = manifest.generation, ledger.manifest(manifest.project)
+            written, manifest = manifest.generation, ledger.newest(manifest)
 
     def pages(
         self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
@@ -122,19 +122,19 @@ class PageWriter:
         Where the root is not ours alone there is no JSON: pytorch/test-infra's index script takes every `.json` in an
         accelerator's folder for a file, and the folder of that for an index (s3_management/manage.py).
         """
-        root, files = ledger.root, tuple(manifest.files.values())
+        root, rows = ledger.root, index.spell(manifest.files.values())
         is_own = (whose or ledger.directory().root) is Root.OWN
         for folder in sorted({"", *folders}):
-            listed = [file for file in files if _is_listed(file, folder)]
+            listed = [row for row in rows if _is_listed(row.file, folder)]
             place = f"{root}{slash(folder)}{manifest.project}/"
             beside = variants.documents(manifest) if folder == VARIANTS else {}
             for name, data in beside.items():  # before the page that names them
                 yield Page((f"{root}{folder}/{name}",), data, manifest.generation, is_read=False)
             more: list[str | Link] = [*beside, *(link for link in manifest.links if folder in link.only_in)]
-            page = index.project_html(manifest.project, listed, folder, more)
+            page = index.html_of(manifest.project, listed, folder, more)
             yield Page(self.store.page_keys(place), page, manifest.generation)
             if is_own:
-                document = index.project_json(manifest.project, listed, folder, more)
+                document = index.json_of(manifest.project, listed, folder, more)
                 yield Page((f"{place}index.json",), document, manifest.generation)
         if is_own:
             yield self._finder_data(ledger, manifest)

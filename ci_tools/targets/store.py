@@ -9,7 +9,7 @@ import hashlib
 import io
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.storage import CHUNK, locked, sha256_of, write_atomically
@@ -75,6 +75,17 @@ def of_file(path: Path, sha256: str) -> Content:
 def utc(time: datetime) -> str:
     """Return a time as RFC 3339 writes it."""
     return time.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _copy(content: Content, sink: BinaryIO) -> None:
+    """Copy a file; raise MachineError where it is not what it was."""
+    digest = hashlib.sha256()
+    for chunk in content.chunks():
+        digest.update(chunk)
+        sink.write(chunk)
+    if digest.hexdigest() != content.sha256:
+        msg = f"{content.path} changed while it was published"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 class Store(Protocol):
@@ -175,14 +186,11 @@ class FolderStore:
         found = self.find(key)
         if (found and found.tag) != (instead_of and instead_of.tag):
             return False
-        digest = hashlib.sha256()
         with write_atomically(self._path(key), self._unfinished, durable=not generation) as sink:
-            for chunk in content.chunks():
-                digest.update(chunk)
-                sink.write(chunk)
-            if digest.hexdigest() != content.sha256:
-                msg = f"{content.path} changed while it was published"
-                raise MachineError(msg, hint="run the same command again once nothing writes to it")
+            if content.path is None:
+                sink.write(content.data)
+            else:
+                _copy(content, sink)
         return True
 
     def remove(self, key: str) -> None:

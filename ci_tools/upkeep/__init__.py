@@ -6,7 +6,6 @@ from ci_tools.upkeep.flaws import DAMAGED, GONE, NO_METADATA, OTHERS, STALE, UNF
 from ci_tools.upkeep.look import verify
 from ci_tools.upkeep.marks import yank
 from ci_tools.upkeep.promotion import promote
-from ci_tools.upkeep.release_pages import write_pages
 from ci_tools.upkeep.repairs import repair
 from ci_tools.upkeep.undo import undo_repair
 
@@ -23,6 +22,5 @@ __all__ = [
     "repair",
     "undo_repair",
     "verify",
-    "write_pages",
     "yank",
 ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ci_tools.manifest import Manifest
     from ci_tools.targets.wheelindex import WheelIndex
 
-__all__ = ["yank"]
+__all__ = ["refuse_unprintable", "yank"]
 
 
 def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
     InputError where there is no index, or nothing of that name in it, and for a reason that no page can show.
     """
     named = selection_of(release)
-    _refuse_unprintable(reason or "")
+    refuse_unprintable(reason or "")
     refuse_no_index(index)
 
     def mark(manifest: Manifest) -> Manifest:
@@ -38,7 +38,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
     return tuple(sorted({file.name for file in named.files(manifest).values()}))
 
 
-def _refuse_unprintable(reason: str) -> None:
+def refuse_unprintable(reason: str) -> None:
     """Raise InputError for control characters, and for surrogates, which stand for bytes that are no UTF-8."""
     wrong = next((character for character in reason if unicodedata.category(character) in {"Cc", "Cs"}), "")
     if wrong:

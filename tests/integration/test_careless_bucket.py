@@ -141,6 +141,7 @@ def test_a_killed_holder_s_lock_expires_and_who_has_it_is_said(target: str, tmp_
     assert [line for line in words.lines if said in line and "s or more; waiting for" in line]
 
 
+@pytest.mark.long
 def test_a_lock_that_is_held_too_long_is_waited_for_no_longer_than_that(target: str) -> None:
     with (
         holding(target) as holder,
@@ -150,6 +151,7 @@ def test_a_lock_that_is_held_too_long_is_waited_for_no_longer_than_that(target: 
         pass
 
 
+@pytest.mark.long
 def test_a_holder_outlives_its_lease_for_as_long_as_it_lives(target: str) -> None:
     mine = store(target)
     with mine.alone():
@@ -157,6 +159,7 @@ def test_a_holder_outlives_its_lease_for_as_long_as_it_lives(target: str) -> Non
         assert mine.put("page", of_bytes(b"page"), instead_of=None)
 
 
+@pytest.mark.long
 def test_a_holder_that_cannot_renew_its_lease_stops_before_its_next_write(target: str, bucket: Bucket) -> None:
     with proxy(bucket.port) as between:
         mine = store(target.replace(str(bucket.port), str(between.server_port)), terms=Terms(lease=2))

@@ -212,6 +212,20 @@ def test_files_that_appear_one_by_one_are_counted(
     assert said.startswith("so far: it is public by now at first; public in part at second (1 of 2 files). ")
 
 
+def test_a_target_that_cannot_be_asked_any_more_takes_no_error_s_place(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Unit) -> tuple[Published, ...]:
+        monkeypatch.setattr(targets[1], "check", fail)
+        msg = "the network is down"
+        raise MachineError(msg)
+
+    monkeypatch.setattr(targets[1], "stages", False)
+    monkeypatch.setattr(targets[1], "switch", fail)
+    said = standing(release, targets, tmp_path)
+    assert said.startswith("so far: it is public by now at first; perhaps public in part at second. Run again")
+
+
 def test_what_has_begun_is_finished_by_the_same_call(release: Unit, targets: list[WheelIndex], tmp_path: Path) -> None:
     half_done(release, targets, tmp_path)
     assert publish(release, targets, tmp_path) == ["first 0", "second 2"]
