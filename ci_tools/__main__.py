@@ -13,6 +13,7 @@ import sys
 import tempfile
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -499,8 +500,10 @@ def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
 
 def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
+    from ci_tools.upkeep import mirrors
 
     flaws = _at_each(options.target, outside, lambda index: upkeep.verify(index, outside))
+    flaws += _at_mirrors(options.target, outside, mirrors.differences)
     terminal.show(terminal.flaws_table(flaws))
     return BAD if flaws else DONE
 
@@ -514,8 +517,19 @@ def _at_each(target: str, outside: Outside, look: Callable[[WheelIndex], Sequenc
     return tuple(flaw._replace(key=index.store.url(flaw.key)) if indexes[1:] else flaw for index, flaw in flaws)
 
 
+def _at_mirrors(
+    target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[Flaw]]
+) -> tuple[Flaw, ...]:
+    """Return in what the mirrors of an index are not like it."""
+    from ci_tools.targets.addresses import indexes_of
+
+    first, *others = indexes_of(target, outside)
+    return tuple(flaw for mirror in others for flaw in look(first, mirror))
+
+
 def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
+    from ci_tools.upkeep import mirrors
 
     def mend(index: WheelIndex) -> Sequence[Flaw]:
         if options.undo:
@@ -523,6 +537,8 @@ def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
         return upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
 
     flaws = _at_each(options.target, outside, mend)
+    if not options.undo:
+        flaws += _at_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
     terminal.show(terminal.flaws_table(flaws))
     return BAD if any(flaw.is_left for flaw in flaws) else DONE
 

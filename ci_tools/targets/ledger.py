@@ -8,6 +8,7 @@ manifest of a project, and `.fatwheel/offers/NAME/` holds what its releases have
 from __future__ import annotations
 
 import random
+import re
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -29,6 +30,7 @@ from ci_tools.targets.store import of_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.release import Offer
     from ci_tools.targets.store import Found, Store
@@ -42,6 +44,7 @@ LONGEST_PAUSE = 3.0
 RESTORE = "`fatwheel index repair` makes it again from the pages; or restore it"
 REPAIR = "`fatwheel index repair` makes it again from the manifests"
 
+NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name behind its project's
 LONGEST_REASON = 200  # characters of what is wrong with a file, which may quote it
 
 _T = TypeVar("_T")
@@ -188,6 +191,16 @@ class Ledger:
         key = f"{self.notes}{project}-{content.sha256[:16]}.json"
         self.store.put(key, content, instead_of=None)
         return key
+
+    def forget(self, project: str, named: AbstractSet[str]) -> None:
+        """Remove the notes of a project of which nothing is left to say: what is there of them is named."""
+        own = f"{self.notes}{project}-"
+        for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
+            read = self.store.read(key)
+            with suppress(ValueError):
+                unnamed = parse_staged(read[0]).keys - named if read else frozenset()
+                if not any(self.store.find(f"{self.root}{one}") for one in unnamed):
+                    self.store.remove(key)
 
     def staged(self) -> frozenset[str]:
         """Return every key that a publisher has noted and not taken back; a damaged note says nothing."""

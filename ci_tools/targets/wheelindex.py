@@ -87,7 +87,6 @@ class WheelIndex:
         self.like: WheelIndex | None = None  # the index that this one is a mirror of
         self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
         self.found: set[str] = set()  # the keys of what was there before
-        self.notes: list[str] = []  # the keys of what this run has noted before it did it
 
     # -- the four steps
 
@@ -136,8 +135,7 @@ class WheelIndex:
             self._lay_once_more(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
-            for note in self.notes:
-                self.store.remove(note)
+            ledger.forget(project, {key for file in after.files.values() for key in keys_of(file)})
         entries = (one for name, arrival in self.laid.items() for one in after.called(name) if _is_of(one, arrival))
         return tuple(
             Published(entry.name, self._url(root, entry), new=entry not in before.called(entry.name))
@@ -220,14 +218,14 @@ class WheelIndex:
     # -- files
 
     def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
-        """Note what this run puts and removes, before it does."""
-        after = _with(manifest, arrivals, unit, self.settings.nightlies)
-        entries = {*manifest.files.values(), *(arrival.entry for arrival in arrivals)}
-        kept = set(manifest.files.values()) & set(after.files.values())
-        apart = {_lay_apart(arrival.entry) for arrival in arrivals}
-        keys = {key for entry in (entries - kept) | apart if not entry.is_outside for key in keys_of(entry)}
+        """Note what this run puts where nothing is, and what it removes: what it leaves behind is then known as ours."""
+        after, root = _with(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
+        removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
+        places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
+        keys = {key for place in places for key in keys_of(place) if self.store.find(f"{root}{key}") is None}
+        keys |= {key for file in removed for key in keys_of(file)}
         if keys:
-            self.notes.append(self._ledger(unit).note(manifest.project, keys))
+            self._ledger(unit).note(manifest.project, keys)
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
