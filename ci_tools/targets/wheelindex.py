@@ -218,7 +218,7 @@ class WheelIndex:
     # -- files
 
     def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
-        """Note what this run puts where nothing is, and what it removes: what it leaves behind is then known as ours."""
+        """Note what this run puts where nothing is, and what it removes: what it leaves is then known as ours."""
         after, root = _with(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
         removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
         places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
