@@ -229,13 +229,20 @@ class WheelIndex:
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
-        if not self._put(f"{root}{arrival.entry.key}", arrival.content):
-            is_its_own = (arrival.entry.key, arrival.entry.sha256) in _places(manifest)
-            arrival = arrival if is_its_own else arrival._replace(entry=_lay_apart(arrival.entry))
+        key = f"{root}{arrival.entry.key}"
+        if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
+            self._put_again(key, arrival.content)
+        elif not (self._is_free_beside(key, arrival.metadata) and self._put(key, arrival.content)):
+            arrival = arrival._replace(entry=_lay_apart(arrival.entry))
             self._put_again(f"{root}{arrival.entry.key}", arrival.content)
         if arrival.entry.metadata_sha256:
             self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
         return arrival
+
+    def _is_free_beside(self, key: str, metadata: bytes) -> bool:
+        """Return whether no other METADATA lies beside a place: that of a file of others, which may be gone."""
+        read = self.store.read(f"{key}{METADATA_SUFFIX}")
+        return read is None or read[0] == metadata
 
     def _lay_once_more(self, root: str, before: Manifest) -> None:
         """Put what was found and no manifest named: who had put it may have removed it before this one named it."""
