@@ -14,14 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.index import ROOT, is_sealed, project_and_version
+from ci_tools.index import ROOT, project_and_version
 from ci_tools.manifest import Manifest, Root, is_project
 from ci_tools.model import FOLDER
 from ci_tools.targets.adoption import FILES, METADATA_SUFFIX, PAGES, Found, complete, found_on, resolve
 from ci_tools.targets.foreign import Listed, listed_on
 from ci_tools.targets.guests import CHANNELS
 from ci_tools.targets.ledger import OWN, Ledger
-from ci_tools.targets.pagewriter import Stranger, join, lists_files, unknown_files
+from ci_tools.targets.pagewriter import (
+    WORKERS,
+    Stranger,
+    at_once,
+    join,
+    lists_files,
+    put_beside,
+    stranger_in,
+    unknown_files,
+)
 from ci_tools.targets.store import of_bytes
 
 if TYPE_CHECKING:
@@ -34,8 +43,6 @@ if TYPE_CHECKING:
     from ci_tools.targets.wheelindex import WheelIndex
 
 __all__ = ["Adopted", "Left", "Outline", "adopt", "survey"]
-
-WORKERS = 16  # requests at once: each waits for the server most of the time
 
 
 class Adopted(NamedTuple):
@@ -100,11 +107,10 @@ def survey(index: WheelIndex, only: Collection[str], outside: Outside) -> Outlin
     with outside.reporter.step(f"read {index.address}") as step:
         ground, projects = _looked_at(index, only)
         rows, pages = [], 0
-        for number, project in enumerate(projects):
-            listed = _read(index, ground, project)
-            rows.append(_adopted(ledger.manifest(project), listed.found, ground))
-            pages += len(listed.strangers)
-            step.progress(number + 1, len(projects))
+        for row, count in at_once(partial(_look_at, index, ledger, ground), projects):
+            rows.append(row)
+            pages += count
+            step.progress(len(rows), len(projects))
         root = _root(index, ledger, only, ground)
         fronts, kept = _fronts(index, ground, root)
         step.result(f"{sum(row.files for row in rows):,} files of {len(rows):,} projects")
@@ -121,12 +127,11 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
         ground, projects = _looked_at(index, only)
         root = _root(index, ledger, only, ground)
         with outside.reporter.step(f"adopt what {index.address} lists") as step, ThreadPoolExecutor(WORKERS) as pool:
-            for number, project in enumerate(projects):
-                listed = _read(index, ground, project)
-                rows.append(_adopted(ledger.manifest(project), listed.found, ground))
-                hashless += _take_over(index, ledger, project, listed, ground, pool)
-                pages += len(listed.strangers)
-                step.progress(number + 1, len(projects))
+            for row, count, left in at_once(partial(_take_over, index, ledger, ground, pool), projects):
+                rows.append(row)
+                hashless += left
+                pages += count
+                step.progress(len(rows), len(projects))
             step.result(f"{sum(row.new for row in rows):,} files new")
         fronts, kept = _fronts(index, ground, root)
         for front in fronts:
@@ -134,6 +139,12 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
         with outside.reporter.step("write pages"):
             index.writer.show(ledger, _Manifests(ledger, projects), root, ground.folders)
     return Outline(tuple(rows), pages + len(fronts), (*ground.left, *kept, *hashless), root)
+
+
+def _look_at(index: WheelIndex, ledger: Ledger, ground: _Ground, project: str) -> tuple[Adopted, int]:
+    """Return what is to be taken over of a project, and how many pages list it."""
+    listed = _read(index, ground, project)
+    return _adopted(ledger.manifest(project), listed.found, ground), len(listed.strangers)
 
 
 def _fronts(index: WheelIndex, ground: _Ground, root: Root) -> tuple[list[Stranger], list[Left]]:
@@ -279,8 +290,7 @@ def _project_of(key: str) -> str | None:
 
 def _strangers(index: WheelIndex, keys: Iterable[str]) -> tuple[Stranger, ...]:
     """Return the pages at some keys that others wrote."""
-    found = ((key, index.store.read(key)) for key in keys)
-    return tuple(Stranger(key, *read) for key, read in found if read and not is_sealed(read[0]))
+    return tuple(filter(None, (stranger_in(index.store, key) for key in keys)))
 
 
 def _read(index: WheelIndex, ground: _Ground, project: str) -> _OnPages:
@@ -330,11 +340,14 @@ def _is_bare(file: IndexedFile, ground: _Ground) -> bool:
 
 
 def _take_over(
-    index: WheelIndex, ledger: Ledger, project: str, listed: _OnPages, ground: _Ground, pool: ThreadPoolExecutor
-) -> list[Left]:
-    """Put what is listed of a project into its manifest, with what its pages leave out; return what has no hash."""
-    new = unknown_files(ledger.manifest(project), listed.found)
-    completed = tuple(pool.map(partial(_complete, index, ground), new))
+    index: WheelIndex, ledger: Ledger, ground: _Ground, pool: ThreadPoolExecutor, project: str
+) -> tuple[Adopted, int, list[Left]]:
+    """Put what is listed of a project into its manifest, with what its pages leave out.
+
+    Return what that was, how many pages list it, and which files have no hash.
+    """
+    listed, before = _read(index, ground, project), ledger.manifest(project)
+    completed = tuple(pool.map(partial(_complete, index, ground), unknown_files(before, listed.found)))
     links = (*listed.found.links, *(one.link for one in completed if one.link))
     files = [one.file for one in completed if one.file]
     place = _place_of_files(project, listed.found.files)
@@ -347,16 +360,15 @@ def _take_over(
     for stranger in listed.strangers:
         _keep(index, stranger)
     why = "it cannot be fetched for its hash: it stays a link without one"
-    return [Left(one.link.at, why) for one in completed if one.link]
+    left = [Left(one.link.at, why) for one in completed if one.link]
+    return _adopted(before, listed.found, ground), len(listed.strangers), left
 
 
 def _complete(index: WheelIndex, ground: _Ground, file: IndexedFile) -> Completed:
     """Return a file with what its page leaves out, its METADATA put beside it."""
     beside = f"{file.key}{METADATA_SUFFIX}"
     completed = complete(file, index.store, "", ground.entries.get(file.key), ground.entries.get(beside))
-    if completed.metadata:
-        index.store.put(beside, of_bytes(completed.metadata), instead_of=None)
-    return completed
+    return put_beside(index.store, beside, completed)
 
 
 def _place_of_files(project: str, files: Iterable[IndexedFile]) -> str:

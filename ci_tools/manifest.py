@@ -48,8 +48,6 @@ PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # A project of such a name would have its page where a channel has its index, or the finder its data.
 TAKEN = frozenset({"finder", "nightly", "test"})
 WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
-PART = r"(?!\.\.?(/|$))[^/\x00]+"  # of a place: a folder's name or a file's
-PLACE = re.compile(rf"((/|(\.\./)*)({PART}/)*{PART})?")  # it may lead out of the index first
 GENERIC = "cpu"  # the folder of those who have no accelerator; always there
 # The other fields of an entry are text.
 KINDS: Mapping[str, type] = MappingProxyType(
@@ -306,7 +304,7 @@ def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
     is_web = at.startswith(("https://", "http://")) or "://" not in at
     if (
         ".." in inside
-        or at.startswith("/")
+        or at.startswith("//")  # of another host, in a page's links
         or not is_web
         or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
     ):

@@ -12,15 +12,18 @@ import posixpath
 import zipfile
 import zlib
 from contextlib import closing
-from email import message_from_bytes
+from email.parser import HeaderParser
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 import requests
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
-from ci_tools.errors import FatwheelError
-from ci_tools.index import ADOPTED, ROOT, IndexedFile, Link, project_and_version
+from ci_tools.errors import InputError
+from ci_tools.index import ADOPTED, ROOT, IndexedFile, Link, project_and_version, variant_label
 from ci_tools.model import FOLDER
+from ci_tools.registry import AS_IT_IS
 from ci_tools.storage import CHUNK
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ __all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete"
 METADATA_SUFFIX = ".metadata"  # PEP 658
 TAIL = 1 << 16  # bytes at the end of a wheel that are read first: its directory, and mostly its METADATA too
 MOST_METADATA = 16 << 20  # bytes
+MOST_READ = 64 << 20  # bytes of a wheel, for its METADATA
 TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
 PAGES = ("", "index.html", "index.json")  # the names of a page in its folder
 WEB_PAGES = (".html", ".htm")  # where a page leads people
@@ -65,7 +69,8 @@ def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
     knows: it is the longest end of it that is there.
     """
     if at.startswith(base):
-        return unquote(at.removeprefix(base))
+        key = posixpath.normpath(unquote(at.removeprefix(base).partition("?")[0]))
+        return key if key.isprintable() and not key.startswith(("/", "../")) else at
     if not at.startswith("/"):
         return at
     parts = at.strip("/").split("/")
@@ -88,7 +93,7 @@ def found_on(project: str, pages: Mapping[str, Iterable[Listed]], folders: Colle
     for at, link in merged.items():
         if _is_file_of(project, link.name):
             files.append(_file(link, listing[at], folders))
-        elif not at.endswith("/") and "." in link.name and not link.name.endswith(WEB_PAGES):
+        elif not at.endswith("/") and "." in link.name.strip(".") and not link.name.endswith(WEB_PAGES):
             others.append(Link(link.name, at, tuple(sorted(listing[at]))))
     return Found(tuple(files), tuple(others))
 
@@ -101,8 +106,9 @@ def _merge(one: Listed, other: Listed) -> Listed:
 
 
 def _is_file_of(project: str, name: str) -> bool:
+    """Return whether a manifest can have a file; of a wheel variant no page of others says what it needs."""
     try:
-        return project_and_version(name)[0] == project
+        return project_and_version(name)[0] == project and not variant_label(name)
     except ValueError:
         return False
 
@@ -149,23 +155,44 @@ def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, me
         return Completed(file, read=read)
     if metadata and file.metadata_sha256 and file.requires_python:
         return Completed(file, read=read)
-    found = store.read(f"{key}{METADATA_SUFFIX}") if metadata else None
-    content = found[0] if found else _metadata_in(store, key, entry.size)
-    if not content:
+    found = store.read(f"{key}{METADATA_SUFFIX}") if metadata and metadata.size <= MOST_METADATA else None
+    content = found[0] if found else b"" if metadata else _metadata_in(store, key, entry.size)
+    if not _is_metadata_of(file.name, content):  # what others have put there stays, and is not told of
         return Completed(file._replace(metadata_sha256=""), read=read)
     file = file._replace(
         metadata_sha256=hashlib.sha256(content).hexdigest(),
-        requires_python=file.requires_python or str(message_from_bytes(content).get("Requires-Python", "")),
+        requires_python=file.requires_python or _requires_python(content),
     )
     return Completed(file, metadata=b"" if found else content, read=read + len(content))
+
+
+def _requires_python(metadata: bytes) -> str:
+    return str(HeaderParser().parsestr(metadata.decode(errors="replace")).get("Requires-Python", "")).strip()
+
+
+def _is_metadata_of(name: str, content: bytes) -> bool:
+    """Return whether METADATA is that of a wheel of some name: installers refuse any other."""
+    if not content:
+        return False
+    fields = HeaderParser().parsestr(content.decode(errors="replace"))
+    project, version = project_and_version(name)
+    try:
+        return canonicalize_name(str(fields["Name"])) == project and Version(str(fields["Version"])) == version
+    except InvalidVersion:
+        return False
 
 
 def _hash(store: Store, root: str, file: IndexedFile) -> tuple[str, int]:
     """Return the sha256 of a file's bytes and how many they are; no sha256 where they cannot be had."""
     digest, size = hashlib.sha256(), 0
-    for chunk in _chunks(store, root, file):
-        digest.update(chunk)
-        size += len(chunk)
+    try:
+        for chunk in _chunks(store, root, file):
+            digest.update(chunk)
+            size += len(chunk)
+    except (InputError, OSError):  # it may not be read, or its server breaks off: it stays a link
+        if not file.is_outside:
+            raise
+        return "", size
     return (digest.hexdigest() if size else ""), size
 
 
@@ -175,20 +202,14 @@ def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:
     elif "://" in file.at:
         yield from _fetched(file.at)
     elif file.at.startswith("../"):
-        try:
-            yield from store.outside(posixpath.normpath(f"{root}{file.at}"))
-        except FatwheelError:  # it may not be read, or there is nothing: it stays a link
-            return
+        yield from store.outside(posixpath.normpath(f"{root}{file.at}"))
 
 
 def _fetched(address: str) -> Iterator[bytes]:
-    """Yield what another server has at an address; nothing where it does not answer with a file."""
-    try:
-        with requests.get(address, stream=True, timeout=TIMEOUT) as answer:
-            if answer.ok:
-                yield from answer.iter_content(CHUNK)
-    except requests.RequestException:
-        return
+    """Yield what another server has at an address; nothing where it refuses; OSError where it breaks off."""
+    with requests.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
+        if answer.ok:
+            yield from answer.iter_content(CHUNK)
 
 
 class _Wheel(io.RawIOBase):
@@ -196,7 +217,7 @@ class _Wheel(io.RawIOBase):
 
     def __init__(self, store: Store, key: str, size: int) -> None:
         self.store, self.key, self.size = store, key, size
-        self.position = 0
+        self.position, self.read_so_far = 0, 0
         self.tail = store.part(key, -min(TAIL, size), TAIL) if size else b""
 
     def seekable(self) -> bool:
@@ -223,6 +244,10 @@ class _Wheel(io.RawIOBase):
         return len(data)
 
     def _part(self, wanted: int) -> bytes:
+        self.read_so_far += wanted
+        if self.read_so_far > MOST_READ:
+            msg = f"its directory has more than {MOST_READ:,} bytes"
+            raise ValueError(msg)
         return self.store.part(self.key, self.position, wanted) if wanted else b""
 
 

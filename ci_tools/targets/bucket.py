@@ -54,6 +54,7 @@ OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
 TELLING_APART = ("endpoint", "region")  # the settings that make another place of a bucket's name
 WEB = ("endpoint", "public")  # the settings that are web addresses
 ATTEMPTS = 5  # of one request, with a growing pause between them
+CONNECTIONS = 32  # at once, of as many threads
 SECONDS = "60"  # without an answer, or without a byte of one
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 MOST_READ = 64 << 20  # bytes of a manifest or a page
@@ -194,6 +195,7 @@ class BucketStore:
         with _explained(self.address):
             self._session = boto3.Session(region_name=place.region or None)
         self.client = self._connected(
+            max_pool_connections=CONNECTIONS,
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
             connect_timeout=int(place.timeout),
             read_timeout=int(place.timeout),
@@ -304,7 +306,12 @@ class BucketStore:
         if key.startswith("../"):
             return
         with _explained(f"{key} in {self.place.bucket}"):
-            answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            try:
+                answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            except ClientError as error:
+                if _code(error) in GONE:
+                    return
+                raise
             yield from answer["Body"].iter_chunks(CHUNK)
 
     def _next(self, key: str, parts: Iterator[_T], end: _T) -> _T:
@@ -596,7 +603,10 @@ def _md5(data: bytes) -> str:
 def _found(answer: dict[str, Any]) -> Found:
     generation = answer.get("Metadata", {}).get(GENERATION, "")
     sha256 = answer.get("Metadata", {}).get(SHA256, "")
-    return Found(answer["ETag"], answer["ContentLength"], int(generation) if generation.isdigit() else 0, sha256)
+    number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
+    # Some servers store how a body was sent beside how it is packed.
+    encoding = encoding.replace("aws-chunked", "").strip(", ")
+    return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
 
 
 @contextmanager

@@ -46,6 +46,8 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
     directory = announced(known or ledger.directory(), folders_of(after), root)
     if after.project not in directory.projects:
         _refuse_page(writer, ledger, after, directory)
+        if directory.root is Root.SHARED:
+            _refuse_packed(writer, ledger, directory)
 
 
 def _refuse_filled(ledger: Ledger, after: Manifest) -> None:
@@ -80,6 +82,16 @@ def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory:
         address = ledger.store.address
         msg = f"others have published {after.project} in {address}: {strangers[0].key} lists {theirs[0]}"
         raise InputError(msg, hint=f"`{_adopt(ledger)} --project {after.project}` takes over what it lists")
+
+
+def _refuse_packed(writer: PageWriter, ledger: Ledger, directory: Directory) -> None:
+    """Raise InputError where a front page of others is compressed: no line of ours could join it."""
+    for page in writer.fronts(ledger.root, directory):
+        for key in page.keys:
+            found = ledger.store.find(key)
+            if found and found.encoding not in {"", "identity"}:
+                msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected a page as it is"
+                raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
 
 
 def _strangers(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> Iterator[Stranger]:

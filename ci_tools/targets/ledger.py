@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ci_tools.release import Offer
     from ci_tools.targets.store import Found, Store
 
-__all__ = ["OWN", "RESTORE", "Damaged", "Ledger", "contended", "pauses"]
+__all__ = ["ATTEMPTS", "OWN", "RESTORE", "Damaged", "Ledger", "contended", "pauses"]
 
 OWN = ".fatwheel/"
 ATTEMPTS = 200  # to change what others change as well

@@ -9,22 +9,27 @@ and every other byte stays, or others' (`Root`).
 from __future__ import annotations
 
 import time
+import zlib
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools import catalog, index, variants
+from ci_tools.errors import InputError
 from ci_tools.finder import data_path, front_page, project_data, shelf_of
 from ci_tools.index import ADOPTED, VARIANTS, Link, is_sealed
 from ci_tools.manifest import GENERIC, Root
 from ci_tools.model import FOLDER
 from ci_tools.targets.adoption import FILES, METADATA_SUFFIX, complete, found_on, resolve
 from ci_tools.targets.foreign import listed_on, projects_on, with_projects
-from ci_tools.targets.ledger import contended, pauses
+from ci_tools.targets.ledger import ATTEMPTS, contended, pauses
 from ci_tools.targets.store import Entry, of_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ci_tools.index import IndexedFile
     from ci_tools.manifest import Directory, Manifest
@@ -34,9 +39,29 @@ if TYPE_CHECKING:
     from ci_tools.targets.ledger import Ledger
     from ci_tools.targets.store import Content, Found, Store
 
-__all__ = ["Page", "PageWriter", "Stranger", "announced", "folders_of", "join", "lists_files", "slash", "unknown_files"]
+__all__ = [
+    "WORKERS",
+    "Page",
+    "PageWriter",
+    "Stranger",
+    "announced",
+    "at_once",
+    "folders_of",
+    "join",
+    "lists_files",
+    "put_beside",
+    "slash",
+    "stranger_in",
+    "unknown_files",
+]
 
+WORKERS = 16  # requests at once: each waits for the server most of the time
+GZIP = 31  # zlib's name for what `Content-Encoding: gzip` is
+MOST_UNPACKED = 64 << 20  # bytes of a page
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Page(NamedTuple):
@@ -54,6 +79,36 @@ class Stranger(NamedTuple):
     key: str
     data: bytes
     found: Found
+
+
+def stranger_in(store: Store, key: str) -> Stranger | None:
+    """Return the page at a key, unpacked, if others wrote it; raise InputError for one that is packed in a rare way."""
+    read = store.read(key)
+    if read is None:
+        return None
+    data, found = read
+    if found.encoding:
+        data = _unpacked(store, key, data, found.encoding)
+    return None if is_sealed(data) else Stranger(key, data, found)
+
+
+def _unpacked(store: Store, key: str, data: bytes, encoding: str) -> bytes:
+    """Return a page as browsers and installers see it."""
+    with suppress(zlib.error):
+        if encoding in {"gzip", "identity"}:
+            return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MOST_UNPACKED)
+    msg = f"{store.url(key)} is compressed ({encoding}), expected a page as it is, or with gzip"
+    raise InputError(msg, hint="put it there once more without a Content-Encoding")
+
+
+def at_once(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+    """Yield the outcome of each item in their order, several worked on at once; after an error none is begun."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        try:
+            yield from pool.map(work, items)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 class PageWriter:
@@ -75,18 +130,26 @@ class PageWriter:
         A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
         shown when every project has one.
         """
-        needed = {*folders, *(folder for manifest in manifests for folder in folders_of(manifest))}
-        needed |= self.shared_folders(ledger, root)
-        shown = {manifest.project for manifest in manifests}
+        shown, needed = set(), {*folders, *self.shared_folders(ledger, root)}
+        for manifest in manifests:
+            shown.add(manifest.project)
+            needed |= folders_of(manifest)
         directory, basis = ledger.change_directory(lambda known: announced(known, needed, root)), None
         while basis is None or not _covers(basis, directory, shown):
             basis = directory
-            for manifest in manifests:
-                self._show_project(ledger, manifest, basis)
-            for project in sorted(basis.projects - shown) if basis.filling else ():
-                self._show_project(ledger, ledger.manifest(project), basis, only=basis.filling)
+            # By number: of a large index not all manifests fit into memory.
+            deque(at_once(partial(self._show_numbered, ledger, manifests, basis), range(len(manifests))), maxlen=0)
+            others = sorted(basis.projects - shown) if basis.filling else ()
+            deque(at_once(partial(self._fill, ledger, basis), others), maxlen=0)
             directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
         self.show_fronts(ledger.root, directory)
+
+    def _show_numbered(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
+        self._show_project(ledger, manifests[number], basis)
+
+    def _fill(self, ledger: Ledger, basis: Directory, project: str) -> None:
+        """Write a project's page in the folders that are new."""
+        self._show_project(ledger, ledger.manifest(project), basis, only=basis.filling)
 
     def shared_folders(self, ledger: Ledger, root: Root | None) -> set[str]:
         """Return the accelerator folders that others keep beside ours: what every folder lists, theirs list too."""
@@ -107,12 +170,31 @@ class PageWriter:
         """
         folders = directory.folders | directory.filling if only is None else frozenset(only)
         written = -1
+        strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
+        if strangers:
+            manifest = self.take_in(ledger, manifest, strangers, directory)
         while written < manifest.generation:
-            strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
-            if strangers:
-                manifest = self.take_in(ledger, manifest, strangers, directory)
-                continue
-            written, manifest = manifest.generation, ledger.newest(manifest)
+            before = manifest.generation
+            for page in self.pages(ledger, manifest, folders, directory.root):
+                manifest = self._write_over(ledger, manifest, page, directory)
+                if manifest.generation > before:
+                    break
+            else:
+                written, manifest = before, ledger.newest(manifest)
+
+    def _write_over(self, ledger: Ledger, manifest: Manifest, page: Page, directory: Directory) -> Manifest:
+        """Write a page over what others put there, once that is taken in; return the manifest, which may be newer.
+
+        Another tool may write it without a pause: no more than this page is read before ours takes its place.
+        """
+        for _ in range(ATTEMPTS):
+            strangers = self._write([page])
+            if not strangers:
+                return manifest
+            after = self.take_in(ledger, manifest, strangers, directory)
+            if after.generation > manifest.generation:
+                return after
+        raise contended(self.store, page.keys[0])
 
     def pages(
         self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
@@ -173,8 +255,7 @@ class PageWriter:
         """Return the page that others wrote at a key, unless what it lists has been taken in."""
         if found is None or found.generation or (key, found.tag) in self.taken:
             return None
-        read = self.store.read(key)
-        return Stranger(key, *read) if read and not is_sealed(read[0]) else None
+        return stranger_in(self.store, key)
 
     # -- what others list on a page of ours
 
@@ -185,7 +266,8 @@ class PageWriter:
 
         What its owner has removed and lists no more is dropped, as far as it was taken in from such pages.
         """
-        found = self.listed_by(ledger, manifest.project, strangers, directory)
+        known = frozenset(file.key for file in manifest.files.values())
+        found = self.listed_by(ledger, manifest.project, strangers, directory, known)
         completed = {file.key: self._complete(ledger.root, file) for file in unknown_files(manifest, found)}
         new = [one.file for one in completed.values() if one.file]
         links = [*found.links, *(one.link for one in completed.values() if one.link)]
@@ -199,17 +281,29 @@ class PageWriter:
             self.store.reporter.say(f"{manifest.project}: {what}")
         return after
 
-    def listed_by(self, ledger: Ledger, project: str, strangers: Iterable[Stranger], directory: Directory) -> OnPages:
-        """Return what pages of others list of a project."""
+    def listed_by(
+        self,
+        ledger: Ledger,
+        project: str,
+        strangers: Iterable[Stranger],
+        directory: Directory,
+        known: frozenset[str] = frozenset(),
+    ) -> OnPages:
+        """Return what pages of others list of a project, of which the files at some keys are known."""
         pages: dict[str, list[Listed]] = {}
         base = self.store.url(ledger.root)
         for key, data, _ in strangers:
             place = key.removeprefix(ledger.root)
             folder = place.rpartition("/")[0].rpartition("/")[0]
             links = self._links(data, place)
-            there = [link._replace(at=resolve(link.at, base, partial(self._is_there, ledger.root))) for link in links]
+            there = [link._replace(at=self._resolved(ledger.root, link.at, base, known)) for link in links]
             pages.setdefault(folder, []).extend(there)
         return found_on(project, pages, directory.folders | directory.filling)
+
+    def _resolved(self, root: str, at: str, base: str, known: frozenset[str]) -> str:
+        """Return the place that a link leads to; the store is asked only of what is new."""
+        place = resolve(at, base, known.__contains__)
+        return resolve(at, base, partial(self._is_there, root)) if place == at and at.startswith("/") else place
 
     def _links(self, data: bytes, place: str) -> tuple[Listed, ...]:
         try:
@@ -225,10 +319,7 @@ class PageWriter:
         place = f"{root}{file.key}"
         found = [None if file.is_outside else self.store.find(key) for key in (place, f"{place}{METADATA_SUFFIX}")]
         entries = [Entry(place, one.size, "") if one else None for one in found]
-        completed = complete(file, self.store, root, *entries)
-        if completed.metadata:
-            self.store.put(f"{place}{METADATA_SUFFIX}", of_bytes(completed.metadata), instead_of=None)
-        return completed
+        return put_beside(self.store, f"{place}{METADATA_SUFFIX}", complete(file, self.store, root, *entries))
 
     def _gone(self, root: str, manifest: Manifest, found: OnPages, strangers: Iterable[Stranger]) -> Iterator[str]:
         """Yield the keys of files that were taken in once, are listed no more, and are not there."""
@@ -311,6 +402,15 @@ class PageWriter:
         """Return whether a front page of others lacks a line of ours."""
         strangers = filter(None, (self.stranger_at(key, self.store.find(key)) for key in page.keys))
         return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
+
+
+def put_beside(store: Store, key: str, completed: Completed) -> Completed:
+    """Put the METADATA of a file beside it; where others were faster, whatever that is, no page tells of it."""
+    if completed.file and completed.metadata and not store.put(key, of_bytes(completed.metadata), instead_of=None):
+        read = store.read(key)
+        if read is None or read[0] != completed.metadata:
+            return completed._replace(file=completed.file._replace(metadata_sha256=""))
+    return completed
 
 
 def lists_files(stranger: Stranger) -> bool:
@@ -401,11 +501,13 @@ def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
 
 
 def _listed_wider(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
-    """Return a file that was taken in once as all folders list it that did, or do now."""
-    if file.origin != ADOPTED or not (file.only_in or file.folder):
+    """Return a file as all folders list it that did, or do now: another tool may list ours in more than we do."""
+    if not (file.only_in or file.folder):
         return file
     if not there.only_in and not there.folder:  # every folder lists it
-        return file._replace(only_in=(), folder="", at=file.key)
+        everywhere = tuple(sorted({"", *folders, *file.folders}))
+        is_theirs = file.origin == ADOPTED
+        return file._replace(only_in=(), folder="", at=file.key) if is_theirs else file._replace(only_in=everywhere)
     if all(map(file.is_listed_in, there.folders)):
         return file
     listing = (set(file.only_in) or {file.folder, *file.also}) | (set(there.only_in) or {there.folder})

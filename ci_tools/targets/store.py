@@ -34,6 +34,7 @@ class Found(NamedTuple):
     size: int
     generation: int = 0  # of what the page was made from, where the store keeps that
     sha256: str = ""  # of what was put there, where the store keeps that
+    encoding: str = ""  # how its bytes are packed: gzip
 
 
 class Entry(NamedTuple):

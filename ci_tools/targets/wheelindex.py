@@ -427,7 +427,7 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arr
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
         entry = entry._replace(origin=entry.origin and old.origin)  # what a plan builds is what a plan has built
         is_at_its_place = old.folder == entry.folder and not old.is_outside
-        entry = entry._replace(apart=old.apart, at=old.at) if is_at_its_place else entry
+        entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
     elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
         entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
