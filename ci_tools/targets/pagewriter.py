@@ -142,7 +142,10 @@ class PageWriter:
             others = sorted(basis.projects - shown) if basis.filling else ()
             deque(at_once(partial(self._fill, ledger, basis), others), maxlen=0)
             directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
-        self.show_fronts(ledger.root, directory)
+        written = -1
+        while written < directory.generation:  # as `_show_project` does it
+            self.show_fronts(ledger.root, directory)
+            written, directory = directory.generation, ledger.directory()
 
     def _show_numbered(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
         self._show_project(ledger, manifests[number], basis)
