@@ -7,10 +7,13 @@ import json
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,7 +37,7 @@ from ci_tools.arguments import parser
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
 from ci_tools.model import STABLE, Level, Platform, Python
 from ci_tools.outside import Outside
-from ci_tools.storage import cache_folder, write_atomically
+from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
 
 if TYPE_CHECKING:
     import argparse
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Plan, Trial
     from ci_tools.planning import Planned
+    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.upkeep import Flaw
 
     Verb = Callable[[argparse.Namespace, Outside], int]
 
@@ -49,6 +54,8 @@ __all__ = ["main"]
 
 DONE, BAD = 0, 1  # the others are the errors' own
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+LITTLE = 1 << 20  # bytes that a full disk may still have: too few for what was to be written
+STDOUT = "standard output"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,18 +70,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stderr.print("interrupted; the same command goes on where this one stopped", highlight=False)
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return DONE
     except OSError as error:
-        place = f" ({error.filename})" if error.filename else ""
-        return _told(
-            stderr, MachineError(f"{error.strerror or error}{place}", hint="mend it and run the same command again")
-        )
+        return _told(stderr, _located(error))
 
 
 def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
     options = parser().parse_args(arguments)
-    return VERBS[options.verb](options, _outside(stderr, options))
+    status = VERBS[options.verb](options, _outside(stderr, options))
+    _flush_stdout()  # here, where a full disk is still told as one
+    return status
+
+
+def _flush_stdout() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        error.filename = STDOUT
+        raise
+
+
+def _located(error: OSError) -> MachineError:
+    """Return what the machine could not do, with the file, or the disk, that it could not do it at."""
+    place = error.filename2 or error.filename
+    if not place and error.errno in NO_ROOM:
+        place = _full_disks()
+    if place and STDOUT in place:
+        _drop_stdout()
+    said = f"{error.strerror or error}{f' ({place})' if place else ''}"
+    return MachineError(said, hint="mend it and run the same command again")
+
+
+def _drop_stdout() -> None:
+    """Let what was not printed yet go nowhere, or Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _full_disks() -> str:
+    """Return the folders that this command writes to and that have no room left."""
+    folders = dict.fromkeys((Path.cwd(), cache_folder(os.environ), Path(tempfile.gettempdir())))
+    full = [str(folder) for folder in folders if folder.exists() and shutil.disk_usage(folder).free < LITTLE]
+    return " or ".join(full) or f"{STDOUT}, or a file that the system does not name"
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -461,27 +500,70 @@ def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
 
 def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
-    from ci_tools.targets.addresses import index_of
+    from ci_tools.upkeep import mirrors
 
-    flaws = upkeep.verify(index_of(options.target, outside), outside)
+    flaws = _at_each(options.target, outside, lambda index: upkeep.verify(index, outside))
+    flaws += _at_mirrors(options.target, outside, mirrors.differences)
     terminal.show(terminal.flaws_table(flaws))
     return BAD if flaws else DONE
 
 
+def _at_each(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
+    """Return the flaws of an index and its mirrors; where there are any, with the address of each."""
+    from ci_tools.targets.addresses import indexes_of
+
+    indexes = indexes_of(target, outside)
+    flaws = ((index, flaw) for index in indexes for flaw in look(index))
+    return tuple(flaw._replace(key=index.store.url(flaw.key)) if indexes[1:] else flaw for index, flaw in flaws)
+
+
+def _at_mirrors(
+    target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[Flaw]]
+) -> tuple[Flaw, ...]:
+    """Return in what the mirrors of an index are not like it."""
+    from ci_tools.targets.addresses import indexes_of
+
+    first, *others = indexes_of(target, outside)
+    return tuple(flaw for mirror in others for flaw in look(first, mirror))
+
+
 def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import upkeep
-    from ci_tools.targets.addresses import index_of
+    from ci_tools.upkeep import mirrors
 
-    index = index_of(options.target, outside)
-    flaws = upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
+    def mend(index: WheelIndex) -> Sequence[Flaw]:
+        if options.undo:
+            return upkeep.undo_repair(index, outside)
+        return upkeep.repair(index, outside, remove_unlisted=options.remove_unlisted)
+
+    flaws = _at_each(options.target, outside, mend)
+    if not options.undo:
+        flaws += _at_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
     terminal.show(terminal.flaws_table(flaws))
     return BAD if any(flaw.is_left for flaw in flaws) else DONE
 
 
-def _index_pages(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools import upkeep
+def _index_add(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.targets.addresses import indexes_of
+    from ci_tools.upkeep import additions
 
-    for path in upkeep.write_pages(options.target, options.project, options.out, outside):
+    targets, folders = indexes_of(options.target, outside), (options.folder or "", tuple(options.also))
+    addition = additions.Addition(tuple(options.files), *folders, frozenset(options.despite))
+    if options.dry_run:
+        changes, findings = additions.preview(targets, addition, outside)
+        terminal.show(terminal.preview_tables(changes, ()))
+    else:
+        shown, findings = additions.add(targets, addition, outside)
+        terminal.show(terminal.published_tables(shown, ()))
+    if findings:
+        terminal.show(terminal.findings_table(findings, len(addition.files)))
+    return DONE
+
+
+def _index_pages(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import releasepages
+
+    for path in releasepages.write_pages(options.target, options.project, options.out, outside):
         print(path)
     return DONE
 
@@ -496,10 +578,27 @@ def _unyank(options: argparse.Namespace, outside: Outside) -> int:
 
 def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> int:
     from ci_tools import upkeep
-    from ci_tools.targets.addresses import index_of
+    from ci_tools.targets.addresses import indexes_of
 
-    for name in upkeep.yank(index_of(options.target, outside), options.release, reason):
+    indexes = indexes_of(options.target, outside)
+    marked = {name: None for index in indexes for name in upkeep.yank(index, options.release, reason)}
+    for name in marked:
         print(name)
+    return DONE
+
+
+def _retract(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import retraction
+
+    if options.undo == (options.reason is not None):
+        msg = "expected --reason, which says what is wrong with the release, or --undo"
+        raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
+    addresses = tuple(options.to) or retraction.targets_in(options.config)
+    if options.undo:
+        outcomes = retraction.restore(options.release, addresses, outside)
+    else:
+        outcomes = retraction.retract(options.release, options.reason, addresses, outside)
+    terminal.show(terminal.retraction_table(options.release, outcomes))
     return DONE
 
 
@@ -571,9 +670,11 @@ VERBS: Mapping[str, Verb] = {
     "index adopt": _index_adopt,
     "index verify": _index_verify,
     "index repair": _index_repair,
+    "index add": _index_add,
     "index pages": _index_pages,
     "yank": _yank,
     "unyank": _unyank,
+    "retract": _retract,
     "promote": _promote,
     "doctor": _doctor,
     "tell": _tell,

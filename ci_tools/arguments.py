@@ -194,26 +194,54 @@ def _add_upkeep(verbs: Verbs) -> None:
     adopt.add_argument("--yes", action="store_true", help="do it; without this, say what would be done")
     verify = _verb(parts, "verify", "say where an index is not what its manifests say")
     repair = _verb(parts, "repair", "mend what `verify` finds")
-    text = "remove files that no page lists too; only while no publisher is at work"
-    repair.add_argument("--remove-unlisted", action="store_true", help=text)
+    what = repair.add_mutually_exclusive_group()
+    text = "remove files too that a stopped publisher left and no page lists; only while no publisher is at work"
+    what.add_argument("--remove-unlisted", action="store_true", help=text)
+    text = "put back what the last repair changed, where nobody has changed it since"
+    what.add_argument("--undo", action="store_true", help=text)
+    add = _verb(parts, "add", "publish wheels and sdists that Fatwheel did not build, once they are audited")
 
     pages = _verb(parts, "pages", "write an index over a project's GitHub Releases, as for GitHub Pages")
     pages.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
     pages.add_argument("project", metavar="PROJECT", help="the project whose releases they are")
     pages.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
 
-    yank = _verb(verbs, "yank", "mark a release of an index, so that only who pins it still gets it")
+    yank = _verb(verbs, "yank", "mark a release of an index, or a part of one, so that only who pins it still gets it")
     unyank = _verb(verbs, "unyank", "take that mark away")
-    for parser in (verify, repair, yank, unyank):
+    for parser in (verify, repair, add, yank, unyank):
         parser.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
     for parser in (yank, unyank):
-        parser.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
+        text = "such as demo==1.0, or of that alone demo==1.0+cu130, or one file by its name"
+        parser.add_argument("release", metavar="RELEASE", help=text)
     yank.add_argument("--reason", default="", help="what those who pin it are told")
+    _add_addition(add)
+
+    text = "mark a release that turned out to be bad, at every target that can, and say what is left to you"
+    retract = _verb(verbs, "retract", text)
+    retract.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
+    text = "a target that may have it; may be given several times; default: the config's publish: targets"
+    retract.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "the config that names the targets; default: %(default)s"
+    retract.add_argument("--config", type=Path, default=Path(config.DEFAULT_NAME), metavar="FILE", help=text)
+    text = "what is wrong, and what to use instead: the finder, pip and uv show it"
+    retract.add_argument("--reason", metavar="TEXT", help=text)
+    retract.add_argument("--undo", action="store_true", help="take the mark away: all is as it was before")
 
     promote = _verb(verbs, "promote", "publish the very bytes of a release that one index holds to another")
     promote.add_argument("source", metavar="FROM", help="the index that has it: s3://BUCKET/whl/test")
     promote.add_argument("target", metavar="TO", help="the index that gets it, as a stable release: s3://BUCKET/whl")
     promote.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
+
+
+def _add_addition(add: _Parser) -> None:
+    add.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
+    text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
+    add.add_argument("--folder", type=_filled, metavar="FOLDER", help=text)
+    text = "a folder that lists them too; may be given several times"
+    add.add_argument("--also", type=_filled, action="append", default=[], metavar="FOLDER", help=text)
+    text = "add them although this rule of the audit finds something wrong; may be given several times"
+    add.add_argument("--despite", type=_filled, action="append", default=[], metavar="RULE", help=text)
+    add.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
 
 
 def _add_doctor(verbs: Verbs) -> None:
@@ -294,6 +322,7 @@ def _trust_argument(parser: argparse.ArgumentParser) -> None:
 def _target_arguments(parser: argparse.ArgumentParser) -> None:
     text = (
         "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; may be given several times; "
+        "a bucket and its mirror are one: s3://A/whl|s3://B/whl; "
         "default: the config's publish: targets"
     )
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Project
 
-__all__ = ["is_date", "is_template", "nightly", "of_tag", "tag_of", "title_of", "variables", "version"]
+__all__ = ["candidate_of", "is_date", "is_template", "nightly", "of_tag", "tag_of", "title_of", "variables", "version"]
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIELDS = frozenset({"name", "version"})  # of a template
@@ -57,6 +57,12 @@ def _patterns(template: str, known: Mapping[str, str]) -> Iterator[str]:
 def tag_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
     """Return the tag of an edition by the config's template."""
     return template.format(**known) + (f"-rc{edition.candidate}" if edition.candidate else "")
+
+
+def candidate_of(tag: str, version: Version) -> int:
+    """Return the N of a tag that ends in `-rcN`, unless the version itself does; 0 for any other tag."""
+    found = re.search("-rc([1-9][0-9]{0,3})$", tag)
+    return int(found[1]) if found and version.pre != ("rc", int(found[1])) else 0
 
 
 def title_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:

@@ -31,10 +31,12 @@ class FatwheelError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.standing = ""  # what had been done when it came, and what the same command does next
 
     def __str__(self) -> str:
-        """Return the sentence, with the hint on a line of its own."""
-        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+        """Return the sentence, with the hint and the standing each on a line of its own."""
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{self.message}{hint}{f'{chr(10)}  {self.standing}' if self.standing else ''}"
 
 
 class Rejected(FatwheelError):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from packaging.utils import NormalizedName
-    from packaging.version import Version
 
 __all__ = [
     "ADOPTED",
@@ -24,13 +24,20 @@ __all__ = [
     "VARIANTS",
     "IndexedFile",
     "Link",
+    "Release",
+    "Row",
+    "html_of",
     "is_sealed",
+    "json_of",
+    "parse_version",
     "project_and_version",
     "project_html",
     "project_json",
     "projects_html",
     "projects_json",
+    "release_of",
     "seal_html",
+    "spell",
     "variant_label",
 ]
 
@@ -44,8 +51,9 @@ SEAL_BYTES = 128  # at the end of a page; a seal has fewer
 JSON_SEAL = re.compile(rb', "_fatwheel": "sha256:([0-9a-f]{64})"}\Z')
 FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")
 VARIANTS = "variants"  # the folder of an index that lists wheel variants, and no other does
-SEVERAL_PAGES = 1 << 12  # files: those of a project are spelled once for all of its pages
+OF_A_PROJECT = 1 << 12  # versions and tags that are read once
 LABEL = re.compile(r"[0-9a-z_.]+")  # PEP 825
+_text: Callable[[str], str] = json.JSONEncoder().encode
 
 
 class IndexedFile(NamedTuple):
@@ -113,33 +121,111 @@ class Link(NamedTuple):
     only_in: tuple[str, ...]  # the folders whose pages have it
 
 
-@functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names
+class Release(NamedTuple):
+    """A version in a file's name, and how it is written."""
+
+    version: Version
+    text: str
+    public: str  # without its local part
+
+
 def project_and_version(name: str) -> tuple[NormalizedName, Version]:
     """Return the project and version in a wheel's or an sdist's file name; raise ValueError where it is neither."""
+    project, release = _parsed(name)
+    return project, release.version
+
+
+def release_of(name: str) -> Release:
+    """Return the version in a file's name, and how it is written; raise ValueError where there is none."""
+    return _parsed(name)[1]
+
+
+@functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names
+def _parsed(name: str) -> tuple[NormalizedName, Release]:
     if not FILE_NAME.fullmatch(name):
         msg = f"{name!r} holds a character that no wheel or sdist has in its name"
         raise ValueError(msg)
     if not name.endswith(".whl"):
-        return parse_sdist_filename(name)
+        project, version = parse_sdist_filename(name)
+        return project, _written(version)
     label = variant_label(name)
-    return parse_wheel_filename(name.removesuffix(f"-{label}.whl") + ".whl" if label else name)[:2]
+    wheel = name.removesuffix(f"-{label}.whl") + ".whl" if label else name
+    first, _, rest = wheel.partition("-")
+    version_text, _, tags = rest.partition("-")
+    try:
+        return _project_of(first, tags), _release(version_text)
+    except ValueError:  # with the whole name in the message
+        project, version = parse_wheel_filename(wheel)[:2]
+        return project, _written(version)
+
+
+@functools.lru_cache(maxsize=OF_A_PROJECT)
+def _project_of(first: str, tags: str) -> NormalizedName:
+    """Return the project of wheels that differ in nothing but their version: their tags take longest to read."""
+    return parse_wheel_filename(f"{first}-0-{tags}")[0]
+
+
+@functools.lru_cache(maxsize=OF_A_PROJECT)
+def _release(version: str) -> Release:
+    return _written(parse_version(version))
+
+
+@functools.lru_cache(maxsize=OF_A_PROJECT)
+def parse_version(text: str) -> Version:
+    """Return a version that was read once already, as most are; raise InvalidVersion where it is none."""
+    return Version(text)
+
+
+def _written(version: Version) -> Release:
+    return Release(version, str(version), version.public)
 
 
 def variant_label(name: str) -> str:
     """Return the label at the end of a wheel variant's file name (PEP 825), or nothing for any other file."""
+    if name.count("-") < len(("version", "python", "abi", "platform", "label")):
+        return ""
     parts = name.removesuffix(".whl").split("-")
     tags = parts[3:] if parts[2:] and parts[2][:1].isdigit() else parts[2:]  # a build tag starts with a digit
     label = tags[3] if len(tags) == len(("python", "abi", "platform", "label")) else ""
     return label if name.endswith(".whl") and LABEL.fullmatch(label) else ""
 
 
-def _address(file: IndexedFile, folder: str) -> str:
+# ---------------------------------------------------------------- the pages of a project
+
+
+class Row(NamedTuple):
+    """A file as every page of its project spells it; only the way to it is another one on each."""
+
+    file: IndexedFile
+    version: str
+    place: str  # quoted, from the root of the index; in full where it lies on another server or has a slash in front
+    anchor: str  # HTML, what follows the address
+    entry: str  # JSON, what follows the address
+
+
+def spell(files: Iterable[IndexedFile]) -> list[Row]:
+    """Return some files of a project as its pages spell them, in the order of their versions and names."""
+    by_version: dict[Version, list[IndexedFile]] = {}
+    for file in files:
+        by_version.setdefault(release_of(file.name).version, []).append(file)
+    return [
+        _row(file) for version in sorted(by_version) for file in sorted(by_version[version], key=lambda one: one.name)
+    ]
+
+
+def _row(file: IndexedFile) -> Row:
+    place = file.at if "://" in file.at else quote(file.key)
+    return Row(file, release_of(file.name).text, place, _rest_of_anchor(file), _rest_of_entry(file))
+
+
+def _address(row: Row, folder: str) -> str:
     """Return the file's address relative to the project page in `folder`; `+` is `%2B`, which S3 insists on."""
-    if file.at:
-        return _relative(file.at, folder)
-    if file.folder == folder:
-        return "../" + _quoted(file).removeprefix(f"{folder}/")
-    return ("../../" if folder else "../") + _quoted(file)
+    file, place = row.file, row.place
+    if file.at and ("://" in place or place.startswith("/")):
+        return place
+    if file.folder == folder and not file.at:
+        return "../" + place.removeprefix(f"{folder}/")
+    return ("../../" if folder else "../") + place
 
 
 def _relative(at: str, folder: str) -> str:
@@ -149,22 +235,23 @@ def _relative(at: str, folder: str) -> str:
     return quote(at) if at.startswith("/") else ("../../" if folder else "../") + quote(at)
 
 
-@functools.lru_cache(maxsize=SEVERAL_PAGES)
-def _quoted(file: IndexedFile) -> str:
-    return quote(file.key)
-
-
-def _ordered(files: Iterable[IndexedFile]) -> list[IndexedFile]:
-    return sorted(files, key=lambda file: (project_and_version(file.name)[1], file.name))
-
-
-def project_html(project: str, files: Sequence[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+def project_html(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
     """Return the PEP 503 page of `project` for the index in `folder`.
 
     `more` are links without a hash: names of documents that lie in that folder, and what adopted pages had.
     """
-    rows = [*(_anchor(file, folder) for file in _ordered(files)), *(_plain_anchor(link, folder) for link in more)]
-    return _page(f"Links for {project}", "\n".join(rows))
+    return html_of(project, spell(files), folder, more)
+
+
+def html_of(project: str, rows: Iterable[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+    """Return the page of `project_html` for files that are spelled."""
+    lines = [f'    <a href="{_escaped(_address(row, folder))}{row.anchor}' for row in rows]
+    return _page(f"Links for {project}", "\n".join([*lines, *(_plain_anchor(link, folder) for link in more)]))
+
+
+def _escaped(address: str) -> str:
+    """Return an address as HTML has it; one that is quoted has nothing to escape."""
+    return html.escape(address) if "://" in address else address
 
 
 def _plain_anchor(link: str | Link, folder: str) -> str:
@@ -177,43 +264,39 @@ def _plain(link: str | Link, folder: str) -> tuple[str, str]:
     return (link.name, _relative(link.at, folder)) if isinstance(link, Link) else (link, f"../{quote(link)}")
 
 
-def _anchor(file: IndexedFile, folder: str) -> str:
-    return f'    <a href="{html.escape(_address(file, folder))}{_rest_of_anchor(file)}'
-
-
-@functools.lru_cache(maxsize=SEVERAL_PAGES)
 def _rest_of_anchor(file: IndexedFile) -> str:
     """Return what follows the address in a link, which is the same on every page."""
-    attributes = {}
+    attributes = ""
     if file.metadata_sha256:
         # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.1.2 that is a reason to compare
         # the name in METADATA, as it is spelled there, with the one that was asked for.
-        attributes["data-core-metadata"] = f"sha256={file.metadata_sha256}"
+        attributes += f' data-core-metadata="sha256={html.escape(file.metadata_sha256)}"'
     if file.requires_python:
-        attributes["data-requires-python"] = file.requires_python
+        attributes += f' data-requires-python="{html.escape(file.requires_python)}"'
     if file.yanked is not None:
-        attributes["data-yanked"] = file.yanked
-    if list(attributes) == ["data-core-metadata"]:
-        attributes["rel"] = ""  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
-    written = "".join(f' {name}="{html.escape(value)}"' for name, value in attributes.items())
-    return f'#sha256={file.sha256}"{written}>{html.escape(file.name)}</a><br>'
+        attributes += f' data-yanked="{html.escape(file.yanked)}"'
+    if file.metadata_sha256 and not file.requires_python and file.yanked is None:
+        attributes += ' rel=""'  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
+    return f'#sha256={file.sha256}"{attributes}>{html.escape(file.name)}</a><br>'
 
 
-def project_json(project: str, files: Sequence[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+def project_json(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
     """Return the PEP 691 document of `project` for the index in `folder`, with `more` as its page has them."""
-    ordered = _ordered(files)
+    return json_of(project, spell(files), folder, more)
+
+
+def json_of(project: str, rows: Sequence[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
+    """Return the document of `project_json` for files that are spelled."""
     head = {
-        "meta": {"api-version": API_VERSION if all(file.size for file in ordered) else SIZELESS_VERSION},
+        "meta": {"api-version": API_VERSION if all(row.file.size for row in rows) else SIZELESS_VERSION},
         "name": canonicalize_name(project),
-        "versions": list(dict.fromkeys(_version(file.name) for file in ordered)),
+        "versions": list(dict.fromkeys(row.version for row in rows)),
     }
-    entries = [*(_entry(file, folder) for file in ordered), *(_plain_entry(link, folder) for link in more)]
+    entries = [
+        f'{{"filename": {_text(row.file.name)}, "url": {_text(_address(row, folder))}, {row.entry}' for row in rows
+    ]
+    entries += (_plain_entry(link, folder) for link in more)
     return _seal_json(f'{json.dumps(head)[:-1]}, "files": [{", ".join(entries)}]}}')
-
-
-@functools.lru_cache(maxsize=SEVERAL_PAGES)
-def _version(name: str) -> str:
-    return str(project_and_version(name)[1])
 
 
 def _plain_entry(link: str | Link, folder: str) -> str:
@@ -221,25 +304,22 @@ def _plain_entry(link: str | Link, folder: str) -> str:
     return json.dumps({"filename": name, "url": address, "hashes": {}})
 
 
-def _entry(file: IndexedFile, folder: str) -> str:
-    """Return a file as JSON."""
-    return f'{{"filename": {json.dumps(file.name)}, "url": {json.dumps(_address(file, folder))}, {_rest_of_entry(file)}'
-
-
-@functools.lru_cache(maxsize=SEVERAL_PAGES)
 def _rest_of_entry(file: IndexedFile) -> str:
-    """Return what follows the address in a file's JSON, which is the same on every page."""
-    entry: dict[str, object] = {
-        "hashes": {"sha256": file.sha256},
-        **({"size": file.size} if file.size else {}),
-        **({"upload-time": file.uploaded} if file.uploaded else {}),
-        "yanked": False if file.yanked is None else file.yanked or True,
-    }
+    """Return what follows the address in a file's JSON, which is the same on every page.
+
+    It is put together by hand: an encoder for each file takes ten times as long.
+    """
+    entry = f'"hashes": {{"sha256": {_text(file.sha256)}}}'
+    if file.size:
+        entry += f', "size": {file.size:d}'
+    if file.uploaded:
+        entry += f', "upload-time": {_text(file.uploaded)}'
+    entry += f', "yanked": {"false" if file.yanked is None else _text(file.yanked) if file.yanked else "true"}'
     if file.requires_python:
-        entry["requires-python"] = file.requires_python
+        entry += f', "requires-python": {_text(file.requires_python)}'
     if file.metadata_sha256:
-        entry["core-metadata"] = {"sha256": file.metadata_sha256}
-    return json.dumps(entry)[1:]
+        entry += f', "core-metadata": {{"sha256": {_text(file.metadata_sha256)}}}'
+    return f"{entry}}}"
 
 
 def projects_html(projects: Iterable[str]) -> bytes:

@@ -8,8 +8,10 @@ folder of its own; there, the second is known by its name and its place.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import reprlib
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +31,7 @@ __all__ = [
     "Root",
     "Staged",
     "dumped_offers",
+    "generation_of",
     "is_project",
     "parse_directory",
     "parse_manifest",
@@ -37,6 +40,8 @@ __all__ = [
 ]
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
+GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # as `Manifest.dumps` begins
+HALF_CHARACTER = re.compile(rb"\\u[dD]")  # only an escape can spell one
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as canonicalize_name leaves it
 APART = re.compile(r"([0-9a-f]{16})?")  # the folder of a file that lies apart: the start of its sha256
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
@@ -46,9 +51,9 @@ WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
 GENERIC = "cpu"  # the folder of those who have no accelerator; always there
 # The other fields of an entry are text.
 KINDS: Mapping[str, type] = MappingProxyType(
-    {"size": int, "candidate": int, "also": tuple, "archs": tuple, "variant": tuple, "only_in": tuple}
+    {"size": int, "candidate": int, "also": list, "archs": list, "variant": list, "only_in": list}
 )
-TUPLES = tuple(name for name, kind in KINDS.items() if kind is tuple)
+TUPLES = tuple(name for name, kind in KINDS.items() if kind is list)
 
 
 class Root(str, Enum):
@@ -139,6 +144,12 @@ class Staged(NamedTuple):
         return (json.dumps({"generation": 0, "keys": sorted(self.keys)}, indent=0) + "\n").encode()
 
 
+def generation_of(data: bytes) -> int | None:
+    """Return the generation of a manifest, of which no more is read than its beginning; None where it is not there."""
+    found = GENERATION.match(data)
+    return int(found[1]) if found else None
+
+
 def parse_manifest(data: bytes, project: str) -> Manifest:
     """Read the manifest of a project; raise ValueError where it is none, or of another."""
     table = _table(data)
@@ -171,7 +182,7 @@ def _link(link: Any) -> Link:  # noqa: ANN401 - whatever JSON can hold
     except (TypeError, IndexError):
         found = Link("", "", ())
     if not found.name or not all(isinstance(text, str) for text in (found.name, found.at, *found.only_in)):
-        msg = f"{link} is no link"
+        msg = f"{reprlib.repr(link)} is no link"
         raise ValueError(msg)
     _refuse_place(found.name, found.at, found.only_in)
     return found
@@ -229,7 +240,8 @@ def _table(data: bytes) -> dict[str, Any]:
     """Read a JSON object with a generation, of which every other value is a list; no page can hold half a character."""
     try:
         table = json.loads(data.decode())
-        json.dumps(table, ensure_ascii=False).encode()
+        if HALF_CHARACTER.search(data):
+            json.dumps(table, ensure_ascii=False).encode()
     except RecursionError:
         table = None
     if not isinstance(table, dict) or not isinstance(table.get("generation"), int):
@@ -245,21 +257,18 @@ def _table(data: bytes) -> dict[str, Any]:
 
 def _entry(entry: object) -> IndexedFile:
     """Read one file of a manifest; raise ValueError where it is none."""
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(name, []), list) for name in TUPLES):
-        msg = f"{entry} names no file"
+    if not isinstance(entry, dict):
+        msg = f"{reprlib.repr(entry)} names no file"
+        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one error
+    wrong = _fields_of_another_kind(tuple(entry), tuple(map(type, entry.values())))
+    if wrong:
+        msg = f"{reprlib.repr(entry)} says something else in {wrong}"
         raise ValueError(msg)
     try:
-        file = IndexedFile(**{**entry, **{name: tuple(entry.get(name, ())) for name in TUPLES}})
+        file = IndexedFile(**{**entry, **{name: tuple(entry[name]) for name in TUPLES if name in entry}})
     except TypeError as error:
         raise ValueError(str(error)) from None
-    kinds = {name: KINDS.get(name, str) for name in IndexedFile._fields}
-    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(file, name), kind)]
-    if wrong and not (wrong == ["yanked"] and file.yanked is None):
-        msg = f"{entry} says something else in {wrong}"
-        raise ValueError(msg)
-    folders = (file.folder, *file.also)
-    is_placed = all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in folders)
-    if not is_placed or not APART.fullmatch(file.apart):
+    if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
         msg = f"{file.name} lies in no folder of an index"
         raise ValueError(msg)
     _refuse_place(file.name, file.at, file.only_in)
@@ -272,8 +281,23 @@ def _entry(entry: object) -> IndexedFile:
     return file
 
 
+@functools.lru_cache(maxsize=64)  # nearly every entry of an index has the same fields
+def _fields_of_another_kind(names: tuple[str, ...], kinds: tuple[type, ...]) -> list[str]:
+    """Return the fields of an entry that are of another kind than JSON has them for a file."""
+    there = dict(zip(names, kinds))
+    if there.get("yanked") is type(None):
+        del there["yanked"]
+    return [name for name, kind in there.items() if not issubclass(kind, KINDS.get(name, str))]
+
+
+def _is_folder(name: object) -> bool:
+    return name == "" or (isinstance(name, str) and FOLDER.fullmatch(name) is not None)
+
+
 def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
     """Raise ValueError where a file or a link lies at no place that a page can lead to, or in no folder of an index."""
+    if not at and not only_in:  # as nearly all of ours
+        return
     inside = at.split("/") if "://" not in at else []
     while inside[:1] == [".."]:
         del inside[0]
@@ -286,6 +310,6 @@ def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
     ):
         msg = f"{name} lies at {at!r}, which is no place"
         raise ValueError(msg)
-    if not all(isinstance(folder, str) and FOLDER.fullmatch(folder) for folder in only_in):
+    if not all(map(_is_folder, only_in)):
         msg = f"{name} is listed in no folder of an index"
         raise ValueError(msg)

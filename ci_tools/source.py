@@ -20,7 +20,7 @@ from ci_tools.binaryformat import binary_format
 from ci_tools.errors import InputError, MachineError
 from ci_tools.model import GitSource, Globs, PathSource
 from ci_tools.process import redacted
-from ci_tools.storage import MADE, filled, sha256_of
+from ci_tools.storage import MADE, filled, naming, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,7 +73,8 @@ class Tree:
         for name in self.files:
             source, target = self.root / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target, follow_symlinks=False)
+            with naming(target):
+                shutil.copyfile(source, target, follow_symlinks=False)
             if not target.is_symlink():
                 target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,16 +16,30 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
+from ci_tools.waits import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["MADE", "UNFINISHED", "cache_folder", "digest_of", "filled", "locked", "sha256_of", "write_atomically"]
+__all__ = [
+    "MADE",
+    "NO_ROOM",
+    "UNFINISHED",
+    "cache_folder",
+    "digest_of",
+    "filled",
+    "locked",
+    "naming",
+    "sha256_of",
+    "write_atomically",
+]
 
 CHUNK = 1 << 20
 MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
 UNFINISHED = ".partial"  # how the name of a file or folder ends that is being written
 NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
+LONGEST_WAIT = 3600.0  # seconds that another run may hold a lock
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what the system says of a full disk
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
@@ -32,19 +48,34 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock beside `path` while the body runs; tell the user once when another run holds it."""
+def locked(
+    path: Path, say: Callable[[str], None], *, limit: float = LONGEST_WAIT, every: float = EVERY
+) -> Iterator[None]:
+    """Hold the lock beside `path` while the body runs; say every few seconds that another run holds it.
+
+    Raises MachineError where that run still holds it after `limit` seconds.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")
-    try:
-        lock.acquire(timeout=NOTICE_AFTER)
-    except Timeout:
-        say(f"waiting for another run that works on {path}")
-        lock.acquire()
+    _acquire(lock, path, say, limit, every)
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: FileLock, path: Path, say: Callable[[str], None], limit: float, every: float) -> None:
+    began, words = time.monotonic(), 0
+    while (waited := time.monotonic() - began) < limit:
+        if words:
+            say(f"waiting for another run that works on {path}{f': {waited:.0f} s' if words > 1 else ''}")
+        pause = every if words else min(NOTICE_AFTER, every)
+        words += 1
+        with suppress(Timeout):
+            lock.acquire(timeout=min(pause, limit - waited))
+            return
+    msg = f"{lock.lock_file}, the lock of {path}, is still held by another run after {waited:.0f} s"
+    raise MachineError(msg, hint="end that run, or run the same command again once it is done")
 
 
 def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None]) -> Path:
@@ -100,24 +131,37 @@ def write_atomically(path: Path, within: Path | None = None, *, durable: bool = 
     """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one.
 
     It is written in the folder `within` of the same file system, or beside `path`; a `durable` one is on the disk when
-    it takes that place.
+    it takes that place. Raises MachineError where the disk is full.
     """
     folder = within or path.parent
-    for needed in (path.parent, folder):
-        needed.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name[:100]}.", suffix=UNFINISHED)
-    temporary = Path(name)
+    with naming(path):
+        for needed in (path.parent, folder):
+            needed.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name[:100]}.", suffix=UNFINISHED)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file that the body writes where the disk is full: the system's own error names none."""
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        msg = f"{path} cannot be written: {error.strerror}"
+        raise MachineError(msg, hint="make room there and run the same command again") from None
 
 
 def sha256_of(path: Path) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ci_tools.pipeline import Released
     from ci_tools.prover import Proof
     from ci_tools.release import Change, Withheld
+    from ci_tools.retraction import Outcome as Retracted
     from ci_tools.testinfra import Row
     from ci_tools.transaction import Shown
     from ci_tools.upkeep import Flaw
@@ -57,6 +58,7 @@ __all__ = [
     "proof_table",
     "published_tables",
     "released_tables",
+    "retraction_table",
     "show",
     "trials_table",
 ]
@@ -484,6 +486,20 @@ def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
     for flaw in flaws:
         _row(table, flaw.key, flaw.what, flaw.done)
     yield table
+
+
+def retraction_table(release: str, outcomes: Sequence[Retracted]) -> Iterator[Table]:
+    """Yield what was done about a release at each target, and what is left to the user, whole for it to be copied."""
+    table = _table(release, "target", "what was done")
+    for outcome in outcomes:
+        _row(table, outcome.target, outcome.done)
+    yield table
+    if any(outcome.left for outcome in outcomes):
+        left = _table("left to you", "target", "what")
+        for outcome in outcomes:
+            if outcome.left:
+                _row(left, outcome.target, outcome.left)
+        yield left
 
 
 def checked_tables(checked: Checked) -> Iterator[Table]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ci_tools.release import Change, Published, Unit
     from ci_tools.targets import Target
 
+    Answer = tuple[Target, tuple[Change, ...] | FatwheelError]
+
 __all__ = ["Shown", "preview", "publish"]
 
 
@@ -45,6 +47,57 @@ class Journal(NamedTuple):
         return set(self.targets) <= set(self.switched)
 
 
+class Standing:
+    """How far a unit has come, for the last words of a run that fails."""
+
+    def __init__(self, unit: Unit, targets: Sequence[Target], public: Iterable[str]) -> None:
+        self.unit = unit
+        self.targets = targets
+        self.public = set(public)  # the addresses of targets that show all of it
+        self.under_way: Target | None = None  # the one that began to show it
+
+    def sentence(self, error: FatwheelError) -> str:
+        """Return where the unit is public by now, where not, and what the same command does next."""
+        part = self._part(error)
+        there = [target.address for target in self.targets if target.address in self.public]
+        lacking = [target.address for target in self.targets if target.address not in self.public]
+        untouched = [address for address in lacking if not part or address != self.under_way_address]
+        words = [f"public by now at {', '.join(there)}" if there else "", part]
+        words.append(f"not yet at {', '.join(untouched)}" if untouched and any(words) else "")
+        so_far = "; ".join(filter(None, words)) or "public nowhere yet"
+        return f"so far: {_named(self.unit)} is {so_far}. {_next(error, lacking, is_begun=bool(there or part))}"
+
+    @property
+    def under_way_address(self) -> str:
+        """The target that began to show it; empty where none has."""
+        return self.under_way.address if self.under_way else ""
+
+    def _part(self, error: FatwheelError) -> str:
+        """Return that the target under way may show some of it, and how much where files appear one by one."""
+        target = self.under_way
+        if target is None or target.address in self.public:
+            return ""
+        if target.stages:  # it refuses before it shows anything
+            return f"perhaps public in part at {target.address}" if isinstance(error, MachineError) else ""
+        try:
+            answer = target.check(self.unit)
+        except FatwheelError:
+            return f"perhaps public in part at {target.address}"
+        files = [change.what for change in answer if change.what in {"add", "keep", "replace"}]
+        count = f"{files.count('keep')} of {len(files)} files"
+        return f"public in part at {target.address} ({count})" if "keep" in files else ""
+
+
+def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> str:
+    """Return what to do after an error, and what the same command does then."""
+    again = f"the same command goes on with {', '.join(lacking)}" if lacking else "the same command looks it all over"
+    if not is_begun:
+        again = "the same command begins again"
+    if isinstance(error, MachineError):
+        return f"Run again, {again}."
+    return f"{'Nothing is taken back. ' if is_begun else ''}Once that is mended, {again}."
+
+
 def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, tuple[Change, ...]], ...]:
     """Return what publishing would change at each target, in the order in which they switch; change nothing.
 
@@ -64,19 +117,36 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     ordered = _ordered(targets)
     path = journals / f"{unit.name}.json"
     _refuse_another(path, unit, ordered)
-    _checked(unit, ordered)
-    for target in (target for target in ordered if target.stages):
-        with reporter.step(f"bring {_named(unit)} to {target.address}") as step:
-            target.stage(unit)
-            target.verify(unit)
-            step.result("read back, as they should be")
-    return tuple(_switched(unit, ordered, path, reporter))
+    begun = _begun(path, unit)
+    standing = Standing(unit, ordered, begun.switched)
+    try:
+        answers = _answers(unit, ordered)
+        standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
+        _refuse(answers)
+        for target in (target for target in ordered if target.stages):
+            with reporter.step(f"bring {_named(unit)} to {target.address}") as step:
+                target.stage(unit)
+                target.verify(unit)
+                step.result("read back, as they should be")
+        begun = begun._replace(targets=[target.address for target in ordered])
+        return tuple(_switched(standing, begun, path, reporter))
+    except FatwheelError as error:
+        error.standing = standing.sentence(error)
+        raise
 
 
-def _switched(unit: Unit, targets: Sequence[Target], path: Path, reporter: Reporter) -> Iterator[Shown]:
-    journal = Journal({item.name: item.sha256 for item in unit.files}, [target.address for target in targets], [])
+def _begun(path: Path, unit: Unit) -> Journal:
+    """Return the journal of this very release; an empty one where none has begun."""
+    files = {item.name: item.sha256 for item in unit.files}
+    journal = _read(path)
+    return journal if journal and journal.files == files else Journal(files, [], [])
+
+
+def _switched(standing: Standing, journal: Journal, path: Path, reporter: Reporter) -> Iterator[Shown]:
+    unit = standing.unit
     _write(path, journal)
-    for target in targets:
+    for target in standing.targets:
+        standing.under_way = target
         with reporter.step(f"show {_named(unit)} at {target.address}") as step:
             try:
                 files = tuple(target.switch(unit))
@@ -86,7 +156,8 @@ def _switched(unit: Unit, targets: Sequence[Target], path: Path, reporter: Repor
                 raise
             new = sum(file.new for file in files)
             step.result(f"{new} new" if new else "all there already")
-        journal.switched.append(target.address)
+        standing.public.add(target.address)
+        journal = journal._replace(switched=list(dict.fromkeys([*journal.switched, target.address])))
         _write(path, journal)
         yield Shown(target.address, files)
 
@@ -102,12 +173,26 @@ def _named(unit: Unit) -> str:
 
 def _checked(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[Change, ...]]]:
     """Ask every target; raise RejectedInput with all that any of them says."""
-    found = [(target, _asked(unit, target)) for target in targets]
-    refusals = [(target, answer) for target, answer in found if isinstance(answer, FatwheelError)]
+    answers = _answers(unit, targets)
+    _refuse(answers)
+    return [(target, answer) for target, answer in answers if not isinstance(answer, FatwheelError)]
+
+
+def _answers(unit: Unit, targets: Iterable[Target]) -> list[Answer]:
+    return [(target, _asked(unit, target)) for target in targets]
+
+
+def _shows_all(answer: tuple[Change, ...] | FatwheelError) -> bool:
+    """Whether a target has nothing to change, and something to keep."""
+    return not isinstance(answer, FatwheelError) and {change.what for change in answer} == {"keep"}
+
+
+def _refuse(answers: Iterable[Answer]) -> None:
+    """Raise RejectedInput with all that targets refuse."""
+    refusals = [(target, answer) for target, answer in answers if isinstance(answer, FatwheelError)]
     if refusals:
         problems = (problem for target, error in refusals for problem in _problems(target, error))
         raise RejectedInput(problems, hint=refusals[0][1].hint)
-    return [(target, answer) for target, answer in found if not isinstance(answer, FatwheelError)]
 
 
 def _asked(unit: Unit, target: Target) -> tuple[Change, ...] | FatwheelError:

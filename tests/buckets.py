@@ -1,11 +1,13 @@
-"""S3 servers on this machine, for tests: moto in every run, localstack where it can be had."""
+"""S3 servers on this machine, for tests: moto in every run, localstack and s3rver where they can be had."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +32,7 @@ LOCALSTACK = (
     "pyOpenSSL<25.2",
     "service_identity",
 )
+S3RVER = "s3rver@3.7.1"  # it ignores every condition of a write
 SETTINGS = {"DISABLE_EVENTS": "1", "SERVICES": "s3", "SKIP_SSL_CERT_DOWNLOAD": "1"}
 NO_PROXY = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
@@ -38,6 +41,13 @@ class Bucket(NamedTuple):
     """A bucket that everybody may read, and those with the credentials may write."""
 
     port: int
+    key: str = "tester"  # the ID of the one who may write
+    secret: str = "sEcReT"  # noqa: S105 - the server is a test's own
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Return the variables in which a publisher finds the credentials."""
+        return {**CREDENTIALS, "AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": self.secret}
 
     @property
     def endpoint(self) -> str:
@@ -56,7 +66,7 @@ class Bucket(NamedTuple):
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
         """Return a client with the credentials."""
-        keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "sEcReT", "region_name": "us-east-1"}
+        keys = {"aws_access_key_id": self.key, "aws_secret_access_key": self.secret, "region_name": "us-east-1"}
         config = Config(s3={"addressing_style": "path"})
         return boto3.Session(**keys).client("s3", endpoint_url=self.endpoint, config=config)
 
@@ -81,6 +91,38 @@ def localstack() -> Iterator[Bucket]:
     with running([*command, str(localstack_python()), "-m", "localstack.runtime.main"], bucket.endpoint):
         make_bucket(bucket)
         yield bucket
+
+
+@contextmanager
+def s3rver() -> Iterator[Bucket]:
+    """Serve an empty bucket with s3rver, which knows no conditions; raise LookupError where it cannot be had."""
+    program = s3rver_program()
+    bucket = Bucket(free_port(), "S3RVER", "S3RVER")
+    with tempfile.TemporaryDirectory(prefix="fatwheel-s3rver-") as folder:
+        place = ["--directory", folder, "--address", "127.0.0.1", "--port", str(bucket.port)]
+        with running([str(program), *place, "--silent", "--configure-bucket", BUCKET], bucket.endpoint):
+            yield bucket
+
+
+def s3rver_program() -> Path:
+    """Return s3rver's program, installed into the user's cache once."""
+    npm = shutil.which("npm")
+    folder = cache_folder(os.environ) / "servers" / S3RVER.replace("@", "-")
+    if not npm and not folder.is_dir():
+        msg = f"{S3RVER} needs npm, which is not here"
+        raise LookupError(msg)
+
+    def fill(folder: Path) -> None:
+        options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+        subprocess.run([str(npm), "install", *options, "--prefix", str(folder), S3RVER], check=True)
+
+    if not folder.is_dir():
+        try:
+            filled(folder, fill, print)
+        except subprocess.CalledProcessError as error:
+            msg = f"{S3RVER} cannot be installed: {error}"
+            raise LookupError(msg) from None
+    return folder / "node_modules" / ".bin" / "s3rver"
 
 
 def localstack_python() -> Path:

@@ -85,6 +85,8 @@ class Proxy(ThreadingHTTPServer):
         self.errors: list[str] = []  # of the proxy's own
         self.hook: Callable[[Event], None] = lambda _: None  # called before each event
         self.edit: Callable[[str, dict[str, str]], None] = lambda _, __: None  # changes a request's headers
+        self.stored: Callable[[Event, bytes], bytes] = lambda _, body: body  # what arrives of a request's body
+        self.denied: Callable[[Mapping[str, str]], tuple[int, str] | None] = lambda _: None  # what is refused, and how
         self.seen: Callable[[Event], None] = lambda _: None  # called after each event that may have changed something
         self.begin()
 
@@ -143,7 +145,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         event = Event(self.command, unquote(self.path.partition("?")[0]), self.server.step, len(body))
         fault = self.server.happens(event)
-        if fault and fault in REFUSALS:
+        denied = self.server.denied(self.headers)
+        if denied:
+            self.refuse(*denied)
+        elif fault and fault in REFUSALS:
             self.refuse(*REFUSALS[fault])
         elif fault is Fault.LOOP:
             address = f"http://{self.headers['Host']}{self.path}"
@@ -178,6 +183,9 @@ class Handler(BaseHTTPRequestHandler):
             body = body[:-1] + bytes([body[-1] ^ 1])
             headers = {name: value for name, value in headers.items() if name.lower() != CHECKSUM}
             headers[CHECKSUM] = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        stored = self.server.stored(event, body)
+        if len(stored) != len(body):
+            body, headers = stored, {**headers, "Content-Length": str(len(stored))}
         self.server.edit(self.command, headers)
         self.upstream.request(self.command, self.path, body, headers)
         answered = self.upstream.getresponse()

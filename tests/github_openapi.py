@@ -40,6 +40,7 @@ OPERATIONS = {
     f"{REPOSITORY}/issues/comments/{{comment_id}}": ("patch", "delete"),
     f"{REPOSITORY}/pulls/{{pull_number}}": ("get",),
     f"{REPOSITORY}/releases": ("get", "post"),
+    f"{REPOSITORY}/releases/latest": ("get",),
     f"{REPOSITORY}/releases/tags/{{tag}}": ("get",),
     f"{REPOSITORY}/releases/{{release_id}}": ("get", "patch", "delete"),
     f"{REPOSITORY}/releases/{{release_id}}/assets": ("get", "post"),

@@ -117,6 +117,7 @@ class GitHub:
         self.commits = {HEAD}
         self.releases: list[Kept] = []
         self.is_immutable = False  # what is published now stays as it is
+        self.latest: Kept | None = None  # as somebody chose, for as long as it can be
         self.knows_digests = True
         self.tokens = {TOKEN}
         self.replaces_plus = False  # as GitHub did once
@@ -148,19 +149,35 @@ class GitHub:
         """Make a release; raise Unprocessable where GitHub would refuse it."""
         whole = {"name": None, "body": None, "draft": False, "prerelease": False, "target_commitish": "main", **fields}
         self._refuse(whole, None)
+        how = whole.pop("make_latest", "true")
         kept = Kept(next(self._numbers), whole)
         self.releases.insert(0, kept)
         self._show(kept)
+        self._choose_latest(kept, how)
         return kept
 
     def change(self, kept: Kept, fields: Mapping[str, Any]) -> None:
         """Change a release; raise Unprocessable where GitHub would refuse it."""
         whole = {**kept.fields, **fields}
         self._refuse(whole, kept)
+        how = whole.pop("make_latest", "true" if kept.fields["draft"] else "")
         kept.fields = whole
-        self._show(kept)
+        if not kept.immutable:
+            self._show(kept)
+        self._choose_latest(kept, how)
+
+    def _choose_latest(self, kept: Kept, how: str) -> None:
+        """Let a release be the latest, or another one; `legacy` takes the one with the highest version."""
+        can_be = [one for one in self.releases if not one.fields["draft"] and not one.fields["prerelease"]]
+        if kept in can_be and how == "true":
+            self.latest = kept
+        elif how in {"false", "legacy"} or self.latest not in can_be:
+            others = [one for one in can_be if one is not kept or how == "legacy"]
+            self.latest = max(others or can_be, key=_version, default=None)
 
     def _refuse(self, fields: Mapping[str, Any], kept: Kept | None) -> None:
+        if kept and fields.get("make_latest") == "true" and (fields["draft"] or fields["prerelease"]):
+            raise Unprocessable({"message": "Latest release cannot be draft or prerelease."})  # cli/cli#6853
         if fields["draft"]:
             return
         other = self.published(fields["tag_name"])
@@ -191,6 +208,11 @@ class GitHub:
         """Return the name that GitHub gives a file."""
         allowed = "A-Za-z0-9_.@" if self.replaces_plus else "A-Za-z0-9_.@+"
         return re.sub(rf"[^{allowed}-]+", ".", name).strip(".")
+
+
+def _version(kept: Kept) -> tuple[int, ...]:
+    """Return the figures of a tag."""
+    return tuple(map(int, re.findall("[0-9]+", kept.fields["tag_name"])))
 
 
 def _invalid(code: str, name: str, resource: str = "Release") -> tuple[dict[str, object]]:
@@ -284,6 +306,10 @@ def get_by_tag(hub: GitHub, _: Asked, tag: str) -> Answer:
     return Answer(200, release_document(hub, kept)) if kept else missing()
 
 
+def get_latest(hub: GitHub, _: Asked) -> Answer:
+    return Answer(200, release_document(hub, hub.latest)) if hub.latest in hub.releases else missing()
+
+
 def get_release(hub: GitHub, _: Asked, number: str) -> Answer:
     kept = hub.release(number)
     return Answer(200, release_document(hub, kept)) if kept else missing()
@@ -373,6 +399,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", rf"{API}/git/commits/(\w+)", get_commit),
     ("GET", rf"{API}/releases", list_releases),
     ("POST", rf"{API}/releases", create_release),
+    ("GET", rf"{API}/releases/latest", get_latest),
     ("GET", rf"{API}/releases/tags/(.+)", get_by_tag),
     ("GET", rf"{API}/releases/(\d+)", get_release),
     ("PATCH", rf"{API}/releases/(\d+)", change_release),

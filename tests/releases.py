@@ -23,6 +23,17 @@ SOURCE = "5" * 64  # the sha256 of the source that every receipt names
 TRIED = (Validated("linux-x86_64, Python 3.12", "", (Trial("import demo", Outcome.PASSED),)),)
 
 
+class Words(Silent):
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        """Keep the line."""
+        self.lines.append(line)
+
+
 def item(path: Path, folder: str = "", also: tuple[str, ...] = ()) -> Item:
     """Return a file as a unit has it."""
     native = bool(folder)

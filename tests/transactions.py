@@ -321,7 +321,9 @@ class World:
         requests = [(number, event) for number, event in enumerate(self.events, 1) if not event.what.startswith("os.")]
         for fault, every in EVERY.items():
             fit = [number for number, event in requests if event.size or fault not in UPLOADS]
-            yield from ((fault, number) for number in fit[::every])
+            wheels = {number for number, event in requests if event.size and event.where.endswith(".whl")}
+            always = wheels if fault is Fault.CORRUPT else set()  # whatever their place among the requests
+            yield from ((fault, number) for number in sorted({*fit[::every], *always}))
         yield from ((Fault.FULL, limit) for limit in LIMITS)
 
     def tried(self, fault: Fault, at: int) -> Point:

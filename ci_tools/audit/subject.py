@@ -10,6 +10,7 @@ from ci_tools.audit.linking import Linking, linking
 from ci_tools.binaryformat import binary_format
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model import Level
+from ci_tools.storage import naming
 from ci_tools.wheelfile import Hashing
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Subject:
     def _unpacked(self, number: int, info: zipfile.ZipInfo) -> Member:
         file = self.work / f"member-{number}"
         hashing, damage = Hashing(), ""
-        with file.open("wb") as sink:
+        with naming(file), file.open("wb") as sink:
             try:
                 for chunk in self.wheel.chunks(info):
                     hashing.update(chunk)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
-from ci_tools.index import API_VERSION, project_and_version, seal_html
+from ci_tools.index import API_VERSION, parse_version, release_of, seal_html
 from ci_tools.model import AcceleratorKind, Platform
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ def shelf_of(
     """Return the shelf of `project`: its files, the offers by version, the addresses of attestations by file name."""
     found: dict[str, list[File]] = {}
     for file in files:
-        version = project_and_version(file.name)[1]
-        shown = _file(file, str(version), catalog, (provenance or {}).get(file.name, ""))
-        found.setdefault(version.public, []).append(shown)
-    newest_first = sorted(found, key=Version, reverse=True)
+        _, pin, public = release_of(file.name)
+        shown = _file(file, pin, catalog, (provenance or {}).get(file.name, ""))
+        found.setdefault(public, []).append(shown)
+    newest_first = sorted(found, key=parse_version, reverse=True)
     listings = (
         Listing(version, tuple(sorted(found[version], key=lambda file: file.name)), tuple(offers.get(version, ())))
         for version in newest_first
@@ -132,8 +132,10 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
 
 def _drivers(file: IndexedFile, catalog: Catalog) -> tuple[str, str]:
     """Return the oldest drivers for a file's machine code and for its PTX; known for CUDA on Linux alone."""
+    if not file.platform.startswith("linux"):
+        return "", ""
     cuda = _cuda(file.folder.partition("torch")[0], catalog)  # of cu130torch2.10
-    if cuda is None or not file.platform.startswith("linux"):
+    if cuda is None:
         return "", ""
     return cuda.sass_driver, cuda.driver if any(arch.endswith("+PTX") for arch in file.archs) else ""
 
@@ -225,14 +227,15 @@ def _row(outcomes: Mapping[int, int]) -> tuple[int, ...]:
 
 def _is_pre(version: str) -> bool:
     try:
-        return Version(version).is_prerelease
+        return parse_version(version).is_prerelease
     except InvalidVersion:
         return False
 
 
 def _listed(file: File) -> dict[str, object]:
     """Return what is known of a file; what is empty is left out, apart from the reason of a yank."""
-    return {name: value for name, value in file._asdict().items() if value or (name == "yanked" and value is not None)}
+    known = {name: value for name, value in zip(File._fields, file) if value}
+    return {**known, "yanked": ""} if file.yanked == "" else known
 
 
 def _system(platform: str, catalog: Catalog) -> tuple[str, str]:

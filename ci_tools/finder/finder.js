@@ -23,6 +23,10 @@ const INSTALLERS = {
     note: "uv takes a project from the first index that has it, and asks this one first.",
   },
 };
+const ORIGINS = new Map([
+  ["added", "added to this index, not built by Fatwheel"],
+  ["adopted", "in this index before Fatwheel, not built by it"],
+]);
 const PROJECT = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 const PIN = /^[A-Za-z0-9.!+_-]+$/;
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -464,6 +468,7 @@ function factsOf(file, why = "") {
     ["NVIDIA driver", driverOf(file)],
     ["Python", file.requires_python],
     ["Toolchain", file.toolchain],
+    ["Origin", ORIGINS.get(file.origin)],
     ["Built from", file.commit && `commit ${file.commit}`],
     ["Size", sizeOf(file.size)],
     ["Published", file.uploaded && element("time", { dateTime: file.uploaded }, file.uploaded.slice(0, 10))],

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
+    from ci_tools.targets.store import Store
 
-__all__ = ["index_of", "targets_of"]
+__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "targets_of"]
 
 FORMS = {
     "dir": "dir:PATH",
@@ -26,6 +27,7 @@ FORMS = {
     "github": "github:OWNER/REPO",
     "pypi": "pypi[:NAME or URL]",
 }
+MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # between the places of one target
 SETTINGS = ("nightlies", "root")  # of an index, whatever it lies in
 UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
 
@@ -39,14 +41,18 @@ def targets_of(
 
     `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
     """
-    targets = (_target(address, outside, replace, uploader) for address in addresses)
+    targets = (one for address in addresses for one in _targets(address, outside, replace, uploader))
     return tuple({target.address: target for target in targets}.values())
 
 
-def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Target:  # noqa: FBT001 - see targets_of
-    kind, _, rest = _writable(address).partition(":")
-    if kind in {"dir", "s3"}:
-        return index_of(address, outside, replace=replace)
+def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tuple[Target, ...]:  # noqa: FBT001
+    if _writable(address).partition(":")[0] in {"dir", "s3"}:
+        return indexes_of(address, outside, replace=replace)
+    return (_target(address, outside, uploader),)
+
+
+def _target(address: str, outside: Outside, uploader: str) -> Target:
+    kind, _, rest = address.partition(":")
     if kind == "github" and rest:
         from ci_tools.targets.github import GitHubTarget  # noqa: PLC0415 - each target loads the client it needs alone
 
@@ -56,6 +62,26 @@ def _target(address: str, outside: Outside, replace: bool, uploader: str) -> Tar
 
         return PyPITarget(rest, outside, uploader=uploader)
     raise _unknown(address)
+
+
+def places_of(address: str) -> tuple[str, ...]:
+    """Return the places of a target: one, or an index and its mirrors, which hold the same: `s3://a/whl|s3://b/whl`."""
+    return tuple(MIRROR.split(address))
+
+
+def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tuple[WheelIndex, ...]:
+    """Return the index that an address names, and its mirrors; raise InputError where one is no index, or twice there.
+
+    A mirror says of each file what the first says, also when it got it.
+    """
+    first, *others = (index_of(place, outside, replace=replace) for place in places_of(address))
+    for mirror in others:
+        mirror.like = first
+    found = (first, *others)
+    if len({index.address for index in found}) < len(found):
+        msg = f"{first.address} is named as its own mirror, expected another place"
+        raise InputError(msg)
+    return found
 
 
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
@@ -70,6 +96,29 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
         store = BucketStore(place_of(address), outside.reporter)
         return WheelIndex(store, order=1, replace=replace, settings=settings)
     raise _unknown(address, "dir", "s3")
+
+
+def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
+    """Return a channel of an index (`nightly/`, `test/`) as the index of its own that it is; with "" the index."""
+    folder = channel.rstrip("/")
+    if not folder:
+        return index
+    return WheelIndex(
+        _below(index.store, folder, outside), order=index.order, replace=index.replace, settings=index.settings
+    )
+
+
+def _below(store: Store, folder: str, outside: Outside) -> Store:
+    """Return a folder of a store as a store of its own."""
+    if isinstance(store, FolderStore):
+        return FolderStore(store.root / folder, outside.reporter)
+    from ci_tools.targets.bucket import BucketStore  # noqa: PLC0415 - see above
+
+    if not isinstance(store, BucketStore):
+        raise TypeError(store)
+    public = f"{store.place.public}/{folder}" if store.place.public else ""
+    place = store.place._replace(prefix=f"{store.place.prefix}/{folder}".lstrip("/"), public=public)
+    return BucketStore(place, outside.reporter)
 
 
 def _settings(address: str) -> tuple[str, Settings]:

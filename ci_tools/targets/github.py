@@ -19,18 +19,21 @@ from urllib.parse import quote
 
 from github.GithubException import GithubException, UnknownObjectException
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
+from ci_tools.edition import candidate_of
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.index import project_and_version
 from ci_tools.model import Channel
 from ci_tools.notes import MOST_CHARACTERS, notes
 from ci_tools.release import CORE, Change, Published
+from ci_tools.targets import notice, releaseindex
 from ci_tools.targets.hub import PATIENCE, PAUSE, Busy, Failed, Hub, printable
-from ci_tools.targets.releaseindex import Linked, listing, listing_name, read_listing
-from ci_tools.wheelfile import opened
+from ci_tools.targets.releaseindex import Facts, Listing, listing, listing_name, read_listing
+from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from github.GitRelease import GitRelease
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from github.Repository import Repository
     from typing_extensions import Buffer
 
+    from ci_tools.index import IndexedFile
     from ci_tools.outside import Outside, Step
     from ci_tools.release import Item, Unit
 
@@ -45,12 +49,15 @@ __all__ = ["GitHubTarget"]
 
 MOST_ASSETS = 1000
 MOST_BYTES = 2 << 30  # of an asset; it must be smaller
+FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for what a retraction says
 CHUNK = 1 << 20
 KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub puts dots for other characters
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
 COMMIT = re.compile(r"[0-9a-f]{40}")
+LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
 BINARY = "application/octet-stream"
+WITHOUT_METADATA = "there is no .metadata beside the wheels, and installers fetch a wheel to read what it requires"
 
 
 class Sent(NamedTuple):
@@ -61,6 +68,11 @@ class Sent(NamedTuple):
     size: int
     path: Path | None
     content: bytes | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is the list of the unit's files."""
+        return self.content is not None and not self.name.endswith(METADATA_SUFFIX)
 
 
 class Seen(NamedTuple):
@@ -107,12 +119,14 @@ class GitHubTarget:
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
             seen = self._seen(repository, unit)
-            there = self._refuse_change(unit, seen.published)
+            files, there = self._refuse_change(unit, seen.published)
             self._refuse_commit(repository, unit, seen.published)
             base = f"{repository.html_url}/releases"
+        if len(files) < len(_files(unit)):
+            self.outside.reporter.say(f"{unit.tag} would have more than {MOST_ASSETS:,} files: {WITHOUT_METADATA}")
         changes = [
             Change("keep" if sent.name in there else "add", f"{base}/download/{quote(unit.tag)}/{quote(sent.name)}")
-            for sent in _files(unit)
+            for sent in files
         ]
         is_told = seen.published and _is_told(seen.published, unit)
         page = Change("keep" if is_told else "update" if seen.published else "add", f"{base}/tag/{quote(unit.tag)}")
@@ -132,7 +146,7 @@ class GitHubTarget:
                 return
             commit = self._refuse_commit(repository, unit, None)
             draft = seen.draft or self.hub.ask(lambda _: self._new_draft(repository, unit, commit))
-            self._send(draft, _files(unit))
+            self._send(draft, unit)
 
     def verify(self, unit: Unit) -> None:
         """Read the hashes of what is here back; raise Rejected where one is not the unit's, or a draft lacks a file."""
@@ -152,7 +166,7 @@ class GitHubTarget:
             release = new or self._seen(repository, unit).published
             if release is None:
                 raise self._absent(unit)
-            added = frozenset(sent.name for sent in _files(unit)) if new else self._complete(release, unit)
+            added = frozenset(item.name for item in unit.items) if new else self._complete(release, unit)
             self._verify(release, unit, whole=True)
             seen = self._seen(repository, unit)
             self._remove([*seen.spare, *seen.other])
@@ -170,38 +184,64 @@ class GitHubTarget:
 
     # -- the index over release assets
 
-    def linked(self, project: str) -> tuple[Linked, ...]:
-        """Return every published file of a project, with what an index says of it; `pages` makes the index of them.
+    def listings(self, project: str) -> dict[str, tuple[Listing, ...]]:
+        """Return what the lists of published releases say of a project, by channel as an index has it, newest first.
 
-        A file that was taken out of its release is left out. Raises InputError where no release has a file of the
-        project, MachineError where a release's list is damaged.
+        Their files lie where GitHub has them, and those of a retracted release are yanked. A file that was taken out
+        of its release is left out. Raises InputError where no release has a file of the project, MachineError where a
+        list is damaged.
         """
         with self.hub.opened() as repository:
             releases = self.hub.ask(lambda _: list(repository.get_releases()))
-            found = [one for release in releases if not release.draft for one in self._linked(release)]
-        of_project = [one for one in found if project_and_version(one.file.name)[0] == canonicalize_name(project)]
+            found = [one for release in releases if not release.draft for one in self._listings(release)]
+        of_project = [one for one in found if one[1].project == canonicalize_name(project) and one[1].files]
         if not of_project:
-            known = {project_and_version(one.file.name)[0] for one in found}
+            known = {listing.project for _, listing in found}
             there = nearest(project, known) if known else "and of no other project either"
             msg = f'no release of {self.repository} holds a file of a project "{printable(project)}", {there}'
             raise InputError(msg, hint="an index is made of the releases that `fatwheel publish` made")
-        return tuple(of_project)
+        channels = dict.fromkeys(channel for channel, _ in of_project)
+        return {channel: tuple(one for where, one in of_project if where == channel) for channel in channels}
 
-    def _linked(self, release: GitRelease) -> Iterator[Linked]:
-        """Yield the files that a release's lists name."""
+    def _listings(self, release: GitRelease) -> Iterator[tuple[str, Listing]]:
+        """Yield what a release's lists say, each with its channel, and say which wheels none of them names."""
         if not any(asset.name.startswith("fatwheel-") for asset in release.assets):
             return
-        there = self._assets(release)
-        for name in sorted(name for name in there if re.fullmatch(r"fatwheel-[A-Za-z0-9-]+\.json", name)):
-            content = self.hub.ask(lambda _, asset=there[name]: b"".join(_downloaded(asset)))  # type: ignore[misc]
-            try:
-                files = read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
-            except ValueError as error:
-                msg = (
-                    f"{name} of {printable(release.tag_name)} in {self.repository} is damaged: {printable(str(error))}"
-                )
-                raise MachineError(msg, hint="delete it there, and publish that version again") from None
-            yield from (Linked(file, there[file.name].browser_download_url) for file in files if file.name in there)
+        there = {name: asset for name, asset in self._assets(release).items() if asset.state == "uploaded"}
+        listings = [self._read(release, there[name]) for name in sorted(filter(LIST.fullmatch, there))]
+        named = {file.name for one in listings for file in one.files}
+        strangers = sorted(name for name in there if name.endswith(".whl") and name not in named)
+        if strangers:
+            what = f"{len(strangers)} wheels of {printable(release.tag_name)} that no list of ours names"
+            self.outside.reporter.say(f"left out: {what}, {strangers[0]} for one")
+        retracted = notice.notice_of(release.body or "")
+        for one in listings:
+            files = (self._linked(file, there, release) for file in one.files if file.name in there)
+            shown = tuple(file._replace(yanked=retracted.reason) if retracted else file for file in files)
+            yield _channel(release, one), one._replace(files=shown)
+
+    def _read(self, release: GitRelease, asset: GitReleaseAsset) -> Listing:
+        """Return what a list says; raise MachineError where it is damaged."""
+        try:
+            if asset.size > releaseindex.MOST_BYTES:
+                msg = f"it has {asset.size:,} bytes"
+                raise ValueError(msg)  # noqa: TRY301 - whatever is wrong with it is one error
+            content = self.hub.ask(lambda _: b"".join(_downloaded(asset)))
+            return read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        except ValueError as error:
+            where = f"{asset.name} of {printable(release.tag_name)} in {self.repository}"
+            msg = f"{where} is damaged: {printable(str(error))}"
+            raise MachineError(msg, hint="delete it there, and publish that version again") from None
+
+    def _linked(self, file: IndexedFile, there: Mapping[str, GitReleaseAsset], release: GitRelease) -> IndexedFile:
+        """Return a file with its address; its METADATA is offered where the very bytes lie beside it."""
+        beside = there.get(f"{file.name}{METADATA_SUFFIX}")
+        digest = "" if beside is None else beside.digest or f"sha256:{self.hub.ask(lambda _: _hashed(beside))}"
+        return file._replace(
+            at=there[file.name].browser_download_url,
+            candidate=candidate_of(release.tag_name, project_and_version(file.name)[1]),
+            metadata_sha256=file.metadata_sha256 if digest == f"sha256:{file.metadata_sha256}" else "",
+        )
 
     # -- what is there
 
@@ -225,21 +265,24 @@ class GitHubTarget:
         """Return a release's assets by name; raise MachineError where the release is gone."""
         return {asset.name: asset for asset in self.hub.ask(lambda _: _listed(release))}
 
-    def _refuse_change(self, unit: Unit, published: GitRelease | None) -> dict[str, GitReleaseAsset]:
-        """Return the whole assets of a published release.
+    def _refuse_change(
+        self, unit: Unit, published: GitRelease | None
+    ) -> tuple[Sequence[Sent], dict[str, GitReleaseAsset]]:
+        """Return the files that a unit's release is to have, and the whole assets of a published one.
 
         Raises InputError where one is a file of the unit with other bytes, or where it cannot take what it lacks.
         """
         if published is None:
-            return {}
-        there = {name: asset for name, asset in self._assets(published).items() if asset.state == "uploaded"}
-        files = _files(unit)
+            return _wanted(unit, ()), {}
+        assets = self._assets(published)
+        files = _wanted(unit, assets)
+        there = {name: asset for name, asset in assets.items() if asset.state == "uploaded"}
         differences = [self._difference(there.get(sent.name), sent, whole=False) for sent in files]
         if problems := [Problem("", what) for what in differences if what]:
             problems = [Problem(unit.tag, f"is published in {self.repository} with other bytes"), *problems]
             raise RejectedInput(problems, hint="a published file never changes: raise the version")
         _refuse_more(unit, published, there, [sent for sent in files if sent.name not in there])
-        return there
+        return files, there
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
         """Return the commit that the tag is to be made at, or nothing; raise InputError where it is at another one."""
@@ -283,13 +326,13 @@ class GitHubTarget:
     def _body(self, repository: Repository, unit: Unit) -> str:
         """Return the notes of a release, with the comment by which it is known as ours."""
         links = f"{repository.html_url}/releases/expanded_assets/{quote(unit.tag)}"
-        room = MOST_CHARACTERS - len(_mark(unit)) - 2
+        room = FULL - len(_mark(unit)) - 2
         return f"{notes(unit, self.indexes, links=links, most=room)}\n{_mark(unit)}\n"
 
-    def _send(self, release: GitRelease, files: Iterable[Sent]) -> frozenset[str]:
+    def _send(self, release: GitRelease, unit: Unit) -> frozenset[str]:
         """Bring the files that a release lacks, and return their names."""
         there = self._assets(release)
-        waiting = [sent for sent in files if not _is_whole(there.get(sent.name), sent)]
+        waiting = [sent for sent in _wanted(unit, there) if not self._has(release, there.get(sent.name), sent)]
         if not waiting:
             return frozenset()
         total = sum(sent.size for sent in waiting)
@@ -301,6 +344,12 @@ class GitHubTarget:
                 done += sent.size
         return frozenset(sent.name for sent in waiting)
 
+    def _has(self, release: GitRelease, asset: GitReleaseAsset | None, sent: Sent) -> bool:
+        """Whether a release has a file; the list that a published one has stays if it names the same files."""
+        if _is_whole(asset, sent) or asset is None:
+            return _is_whole(asset, sent)
+        return sent.is_list and not release.draft and not self._difference(asset, sent, whole=True)
+
     def _send_one(self, release: GitRelease, sent: Sent, old: GitReleaseAsset | None, progress: _Progress) -> None:
         """Bring one file; what was left of it by a cut upload, or is not its bytes, gives way."""
         other = False  # whether another publisher was seen to send it
@@ -309,7 +358,7 @@ class GitHubTarget:
             nonlocal other
             # What was not whole a while ago may be by now, and published: it is looked at again before it is deleted.
             present = self._assets(release).get(sent.name) if again or old else None
-            if _is_whole(present, sent):
+            if self._has(release, present, sent):
                 return
             if present and other and present.state != "uploaded":
                 raise Busy(_in_use(sent))
@@ -361,7 +410,7 @@ class GitHubTarget:
     def _complete(self, release: GitRelease, unit: Unit) -> frozenset[str]:
         """Bring what a published release lacks of the unit, and say so in its notes."""
         self._refuse_change(unit, release)
-        added = self._send(release, _files(unit))
+        added = self._send(release, unit)
         if not _is_told(release, unit):
             self.hub.ask(lambda _: self._tell(release, unit))
         return added
@@ -369,9 +418,9 @@ class GitHubTarget:
     def _tell(self, release: GitRelease, unit: Unit) -> None:
         """Add a unit to the notes of a published release, and let it count as stable where the unit is."""
         mark, body = _mark(unit), release.body or ""
-        room = MOST_CHARACTERS - len(body) - len(mark) - 4
+        room = FULL - len(body) - len(mark) - 4
         more = f"{body}\n\n{notes(unit, self.indexes, most=room)}\n{mark}\n" if mark not in body and room > 0 else body
-        promotes = release.prerelease and not _is_early(unit)
+        promotes = _promotes(release, unit)
         latest: dict[str, Any] = {"make_latest": _latest(unit)} if promotes else {}
         name = release.name or unit.title or unit.tag
         release.update_release(name, more, prerelease=release.prerelease and not promotes, **latest)
@@ -385,9 +434,8 @@ class GitHubTarget:
     def _verify(self, release: GitRelease, unit: Unit, *, whole: bool) -> None:
         """Compare the hash of every asset; `whole` says that none may be missing."""
         there = self._assets(release)
-        problems = [
-            problem for sent in _files(unit) if (problem := self._difference(there.get(sent.name), sent, whole=whole))
-        ]
+        differences = [self._difference(there.get(sent.name), sent, whole=whole) for sent in _wanted(unit, there)]
+        problems = list(filter(None, differences))
         if problems:
             msg = f"{unit.tag} of {self.repository} is not what was sent there:\n" + "\n".join(problems)
             raise Rejected(msg, hint="the same command sends those files again, unless they are published already")
@@ -398,6 +446,9 @@ class GitHubTarget:
             return f"{sent.name} is {'not there' if asset is None else 'not whole'}" if whole else ""
         digest = asset.digest or f"sha256:{self.hub.ask(lambda _: _hashed(asset))}"
         found = printable(digest.removeprefix("sha256:"))
+        if found != sent.sha256 and sent.is_list:
+            content = self.hub.ask(lambda _: b"".join(_downloaded(asset)))
+            found = sent.sha256 if releaseindex.names_the_same(content, sent.content or b"") else found
         return "" if found == sent.sha256 else f"{sent.name} has sha256 {found[:12]}…, expected {sent.sha256[:12]}…"
 
 
@@ -496,21 +547,42 @@ def _refuse_more(unit: Unit, published: GitRelease, there: Collection[str], lack
 # -- small questions
 
 
-@functools.lru_cache(maxsize=8)  # every step asks for them, and each wheel is opened for its Python
+@functools.lru_cache(maxsize=8)  # every step asks for them, and each wheel is opened for its METADATA
 def _files(unit: Unit) -> tuple[Sent, ...]:
-    """Return every file that the unit's release has: its items, and the list of them that an index is made from."""
-    content = listing(unit, {item.name: _requires(item) for item in unit.items})
-    own = Sent(listing_name(unit.name), hashlib.sha256(content).hexdigest(), len(content), None, content)
-    return (*(Sent(item.name, item.sha256, item.size, item.path) for item in unit.items), own)
+    """Return every file that the unit's release has: its items, their METADATA (PEP 658), and the list of them."""
+    facts = {item.name: _facts(item) for item in unit.items}
+    items = [Sent(item.name, item.sha256, item.size, item.path) for item in unit.items]
+    beside = [_written(f"{name}{METADATA_SUFFIX}", known.metadata) for name, known in facts.items() if known.metadata]
+    return (*items, *beside, _written(listing_name(unit.name), listing(unit, facts)))
 
 
-def _requires(item: Item) -> str:
-    """Return the Python that a wheel says it needs."""
+def _written(name: str, content: bytes) -> Sent:
+    return Sent(name, hashlib.sha256(content).hexdigest(), len(content), None, content)
+
+
+def _facts(item: Item) -> Facts:
+    """Return what a wheel says of itself; an sdist's METADATA is nothing that an installer may go by."""
     if item.path.suffix != ".whl":
-        return ""
-    wheel = opened(item.path)
-    with wheel.archive:
-        return wheel.metadata.get("Requires-Python", "")
+        return Facts()
+    metadata, requires = metadata_of(item.path)
+    return Facts(requires, metadata)
+
+
+def _wanted(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
+    """Return the files for the unit's release, without METADATA where they and what others put there are too many."""
+    files = _files(unit)
+    others = set(there) - {sent.name for sent in files}
+    if len(others) + len(files) <= MOST_ASSETS:
+        return files
+    return tuple(sent for sent in files if not sent.name.endswith(METADATA_SUFFIX))
+
+
+def _channel(release: GitRelease, listing: Listing) -> str:
+    """Return the folder that an index has such a release in: a flag of the release may have been changed since."""
+    version = Version(listing.version)
+    if version.is_devrelease:
+        return f"{Channel.NIGHTLY}/"
+    return f"{Channel.TEST}/" if candidate_of(release.tag_name, version) else ""
 
 
 def _slug(unit: Unit) -> str:
@@ -527,8 +599,12 @@ def _mark(unit: Unit) -> str:
 def _is_told(release: GitRelease, unit: Unit) -> bool:
     """Whether a published release says of the unit what there is to say; full notes take no more."""
     body = release.body or ""
-    is_promoted = release.prerelease and not _is_early(unit)
-    return not is_promoted and (_mark(unit) in body or len(body) + len(_mark(unit)) + 4 >= MOST_CHARACTERS)
+    return not _promotes(release, unit) and (_mark(unit) in body or len(body) + len(_mark(unit)) + 4 >= FULL)
+
+
+def _promotes(release: GitRelease, unit: Unit) -> bool:
+    """Whether a unit makes a prerelease stable; one that was retracted stays as it is."""
+    return release.prerelease and not _is_early(unit) and notice.notice_of(release.body or "") is None
 
 
 def _listed(release: GitRelease) -> list[GitReleaseAsset]:

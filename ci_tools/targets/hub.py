@@ -17,6 +17,7 @@ from github.GithubException import GithubException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.process import redacted
+from ci_tools.waits import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -101,9 +102,11 @@ class Hub:
         and MachineError where it goes on failing.
         """
         again, tried, waited = False, 0, 0.0
+        waits = Waits(self.outside.reporter.say)
         while True:
             try:
-                return call(again)
+                with waits.over(f"{self._place()} to answer for {self.repository}"):
+                    return call(again)
             except (GithubException, requests.RequestException, Failed) as error:
                 wait = _wait(error, self.pause * 2**tried)
                 tried += wait.counts if wait else 0

@@ -8,6 +8,7 @@ manifest of a project, and `.fatwheel/offers/NAME/` holds what its releases have
 from __future__ import annotations
 
 import random
+import re
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ from ci_tools.manifest import (
     Manifest,
     Staged,
     dumped_offers,
+    generation_of,
     is_project,
     parse_directory,
     parse_manifest,
@@ -28,6 +30,7 @@ from ci_tools.targets.store import of_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.release import Offer
     from ci_tools.targets.store import Found, Store
@@ -38,9 +41,10 @@ OWN = ".fatwheel/"
 ATTEMPTS = 200  # to change what others change as well
 PAUSE = 0.2  # seconds that the longest pause between two of them begins with
 LONGEST_PAUSE = 3.0
-RESTORE = "restore it, or remove the index and publish every file again"
+RESTORE = "`fatwheel index repair` makes it again from the pages; or restore it"
 REPAIR = "`fatwheel index repair` makes it again from the manifests"
 
+NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name behind its project's
 LONGEST_REASON = 200  # characters of what is wrong with a file, which may quote it
 
 _T = TypeVar("_T")
@@ -71,6 +75,12 @@ class Ledger:
         """Return what the index says of a project's files; raise Damaged where that cannot be read."""
         return self._manifest(project)[0]
 
+    def newest(self, manifest: Manifest) -> Manifest:
+        """Return a manifest as it is by now; it is not read again where its generation is still the same."""
+        read = self.store.read(self.manifest_key(manifest.project))
+        is_same = read is not None and generation_of(read[0]) == manifest.generation
+        return manifest if is_same else self.manifest(manifest.project)
+
     def projects(self) -> frozenset[str]:
         """Return the projects that there are manifests of, be they left by a publisher that was stopped."""
         found = (key.removeprefix(self.manifests) for key in self.store.listed(self.manifests))
@@ -85,7 +95,7 @@ class Ledger:
         With `above` it gets a higher generation than that even where nothing changes, so that its pages are written
         again where pages of that generation are.
         """
-        key = self._manifest_key(project)
+        key = self.manifest_key(project)
         for pause in pauses():
             before, found = self._manifest(project)
             after = change(before)
@@ -98,7 +108,7 @@ class Ledger:
         raise contended(self.store, key)
 
     def _manifest(self, project: str) -> tuple[Manifest, Found | None]:
-        key = self._manifest_key(project)
+        key = self.manifest_key(project)
         read = self.store.read(key)
         if read is None:
             if project in self.directory().projects:
@@ -106,7 +116,8 @@ class Ledger:
             return Manifest(project), None
         return self._parsed(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
 
-    def _manifest_key(self, project: str) -> str:
+    def manifest_key(self, project: str) -> str:
+        """Return where the manifest of a project lies."""
         return f"{self.manifests}{project}.json"
 
     # -- the directory
@@ -180,6 +191,16 @@ class Ledger:
         key = f"{self.notes}{project}-{content.sha256[:16]}.json"
         self.store.put(key, content, instead_of=None)
         return key
+
+    def forget(self, project: str, named: AbstractSet[str]) -> None:
+        """Remove the notes of a project of which nothing is left to say: what is there of them is named."""
+        own = f"{self.notes}{project}-"
+        for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
+            read = self.store.read(key)
+            with suppress(ValueError):
+                unnamed = parse_staged(read[0]).keys - named if read else frozenset()
+                if not any(self.store.find(f"{self.root}{one}") for one in unnamed):
+                    self.store.remove(key)
 
     def staged(self) -> frozenset[str]:
         """Return every key that a publisher has noted and not taken back; a damaged note says nothing."""

@@ -142,7 +142,10 @@ class PageWriter:
             others = sorted(basis.projects - shown) if basis.filling else ()
             deque(at_once(partial(self._fill, ledger, basis), others), maxlen=0)
             directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
-        self.show_fronts(ledger.root, directory)
+        written = -1
+        while written < directory.generation:  # as `_show_project` does it
+            self.show_fronts(ledger.root, directory)
+            written, directory = directory.generation, ledger.directory()
 
     def _show_numbered(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
         self._show_project(ledger, manifests[number], basis)
@@ -180,7 +183,7 @@ class PageWriter:
                 if manifest.generation > before:
                     break
             else:
-                written, manifest = before, ledger.manifest(manifest.project)
+                written, manifest = before, ledger.newest(manifest)
 
     def _write_over(self, ledger: Ledger, manifest: Manifest, page: Page, directory: Directory) -> Manifest:
         """Write a page over what others put there, once that is taken in; return the manifest, which may be newer.
@@ -204,19 +207,19 @@ class PageWriter:
         Where the root is not ours alone there is no JSON: pytorch/test-infra's index script takes every `.json` in an
         accelerator's folder for a file, and the folder of that for an index (s3_management/manage.py).
         """
-        root, files = ledger.root, tuple(manifest.files.values())
+        root, rows = ledger.root, index.spell(manifest.files.values())
         is_own = (whose or ledger.directory().root) is Root.OWN
         for folder in sorted({"", *folders}):
-            listed = [file for file in files if _is_listed(file, folder)]
+            listed = [row for row in rows if _is_listed(row.file, folder)]
             place = f"{root}{slash(folder)}{manifest.project}/"
             beside = variants.documents(manifest) if folder == VARIANTS else {}
             for name, data in beside.items():  # before the page that names them
                 yield Page((f"{root}{folder}/{name}",), data, manifest.generation, is_read=False)
             more: list[str | Link] = [*beside, *(link for link in manifest.links if folder in link.only_in)]
-            page = index.project_html(manifest.project, listed, folder, more)
+            page = index.html_of(manifest.project, listed, folder, more)
             yield Page(self.store.page_keys(place), page, manifest.generation)
             if is_own:
-                document = index.project_json(manifest.project, listed, folder, more)
+                document = index.json_of(manifest.project, listed, folder, more)
                 yield Page((f"{place}index.json",), document, manifest.generation)
         if is_own:
             yield self._finder_data(ledger, manifest)
@@ -242,7 +245,8 @@ class PageWriter:
     def _write_key(self, key: str, content: Content, generation: int, *, is_read: bool) -> Stranger | None:
         for pause in pauses():
             found = self.store.find(key)
-            if found and (found.tag == content.sha256 or 0 < generation <= found.generation):
+            is_newer = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
+            if is_newer and found and self.store.is_whole(key, found, content):
                 return None
             stranger = self.stranger_at(key, found) if is_read else None
             if stranger or self.store.put(key, content, instead_of=found, generation=generation):

@@ -23,13 +23,14 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 import requests
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import InvalidVersion
+from packaging.version import InvalidVersion, Version
 from pypi_simple import ACCEPT_ANY, PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
 from twine.auth import CredentialInput, Resolver
 from twine.exceptions import TwineException
 from twine.utils import DEFAULT_REPOSITORY, TEST_REPOSITORY, get_config
 
 from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
+from ci_tools.index import project_and_version
 from ci_tools.model import Route
 from ci_tools.process import redacted, run
 from ci_tools.pypirules import Archive, Held, Release, pypi_problems, strangers
@@ -37,6 +38,7 @@ from ci_tools.registry import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
 from ci_tools.release import CORE, Change, Published
 from ci_tools.storage import CHUNK, sha256_of
 from ci_tools.targets import UPLOADERS
+from ci_tools.waits import Waits
 from ci_tools.wheelfile import CONTROL, opened
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ class PyPITarget:
             raise InputError(msg)
         self.address = f"pypi:{name}" if name not in {"", "pypi"} else "pypi"
         self._outside = outside
+        self._waits = Waits(outside.reporter.say)
         self._uploader = uploader
         self._patience = patience
         self._place = _place(name or "pypi", outside.environ)
@@ -154,6 +157,17 @@ class PyPITarget:
             self._upload(unit, item)
         held = self._listed(unit, items, self._patience) if items else {}
         return [Published(item.name, _shown(held[item.name].url), item in new) for item in items]
+
+    # -- a release that turned out to be bad
+
+    def yanks(self, project: str, version: Version) -> dict[str, str | None]:
+        """Return the files that the index lists of a version, each with why it is yanked; None where it is not."""
+        return self._pages.yanks(project, version)
+
+    def manage_page(self, project: str) -> str:
+        """Return the page where a maintainer yanks a project's releases; empty where that is not known."""
+        host = urlsplit(self._place.simple).netloc
+        return f"https://{host}/manage/project/{project}/releases/" if self._place.has_rules else ""
 
     # -- what is wrong
 
@@ -223,16 +237,20 @@ class PyPITarget:
 
     def _sent(self, item: Item) -> str | None:
         """Run the uploader; return nothing where it did its work, else what it said, without any secret."""
-        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+        limit = CONNECTING + item.size / SLOWEST
+        what = f"{self.address} to take {item.name}, for {limit:.0f} s at most"
+        with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder, self._waits.over(what):
             ended = run(
                 self._command(item.path.absolute()),
                 log=Path(folder) / "log",
                 cwd=Path(folder),  # where no module or config of the user's can take the place of the uploader's
                 env=self._environment(),
-                timeout=CONNECTING + item.size / SLOWEST,
+                timeout=limit,
             )
             if ended.status == 0:
                 return None
+            if ended.timed_out:
+                return f"it had not ended after {limit:.0f} s"
             log = ended.log.read_bytes()[ended.start :].decode(errors="replace")
         return self._without_secrets(STYLE.sub("", log)) or "it ended without a word"
 
@@ -317,12 +335,21 @@ class _Pages:
         Where it gives no sha256 of a file that is one of `items`, the file is fetched to know it.
         """
         names = {item.name for item in items}
-        with self._client() as client:
+        with Waits(self._outside.reporter.say).over(f"{self._address} to list {project}"), self._client() as client:
             try:
                 packages = self._page(client, project).packages
             except NoSuchProjectError:
                 return None
             return tuple(self._entry(client, package, asked=package.filename in names) for package in packages)
+
+    def yanks(self, project: str, version: Version) -> dict[str, str | None]:
+        """Return the files of a version, each with why it is yanked; None where it is not."""
+        with self._client() as client:
+            try:
+                packages = self._page(client, project).packages
+            except NoSuchProjectError:
+                return {}
+        return {one.filename: _yanked(one) for one in packages if _public_version(one.filename) == version}
 
     def _entry(self, client: PyPISimple, package: DistributionPackage, *, asked: bool) -> Held:
         sha256, uploaded = package.digests.get("sha256", ""), package.upload_time
@@ -404,6 +431,18 @@ class _Pages:
     def _refused(self, reason: str) -> InputError:
         hint = "set TWINE_USERNAME and TWINE_PASSWORD, or the index's section of .pypirc, to a user who may read it"
         return InputError(f"{self._address} cannot be read: {reason}", hint=hint)
+
+
+def _yanked(package: DistributionPackage) -> str | None:
+    return _shown(package.yanked_reason or "") if package.is_yanked else None
+
+
+def _public_version(name: str) -> Version | None:
+    """Return the version in a file's name, without its local part; None where it is no wheel or sdist."""
+    try:
+        return Version(project_and_version(name)[1].public)
+    except ValueError:
+        return None
 
 
 def _place(name: str, environ: Mapping[str, str]) -> Place:

@@ -1,39 +1,66 @@
-"""A package index over the files of GitHub Releases: plain pages for any web server, such as GitHub Pages.
+"""The list that publishing leaves in a GitHub Release, and what an index over releases makes of such lists.
 
-The pages are made of the lists that publishing leaves in each release, for a release itself does not say which
-accelerator a file is for, or which Python it needs.
+A release itself does not say which accelerator a file is for, which Python it needs, or what it was built from.
 """
 
 from __future__ import annotations
 
-import html
+import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
-from ci_tools import index
-from ci_tools.index import IndexedFile
-from ci_tools.model import FOLDER
+from ci_tools.index import project_and_version
+from ci_tools.manifest import parse_manifest, parse_offers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from ci_tools.release import Unit
+    from ci_tools.index import IndexedFile
+    from ci_tools.release import Offer, Unit
 
-__all__ = ["GENERIC", "Linked", "listing", "listing_name", "pages", "read_listing"]
+__all__ = [
+    "MOST_BYTES",
+    "Facts",
+    "Listing",
+    "Stock",
+    "listing",
+    "listing_name",
+    "names_the_same",
+    "read_listing",
+    "stock",
+]
 
-GENERIC = "cpu"  # the index of those who have no accelerator; always there
 MOST_BYTES = 16 << 20  # of a list
 LISTING = "fatwheel-{unit}.json"
+# What a list says of a file, in the words of an index; older lists have the first six.
+FIELDS = ("name", "sha256", "size", "folder", "also", "requires_python", "metadata_sha256")
+FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")  # of a wheel
 
 
-class Linked(NamedTuple):
-    """One published file and the address it is fetched from."""
+class Facts(NamedTuple):
+    """What a wheel says of itself."""
 
-    file: IndexedFile
-    address: str
+    requires_python: str = ""
+    metadata: bytes = b""
+
+
+class Listing(NamedTuple):
+    """What the list of a unit says."""
+
+    project: str
+    version: str
+    files: tuple[IndexedFile, ...]
+    offers: tuple[Offer, ...]
+
+
+class Stock(NamedTuple):
+    """What an index over releases has of a project in one channel."""
+
+    files: Mapping[str, IndexedFile]
+    offers: Mapping[str, tuple[Offer, ...]]  # by version
 
 
 def listing_name(unit: str) -> str:
@@ -41,69 +68,77 @@ def listing_name(unit: str) -> str:
     return LISTING.format(unit="".join(char if char.isascii() and char.isalnum() else "-" for char in unit))
 
 
-def listing(unit: Unit, requires: Mapping[str, str]) -> bytes:
-    """Return the list of a unit's files, with the Python that each `requires`; the same unit gives the same bytes."""
-    files = [
-        {
+def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
+    """Return the list of a unit's files, with the `facts` of each wheel; the same unit gives the same bytes."""
+    files = []
+    for item in sorted(unit.items, key=lambda item: item.name):
+        known, made = facts.get(item.name, Facts()), item.made
+        said: dict[str, object] = {
             "name": item.name,
             "sha256": item.sha256,
             "size": item.size,
             "folder": item.folder,
             "also": list(item.also),
-            "requires_python": requires.get(item.name, ""),
+            "requires_python": known.requires_python,
+            "metadata_sha256": hashlib.sha256(known.metadata).hexdigest() if known.metadata else "",
         }
-        for item in sorted(unit.items, key=lambda item: item.name)
-    ]
-    document = {"project": unit.project, "version": unit.version, "unit": unit.name, "files": files}
+        files.append(said | {name: getattr(made, name) for name in FIELDS_OF_A_BUILD} if made else said)
+    document = {
+        "project": unit.project,
+        "version": unit.version,
+        "unit": unit.name,
+        "commit": unit.commit,
+        "files": files,
+        "offers": list(unit.offers),
+    }
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
-def read_listing(content: bytes, uploaded: str) -> tuple[IndexedFile, ...]:
-    """Return the files that a list names; raise ValueError where it is none."""
+def read_listing(content: bytes, uploaded: str) -> Listing:
+    """Return what a list says; raise ValueError where it is none. `uploaded` is when its release appeared."""
     try:
         document = json.loads(content)
-        return tuple(_file(entry, uploaded) for entry in document["files"])
+        project, version = canonicalize_name(document["project"]), str(Version(document["version"]))
+        own = {"uploaded": uploaded, "commit": document.get("commit", "")}
+        known = {*FIELDS, *FIELDS_OF_A_BUILD}
+        entries = [{key: entry[key] for key in known & entry.keys()} | own for entry in document["files"]]
+        table = {"generation": 0, "files": entries}
+        files = parse_manifest(json.dumps(table).encode(), project).files
+        offers = parse_offers(json.dumps(document.get("offers", [])).encode())
     except (KeyError, TypeError, RecursionError, AttributeError) as error:
         msg = f"it is no list of files: {error}"
         raise ValueError(msg) from None
+    return Listing(project, version, tuple(files.values()), offers)
 
 
-def _file(entry: Mapping[str, object], uploaded: str) -> IndexedFile:
-    """Return one file of a list; raise ValueError or TypeError where the entry is none."""
-    texts = {key: entry[key] for key in ("name", "sha256", "folder", "requires_python")}
-    folders, size = entry["also"], entry["size"]
-    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(size, int):
-        msg = "an entry has no name, hash or size"
-        raise TypeError(msg)
-    if not isinstance(folders, list) or not all(FOLDER.fullmatch(folder) for folder in (texts["folder"], *folders)):
-        msg = f"{texts['name']!r} lies in no folder of an index"
-        raise ValueError(msg)
-    file = IndexedFile(size=size, uploaded=uploaded, also=tuple(folders), **texts)  # type: ignore[arg-type]
-    index.project_and_version(file.name)
-    return file
+def names_the_same(content: bytes, other: bytes) -> bool:
+    """Return whether two lists name the same files with the same bytes, whatever else they say of them."""
+    try:
+        one, two = ({file.name: file.sha256 for file in read_listing(each, "").files} for each in (content, other))
+    except ValueError:
+        return False
+    return one == two
 
 
-def pages(releases: Iterable[Linked]) -> dict[str, bytes]:
-    """Return every page of the index by its path: `cu130/index.html`, `cu130/demo/index.html`.
+def stock(listings: Iterable[Listing]) -> Stock:
+    """Return what some lists have together; of a name in several, the first is taken.
 
-    `pip install --index-url ADDRESS/cu130/` reads them; what no accelerator is named for is in each of them.
+    Of a version with several candidates, the files of the last one alone are, as in an index of candidates.
     """
-    linked = tuple(releases)
-    folders = {GENERIC, *(name for file, _ in linked for name in (file.folder, *file.also) if name)}
-    projects: dict[str, list[Linked]] = {}
-    for one in linked:
-        projects.setdefault(index.project_and_version(one.file.name)[0], []).append(one)
-    made = {f"{folder}/index.html": index.projects_html(projects) for folder in folders}
-    for project, files in projects.items():
-        made |= {f"{folder}/{project}/index.html": _page(project, files, folder) for folder in folders}
-    return made
+    listings = tuple(listings)
+    files: dict[str, IndexedFile] = {}
+    offers: dict[str, dict[tuple[str, ...], Offer]] = {}
+    for one in listings:
+        for file in one.files:
+            files.setdefault(file.name, file)
+        for offer in one.offers:
+            offers.setdefault(one.version, {}).setdefault(offer[:4], offer)
+    newest: dict[Version, int] = {}
+    for file in files.values():
+        newest[_version(file)] = max(newest.get(_version(file), 0), file.candidate)
+    kept = {name: file for name, file in files.items() if file.candidate == newest[_version(file)]}
+    return Stock(kept, {version: tuple(known.values()) for version, known in offers.items()})
 
 
-def _page(project: str, files: Sequence[Linked], folder: str) -> bytes:
-    """Return a project's page, its links leading to where the files are."""
-    shown = [one for one in files if one.file.is_listed_in(folder)]
-    page = index.project_html(canonicalize_name(project), [one.file._replace(folder="") for one in shown], folder)
-    for file, address in shown:
-        relative = f'href="../../{quote(file.name)}#'.encode()
-        page = page.replace(relative, f'href="{html.escape(address)}#'.encode())
-    return page
+def _version(file: IndexedFile) -> Version:
+    return Version(project_and_version(file.name)[1].public)

@@ -9,7 +9,7 @@ import hashlib
 import io
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.storage import CHUNK, locked, sha256_of, write_atomically
@@ -78,6 +78,17 @@ def utc(time: datetime) -> str:
     return time.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def _copy(content: Content, sink: BinaryIO) -> None:
+    """Copy a file; raise MachineError where it is not what it was."""
+    digest = hashlib.sha256()
+    for chunk in content.chunks():
+        digest.update(chunk)
+        sink.write(chunk)
+    if digest.hexdigest() != content.sha256:
+        msg = f"{content.path} changed while it was published"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
+
+
 class Store(Protocol):
     """Bytes under keys. Every method raises MachineError where the store fails, InputError where it denies."""
 
@@ -92,6 +103,12 @@ class Store(Protocol):
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """Yield the bytes at a key piece by piece; nothing where there is no such key."""
+
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:
+        """Return whether what was found at a key has the bytes that were put there: some servers take half of them.
+
+        `content` is what the writer would put itself, by which the bytes may be known without being read.
+        """
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key, in one step; return False, and write nothing, where something else is there by now."""
@@ -120,7 +137,7 @@ class Store(Protocol):
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
 
-    def alone(self, root: str = "") -> AbstractContextManager[None]:
+    def alone(self, root: str = "") -> AbstractContextManager[object]:
         """Keep other writers out of the index that begins at `root`, where the store can."""
 
     def url(self, key: str) -> str:
@@ -158,6 +175,10 @@ class FolderStore:
         if path.is_file():
             yield from Content("", 0, path=path).chunks()
 
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:  # noqa: ARG002 - see Store
+        """Return True: a file takes its name once all of it is written."""
+        return True
+
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key; raise MachineError where the file it comes from is not what it was.
 
@@ -166,14 +187,11 @@ class FolderStore:
         found = self.find(key)
         if (found and found.tag) != (instead_of and instead_of.tag):
             return False
-        digest = hashlib.sha256()
         with write_atomically(self._path(key), self._unfinished, durable=not generation) as sink:
-            for chunk in content.chunks():
-                digest.update(chunk)
-                sink.write(chunk)
-            if digest.hexdigest() != content.sha256:
-                msg = f"{content.path} changed while it was published"
-                raise MachineError(msg, hint="run the same command again once nothing writes to it")
+            if content.path is None:
+                sink.write(content.data)
+            else:
+                _copy(content, sink)
         return True
 
     def remove(self, key: str) -> None:

@@ -84,9 +84,9 @@ class WheelIndex:
         self.replace = replace
         self.settings = settings
         self.writer = PageWriter(store)
+        self.like: WheelIndex | None = None  # the index that this one is a mirror of
         self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
         self.found: set[str] = set()  # the keys of what was there before
-        self.notes: list[str] = []  # the keys of what this run has noted before it did it
 
     # -- the four steps
 
@@ -135,8 +135,7 @@ class WheelIndex:
             self._lay_once_more(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
-            for note in self.notes:
-                self.store.remove(note)
+            ledger.forget(project, {key for file in after.files.values() for key in keys_of(file)})
         entries = (one for name, arrival in self.laid.items() for one in after.called(name) if _is_of(one, arrival))
         return tuple(
             Published(entry.name, self._url(root, entry), new=entry not in before.called(entry.name))
@@ -171,8 +170,12 @@ class WheelIndex:
     # -- what is to be published
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
-        items = (*unit.items, *unit.variants)
-        return [_arrival(item, unit, manifest) for item in items]
+        first = self.like.known(unit) if self.like else Manifest(manifest.project)
+        return [_arrival(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
+
+    def known(self, unit: Unit) -> Manifest:
+        """Return what the index says of the files of a unit's project."""
+        return self._ledger(unit).manifest(canonicalize_name(unit.project))
 
     def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would take the place of others and may not."""
@@ -215,24 +218,31 @@ class WheelIndex:
     # -- files
 
     def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
-        """Note what this run puts and removes, before it does."""
-        after = _with(manifest, arrivals, unit, self.settings.nightlies)
-        entries = {*manifest.files.values(), *(arrival.entry for arrival in arrivals)}
-        kept = set(manifest.files.values()) & set(after.files.values())
-        apart = {_lay_apart(arrival.entry) for arrival in arrivals}
-        keys = {key for entry in (entries - kept) | apart if not entry.is_outside for key in keys_of(entry)}
+        """Note what this run puts where nothing is, and what it removes: what it leaves is then known as ours."""
+        after, root = _with(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
+        removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
+        places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
+        keys = {key for place in places for key in keys_of(place) if self.store.find(f"{root}{key}") is None}
+        keys |= {key for file in removed for key in keys_of(file)}
         if keys:
-            self.notes.append(self._ledger(unit).note(manifest.project, keys))
+            self._ledger(unit).note(manifest.project, keys)
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
-        if not self._put(f"{root}{arrival.entry.key}", arrival.content):
-            is_its_own = (arrival.entry.key, arrival.entry.sha256) in _places(manifest)
-            arrival = arrival if is_its_own else arrival._replace(entry=_lay_apart(arrival.entry))
+        key = f"{root}{arrival.entry.key}"
+        if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
+            self._put_again(key, arrival.content)
+        elif not (self._is_free_beside(key, arrival.metadata) and self._put(key, arrival.content)):
+            arrival = arrival._replace(entry=_lay_apart(arrival.entry))
             self._put_again(f"{root}{arrival.entry.key}", arrival.content)
         if arrival.entry.metadata_sha256:
             self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
         return arrival
+
+    def _is_free_beside(self, key: str, metadata: bytes) -> bool:
+        """Return whether no other METADATA lies beside a place: that of a file of others, which may be gone."""
+        read = self.store.read(f"{key}{METADATA_SUFFIX}")
+        return read is None or read[0] == metadata
 
     def _lay_once_more(self, root: str, before: Manifest) -> None:
         """Put what was found and no manifest named: who had put it may have removed it before this one named it."""
@@ -385,8 +395,11 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
         yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
 
 
-def _arrival(item: Item, unit: Unit, manifest: Manifest) -> Arrival:
-    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are."""
+def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
+    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are.
+
+    `first` is what the index says whose mirror this is: bytes that are there are as old here.
+    """
     now = utc(datetime.now(timezone.utc))
     metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
     entry = IndexedFile(
@@ -405,14 +418,18 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest) -> Arrival:
         toolchain=item.made.toolchain if item.made else "",
         commit=unit.commit,
         variant=item.variant,
+        origin=item.origin,
     )
     if manifest.place and not item.folder:
         entry = entry._replace(at=f"{manifest.place}/{item.name}")
     old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
     if old:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
+        entry = entry._replace(origin=entry.origin and old.origin)  # what a plan builds is what a plan has built
         is_at_its_place = old.folder == entry.folder and not old.is_outside
         entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
+    elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
+        entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
     return Arrival(entry, of_file(item.path, item.sha256), metadata)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import receipts, transaction, upkeep
+from ci_tools import receipts, transaction, upkeep, waits
 from ci_tools.errors import InputError, MachineError
 from ci_tools.model import Channel, Edition
 from ci_tools.outside import Outside, Silent
@@ -28,13 +28,13 @@ from tests import buckets, releases
 from tests.buckets import BUCKET, CREDENTIALS
 from tests.faults import Fault, proxy
 from tests.publishers import Job, publishers
-from tests.releases import item, receipt, unit
+from tests.releases import Words, item, receipt, unit
 from tests.unit.test_units import JOBS, SDIST, plan
 from tests.upload_servers import UV, free_port
 from tests.wheels import edited, hexdigest, make
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from email.message import Message
 
     from tests.buckets import Bucket
@@ -276,9 +276,9 @@ FLAWS: list[Any] = [
     pytest.param(
         f"{PURE}.metadata", b"other", upkeep.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long
     ),
-    pytest.param("cu130/demo/", b"other", upkeep.STALE, id="a-page-has-other-bytes"),
+    pytest.param("cu130/demo/", b"other", upkeep.OTHERS, id="a-page-has-other-bytes"),
     pytest.param("cu130/demo/index.json", None, upkeep.STALE, id="a-page-is-gone", marks=pytest.mark.long),
-    pytest.param("cpu/index.html", b"other", upkeep.STALE, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
+    pytest.param("cpu/index.html", b"other", upkeep.OTHERS, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
     pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", upkeep.UNLISTED, id="a-file-that-nobody-lists"),
 ]
 
@@ -294,6 +294,8 @@ def test_each_flaw_is_found_and_mended(
     here: Here,
 ) -> None:
     client, whole = here.bucket.client(), f"{here.prefix}/{key}"
+    if what == upkeep.UNLISTED:
+        Ledger(released.store, "").note("stray", [key])
     if data is None:
         client.delete_object(Bucket=BUCKET, Key=whole)
     else:
@@ -301,10 +303,22 @@ def test_each_flaw_is_found_and_mended(
         client.put_object(Bucket=BUCKET, Key=whole, Body=data, Metadata=known if keeps_metadata else {})
     assert here.flaws() == [(key, what)]
     upkeep.repair(released, here.outside, remove_unlisted=True)
-    left = {what for _, what in here.flaws()}
-    assert left == ({upkeep.UNLISTED} if what in {upkeep.GONE, upkeep.DAMAGED} else set())
-    upkeep.repair(released, here.outside, remove_unlisted=True)
+    if what in {upkeep.GONE, upkeep.DAMAGED}:  # its bytes cannot be made again
+        assert [key for key, _ in here.flaws()] == [key]
+        upkeep.undo_repair(released, here.outside)
+        assert here.flaws() == [(key, what)]
+        upkeep.repair(released, here.outside)
+        upkeep.yank(released, CUDA, "lost")
     assert here.flaws() == []
+
+
+def test_a_damaged_manifest_is_made_again_from_its_pages(released: WheelIndex, here: Here) -> None:
+    client, key = here.bucket.client(), f"{here.prefix}/.fatwheel/projects/demo.json"
+    before = here.text("cu130/demo/")
+    client.put_object(Bucket=BUCKET, Key=key, Body=b"[]")
+    assert [flaw.is_left for flaw in upkeep.repair(released, here.outside)] == [False]
+    assert here.flaws() == []
+    assert here.text("cu130/demo/") == before
 
 
 def test_a_listed_wheel_that_was_damaged_is_put_right_by_publishing_it_again(
@@ -499,6 +513,18 @@ def test_a_target_that_cannot_be_reached_is_told(
     assert (said[0], sentence in said[1]) == (status, True), said
 
 
+def test_a_server_that_does_not_answer_is_waited_for_with_words(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "EVERY", 0.2)
+    words = Words()
+    with proxy(here.bucket.port) as between:
+        store = BucketStore(place_of(f"{here.target(between.server_port)}&timeout=2"), words)
+        between.begin(Fault.SILENT, 1)
+        assert store.find("page") is None
+    address = here.target(between.server_port)
+    assert words.lines[0] == f"waiting for page in {address}: 0 s"
+    assert words.lines[-1].endswith(": 2 s")
+
+
 def test_who_has_no_credentials_is_told_where_they_are_looked_for(
     fatwheel: CommandLine, dist: Path, here: Here
 ) -> None:
@@ -506,18 +532,33 @@ def test_who_has_no_credentials_is_told_where_they_are_looked_for(
     assert (status, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE" in said) == (2, True), said
 
 
-def test_a_server_that_overwrites_whatever_the_condition_says_is_refused(
-    fatwheel: CommandLine, dist: Path, here: Here
-) -> None:
-    def careless(method: str, headers: dict[str, str]) -> None:
-        if method == "PUT":
-            headers.pop("If-None-Match", None)
+def drop_conditions(_: str, headers: dict[str, str]) -> None:
+    """Let a server overwrite whatever the condition says."""
+    for name in ("If-None-Match", "If-Match"):
+        headers.pop(name, None)
 
+
+def refuse_conditions(headers: Mapping[str, str]) -> tuple[int, str] | None:
+    """Answer as a server that knows that it does not know conditions."""
+    return (501, "NotImplemented") if {"If-None-Match", "If-Match"} & set(headers) else None
+
+
+@pytest.mark.parametrize(
+    ("attribute", "wrong", "what"),
+    [
+        pytest.param("edit", drop_conditions, "ignores", id="ignored"),
+        pytest.param("denied", refuse_conditions, "does not know", id="not-implemented"),
+    ],
+)
+def test_a_server_without_conditional_writes_is_published_to_by_a_lock_and_that_is_said(
+    attribute: str, wrong: object, what: str, fatwheel: CommandLine, dist: Path, here: Here
+) -> None:
     with proxy(here.bucket.port) as between:
-        between.edit = careless
-        status, said = ran(fatwheel, dist, here.target(between.server_port))
-    assert (status, "this server ignores If-None-Match" in said) == (3, True), said
-    assert here.held() == set()
+        setattr(between, attribute, wrong)
+        done = fatwheel("publish", dist, "--to", here.target(between.server_port), **CREDENTIALS)
+    said = f"this server {what} If-None-Match or If-Match; its publishers wait for each other by a lock"
+    assert (done.status, done.stderr.count(said)) == (0, 1), done.stderr
+    assert here.flaws() == []
 
 
 def test_a_denial_in_the_middle_of_the_switch_keeps_the_journal(here: Here, tmp_path: Path) -> None:
@@ -541,6 +582,43 @@ def _deny_pages(between: Proxy, event: Event) -> None:
     """Let the first page be denied that is written."""
     if event.what == "PUT" and event.where.endswith("/cpu/demo/") and between.fault is None:
         between.fault, between.at = Fault.DENIED, len(between.events) + 1
+
+
+# ---------------------------------------------------------------- half a page
+
+
+PAGE = "cpu/demo/index.html"
+
+
+def halve(between: Proxy, is_at: Callable[[Event], bool]) -> None:
+    """Let half of every page arrive that is at a place."""
+    between.stored = lambda event, body: body[: len(body) // 2] if event.what == "PUT" and is_at(event) else body
+
+
+def end_in_half(here: Here, tmp_path: Path, wheel: str) -> None:
+    """Publish a wheel; a proxy halves one page, again and again, until the publisher gives up."""
+    release = unit("demo", item(make(tmp_path / "made", wheel)))
+    with proxy(here.bucket.port) as between:
+        halve(between, lambda event: event.where.endswith(PAGE))
+        with pytest.raises(MachineError, match=f"{PAGE} in s3://.* has other bytes than were sent"):
+            releases.publish(index_of(here.target(between.server_port), here.outside), release)
+    assert ((PAGE, upkeep.STALE) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
+
+
+def test_a_page_that_was_halved_on_its_way_is_mended_by_the_next_run(here: Here, tmp_path: Path) -> None:
+    end_in_half(here, tmp_path, PURE)
+    publish(here.index(), (tmp_path / "made" / PURE, ""))
+    assert here.flaws() == []
+
+
+def test_a_page_of_a_newer_release_that_was_halved_is_mended_by_an_older_one(here: Here, tmp_path: Path) -> None:
+    publish(here.index(), (make(tmp_path / "made", PURE), ""))
+    old = Ledger(here.index().store, "").manifest("demo")
+    end_in_half(here, tmp_path, "demo-2.0-py3-none-any.whl")
+    index, ledger = here.index(), Ledger(here.index().store, "")
+    index.show(ledger, [old])  # as a writer does that has read the manifest before that release
+    assert here.flaws() == []
+    assert "demo-2.0-py3-none-any.whl" in here.text(PAGE)
 
 
 # ---------------------------------------------------------------- what a server makes of the bytes

@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_the_old_pages(limit: int, sources: tuple[Path, Path]
     publish(tmp_path / "index", (make(tmp_path, "demo-100.0-py3-none-any.whl"), ""))
     before = contents(tmp_path / "index")
     status, said = finished(publishing(tmp_path / "index", *sources, limit=limit))
-    assert (status, said.strip().splitlines()[-1]) == (1, "OSError: [Errno 27] File too large")
+    assert (status, f"{tmp_path}/index/" in said, "cannot be written: File too large" in said) == (1, True, True)
     after = contents(tmp_path / "index")
     assert {
         path: data for path, data in after.items() if path.suffix not in {".whl", ".metadata"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -17,12 +18,14 @@ from urllib.request import urlopen
 
 import pytest
 
+from ci_tools import waits
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.model import Channel, Edition
 from ci_tools.outside import Outside, Silent
 from ci_tools.release import CORE, Item, Made, Unit
+from ci_tools.releasepages import write_pages
+from ci_tools.targets import hub as client
 from ci_tools.targets.github import GitHubTarget
-from ci_tools.targets.releaseindex import pages
 from tests import wheels
 from tests.github_server import (
     HEAD,
@@ -133,7 +136,9 @@ def is_right(hub: GitHub, what: Unit) -> bool:
     """Whether the release has every file of the unit, and nothing of a draft is left."""
     seen = shown(hub)
     files = {item.name: item.sha256 for item in what.items}
-    return files.items() <= seen.items() and len(hub.releases) == 1 and len(seen) == len(files) + 1
+    beside = {f"{item.name}.metadata" for item in what.items if item.made or item.name.endswith(".whl")}
+    own = {*files, *beside, f"fatwheel-{what.name}.json"}
+    return files.items() <= seen.items() and len(hub.releases) == 1 and seen.keys() == own
 
 
 # -- what is published
@@ -141,7 +146,7 @@ def is_right(hub: GitHub, what: Unit) -> bool:
 
 def test_nobody_sees_a_file_before_the_switch_and_everybody_all_of_them_after_it(hub: GitHub, made: Path) -> None:
     own, what = target(hub.url), unit(made)
-    assert [change.what for change in own.check(what)] == ["add"] * 4
+    assert [change.what for change in own.check(what)] == ["add"] * 6
     own.stage(what)
     own.verify(what)
     assert (shown(hub), hub.tags) == ({}, {})
@@ -284,7 +289,7 @@ def test_a_draft_that_is_deleted_while_it_is_filled_is_said(hub: GitHub, made: P
 def test_a_check_says_which_drafts_of_ours_go(hub: GitHub, made: Path) -> None:
     target(hub.url).stage(unit(made, PLAIN))
     changes = target(hub.url).check(unit(made))
-    assert [change.what for change in changes] == ["add", "add", "add", "add", "remove"]
+    assert [change.what for change in changes] == [*["add"] * 6, "remove"]
     publish(hub.url, unit(made))
     assert is_right(hub, unit(made))
 
@@ -420,7 +425,7 @@ def test_one_fault_at_any_request_of_an_optional_platform_is_lived_through(made:
             hub.fail_at(number, how)
             publish(hub.url, later)
             assert before.items() < shown(hub).items(), f"request {number}"
-            assert (len(shown(hub)), len(hub.releases)) == (len(before) + 2, 1)
+            assert (len(shown(hub)), len(hub.releases)) == (len(before) + 3, 1)
             assert hub.releases[0].fields["body"].count("<!-- fatwheel") == 2
 
 
@@ -536,6 +541,16 @@ def test_a_limit_is_waited_for_with_a_countdown(hub: GitHub, made: Path, answer:
     assert is_right(hub, unit(made))
 
 
+def test_a_server_that_does_not_answer_is_waited_for_with_words(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "EVERY", 0.2)
+    monkeypatch.setattr(client, "TIMEOUT", 1)
+    monkeypatch.setattr(client, "TRIES", 1)
+    recorder = Recorder()
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(MachineError, match="the connection failed"):
+        publish(f"http://127.0.0.1:{silent.getsockname()[1]}", unit(made), recorder)
+    assert recorder.lines[0] == f"waiting for 127.0.0.1 to answer for {REPOSITORY}: 0 s"
+
+
 def test_a_limit_of_an_hour_ends_the_run_and_says_that_it_goes_on(hub: GitHub, made: Path) -> None:
     hub.fail_at(3, rate_limited(3600))
     with pytest.raises(
@@ -571,15 +586,14 @@ def test_pip_installs_from_an_index_over_the_release_with_required_hashes(
     hub: GitHub, made: Path, tmp_path: Path
 ) -> None:
     publish(hub.url, unit(made))
-    site = tmp_path / "site"
-    for name, content in pages(target(hub.url).linked("demo")).items():
-        (site / "simple" / name).parent.mkdir(parents=True, exist_ok=True)
-        (site / "simple" / name).write_bytes(content)
-    with web(site) as address:
+    outside = Outside(environ={"GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url}, cache=tmp_path, reporter=Silent())
+    write_pages(f"github:{REPOSITORY}", "demo", tmp_path / "site/simple", outside)
+    with web(tmp_path / "site") as address:
         for folder, file in (("cu130", LOCAL), ("cpu", PLAIN)):
             install(tmp_path / folder, made / file, "--index-url", f"{address}/simple/{folder}/")
-    assert b'data-requires-python="&gt;=3.9"' in (site / "simple" / "cpu" / "demo" / "index.html").read_bytes()
-    assert LOCAL not in (site / "simple" / "cpu" / "demo" / "index.html").read_text()
+    page = (tmp_path / "site/simple/cpu/demo/index.html").read_text()
+    assert 'data-requires-python="&gt;=3.9"' in page
+    assert LOCAL not in page
 
 
 def test_pip_installs_by_the_command_of_the_notes(hub: GitHub, made: Path, tmp_path: Path) -> None:
@@ -603,9 +617,9 @@ def install(where: Path, wheel: Path, *options: str) -> None:
 def test_a_file_that_was_taken_out_of_its_release_is_in_no_index(hub: GitHub, made: Path) -> None:
     publish(hub.url, unit(made))
     hub.releases[0].assets = [asset for asset in hub.releases[0].assets if asset.name != LOCAL]
-    assert [one.file.name for one in target(hub.url).linked("demo")] == [PLAIN]
+    assert [file.name for one in target(hub.url).listings("demo")[""] for file in one.files] == [PLAIN]
     with pytest.raises(InputError, match='no release of octo/demo holds a file of a project "other", known: demo'):
-        target(hub.url).linked("other")
+        target(hub.url).listings("other")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"files": [{}]}', b'{"files": [1]}', b"[" * 100_000])
@@ -613,7 +627,7 @@ def test_a_damaged_list_is_said_and_not_shown(hub: GitHub, made: Path, content: 
     publish(hub.url, unit(made))
     hub.releases[0].assets[-1].content = content
     with pytest.raises(MachineError, match=r"fatwheel-core\.json of v1\.0 in octo/demo is damaged"):
-        target(hub.url).linked("demo")
+        target(hub.url).listings("demo")
 
 
 @contextmanager

@@ -17,11 +17,13 @@ import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT, PyPISimple
 from twine.utils import TEST_REPOSITORY
 
+from ci_tools import waits
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
 from ci_tools.model import Route
 from ci_tools.outside import Silent
 from ci_tools.targets import pypi
 from ci_tools.targets.pypi import PyPITarget
+from tests.releases import Words
 from tests.sources import world
 from tests.upload_servers import (
     PASSWORD,
@@ -359,6 +361,22 @@ def test_an_answer_that_is_lost_does_no_harm(uploader: str, server: Server, unit
         state.lose.add("POST")
         assert len(target(tmp_path, seen, uploader).switch(unit)) == 3
         assert sorted(set(state.uploads)) == sorted(ORDER)
+
+
+def test_an_upload_whose_answer_never_comes_is_waited_for_with_words_and_not_for_ever(
+    uploader: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "EVERY", 0.4)
+    monkeypatch.setattr(pypi, "CONNECTING", 4.0)
+    words = Words()
+    with between(plain) as (state, seen):
+        state.hold = "before"
+        outside = replace(world(tmp_path, **seen.environ), reporter=words)
+        reader = PyPITarget(seen.upload, outside, uploader=uploader, patience=0.5)
+        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it had not ended after 4 s"):
+            reader.switch(unit)
+    said = [line for line in words.lines if f"to take {ORDER[0]}, for 4 s at most: " in line]
+    assert len(said) > 3
 
 
 def test_a_page_that_lags_behind_is_waited_for(plain: Server, unit: Unit, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from ci_tools.storage import cache_folder, filled, locked, sha256_of, write_atom
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+ROOT = Path(__file__).parents[2]
 FILL = """
 import pathlib, sys, time
 from ci_tools.storage import filled
@@ -107,6 +109,18 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
     holder.join()
 
 
+def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with (
+        locked(tmp_path / "a", lines.append),
+        pytest.raises(MachineError, match=rf"^{tmp_path}/a.lock, the lock of {tmp_path}/a, is still held .* after 1 s"),
+        locked(tmp_path / "a", lines.append, limit=0.7, every=0.2),
+    ):
+        pass
+    first = f"waiting for another run that works on {tmp_path / 'a'}"
+    assert lines == [first, *[f"{first}: {seconds} s" for seconds in ("0", "1")]]
+
+
 def test_a_free_lock_says_nothing(tmp_path: Path) -> None:
     lines: list[str] = []
     for _ in range(2):
@@ -140,6 +154,47 @@ def test_a_write_that_fails_keeps_the_old_file(error: type[BaseException], tmp_p
     with pytest.raises(error):
         write()
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"old"}
+
+
+FULL_DISK = """
+import pathlib, sys
+from ci_tools.errors import MachineError
+from ci_tools.storage import write_atomically
+
+try:
+    with write_atomically(pathlib.Path(sys.argv[1]) / "deep" / "file") as file:
+        file.write(bytes(1 << 20))
+except MachineError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full_is_said_with_the_file_that_did_not_fit(tmp_path: Path) -> None:
+    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=64k none {tmp_path}"
+    if not shutil.which("unshare") or subprocess.run([*unshare, mount], capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    command = [*unshare, f'{mount} && exec "$@"', "sh", sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{tmp_path}/deep/file cannot be written: No space left on device\n  hint: make room")
+
+
+def test_a_file_that_may_not_be_as_large_is_named(tmp_path: Path) -> None:
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (999, 999))\n{FULL_DISK}"
+    done = subprocess.run([sys.executable, "-c", limited, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{tmp_path}/deep/file cannot be written: File too large\n")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full here")
+def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1.0"\n')
+    command = [sys.executable, "-m", "ci_tools", "init", str(tmp_path)]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 3
+    assert "fatwheel: No space left on device (standard output" in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 def test_a_very_long_name_can_be_written(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import transaction
-from ci_tools.errors import InputError, MachineError, RejectedInput
+from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
 from ci_tools.outside import Silent
+from tests import releases
 from tests.releases import folder_index, item, unit
 from tests.wheels import edited, listed, make
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ci_tools.release import Unit
+    from ci_tools.release import Published, Unit
     from ci_tools.targets.wheelindex import WheelIndex
 
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
@@ -75,6 +77,15 @@ def half_done(release: Unit, targets: list[WheelIndex], tmp_path: Path) -> None:
         publish(release, targets, tmp_path, meddling)
     (tmp_path / "second/.fatwheel/projects/demo.json").unlink()
     assert journal(tmp_path) == {"targets": ["first", "second"], "switched": ["first"]}
+
+
+def standing(release: Unit, targets: list[WheelIndex], tmp_path: Path, reporter: Silent | None = None) -> str:
+    """Return the last words of a publisher that fails, with each target's folder for its address."""
+    with pytest.raises(FatwheelError) as failed:
+        publish(release, targets, tmp_path, reporter)
+    last = str(failed.value).rpartition("\n")[2].strip()
+    assert last == failed.value.standing
+    return last.replace(f"dir:{tmp_path}/", "").replace("demo 1.0 (core, 2 files)", "it")
 
 
 def test_a_release_appears_at_every_target(release: Unit, targets: list[WheelIndex], tmp_path: Path) -> None:
@@ -148,6 +159,71 @@ def test_another_publisher_who_came_first_leaves_nothing_of_this_one(
     assert refused.value.hint == "another publisher came first"
     assert not (tmp_path / "journals/core.json").exists()
     assert not (tmp_path / "second/demo").exists()
+
+
+def test_a_refusal_before_anything_is_shown_says_that_nothing_is_public(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path
+) -> None:
+    publish(other(tmp_path), targets[1:], tmp_path / "before")
+    said = "so far: it is public nowhere yet. Once that is mended, the same command begins again."
+    assert standing(release, targets, tmp_path) == said
+
+
+def test_a_refusal_in_the_middle_says_what_is_public_and_what_comes_next(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path
+) -> None:
+    rival = other(tmp_path)
+    second = Meddling("second", lambda: publish(rival, [folder_index(tmp_path / "second")], tmp_path / "rival"))
+    said = "so far: it is public by now at first; not yet at second. Nothing is taken back. "
+    again = "Once that is mended, the same command goes on with second."
+    assert standing(release, targets, tmp_path, second) == f"{said}{again}"
+    assert standing(release, targets, tmp_path) == f"{said}{again}"  # which is refused before it begins
+
+
+def test_a_machine_that_fails_in_the_middle_is_said_to_go_on(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path
+) -> None:
+    second = Meddling("second", lambda: damage(tmp_path / "second"))
+    said = "so far: it is public by now at first; perhaps public in part at second. "
+    assert standing(release, targets, tmp_path, second) == f"{said}Run again, the same command goes on with second."
+
+
+def test_what_another_machine_has_shown_is_known_without_its_journal(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path
+) -> None:
+    publish(release, targets[:1], tmp_path / "there")
+    publish(other(tmp_path), targets[1:], tmp_path / "before")
+    assert standing(release, targets, tmp_path).startswith("so far: it is public by now at first; not yet at second.")
+
+
+def test_files_that_appear_one_by_one_are_counted(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets[1], "stages", False)
+    first = replace(release, items=release.items[:1])
+
+    def refuse(_: Unit) -> tuple[Published, ...]:
+        releases.publish(folder_index(tmp_path / "second"), first)
+        msg = "second refuses the other file"
+        raise Rejected(msg)
+
+    monkeypatch.setattr(targets[1], "switch", refuse)
+    said = standing(release, targets, tmp_path)
+    assert said.startswith("so far: it is public by now at first; public in part at second (1 of 2 files). ")
+
+
+def test_a_target_that_cannot_be_asked_any_more_takes_no_error_s_place(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Unit) -> tuple[Published, ...]:
+        monkeypatch.setattr(targets[1], "check", fail)
+        msg = "the network is down"
+        raise MachineError(msg)
+
+    monkeypatch.setattr(targets[1], "stages", False)
+    monkeypatch.setattr(targets[1], "switch", fail)
+    said = standing(release, targets, tmp_path)
+    assert said.startswith("so far: it is public by now at first; perhaps public in part at second. Run again")
 
 
 def test_what_has_begun_is_finished_by_the_same_call(release: Unit, targets: list[WheelIndex], tmp_path: Path) -> None:

@@ -346,3 +346,13 @@ def test_a_nightly_that_is_too_old_by_the_time_it_is_shown_is_refused(root: Path
     releases.publish(folder_index(root), unit("demo", *newer, edition=Edition(Channel.NIGHTLY, date="20260061")))
     with pytest.raises(InputError, match="is older than the 60 nightlies"):
         slow.switch(old)
+
+
+def test_the_metadata_of_others_beside_a_place_of_ours_stays(root: Path, files: list[tuple[Path, str]]) -> None:
+    publish(root, files[1:])
+    theirs = root / f"{PURE}.metadata"
+    theirs.write_bytes(b"theirs")
+    publish(root, files)
+    assert theirs.read_bytes() == b"theirs"
+    assert broken(root) == []
+    assert PURE in listed(root, "cpu")

@@ -1,0 +1,225 @@
+"""A lock in a store that can do no more than put, get, list and remove: for buckets without conditional writes.
+
+Lamport's bakery (L. Lamport, "A New Solution of Dijkstra's Concurrent Programming Problem", CACM 17(8), 1974): whoever
+wants the lock draws a number higher than all it sees, and the lowest number has it. It needs no write that looks
+before; only that a listing shows every put that ended before the listing began, as Amazon's and its like promise.
+
+A claim is an object, of which its key says all: `choosing-ID` while a number is drawn, `NUMBER-ID` from then on. It is
+a lease: who has it writes it again and again, and who is gone loses it. A claim's age is what the server's own clock
+says, so that no other clock must be right. A holder that could not renew its lease in time stops before its next
+write. No store of this kind can stop a write that is already on its way, so the holder looks again once it has
+written; see Kleppmann, "How to do distributed locking", 2016.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ci_tools.errors import FatwheelError, MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["Board", "Claim", "Lease", "Lock", "Terms"]
+
+CHOOSING = "choosing-"
+ABOUT = "about"  # the key of a note that stays, for whoever finds the folder
+NOTE = b"Publishers to a store without conditional writes wait for each other here; what lies here expires by itself.\n"
+BEATS = 5  # how often a lease is renewed in the time it lasts
+TRUSTED = 0.6  # the part of that time for which its holder relies on it, from when the last renewal began
+PAUSE = 0.3  # seconds between two looks, the first ones
+LONGEST_PAUSE = 1.0
+
+
+class Terms(NamedTuple):
+    """How long what lasts, in seconds."""
+
+    lease: float = 60.0  # until the claim of somebody who is gone expires
+    limit: float = 600.0  # of waiting for the lock
+    every: float = 5.0  # between two words of who has it
+
+
+class Claim(NamedTuple):
+    """One object below the lock's folder."""
+
+    key: str
+    age: float  # seconds since it was written, by the server's clock
+
+
+class Board(Protocol):
+    """Where claims are pinned up."""
+
+    def claims(self, folder: str) -> Sequence[Claim]:
+        """Return every object below a folder."""
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write an object, whatever is there."""
+
+    def read(self, key: str) -> bytes:
+        """Return an object's bytes; none where it is gone."""
+
+    def erase(self, key: str) -> None:
+        """Remove an object, if it is there."""
+
+
+class Lease:
+    """A number in the line, which a thread renews until it is given back."""
+
+    def __init__(self, board: Board, key: str, who: str, seconds: float) -> None:
+        self.key = key
+        self._board, self._who, self._seconds = board, who.encode(), seconds
+        self._renewed = time.monotonic()
+        self._is_late = False
+        self._over = threading.Event()
+        self._renew()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether others may have taken its holder for gone."""
+        return self._is_late or time.monotonic() - self._renewed > self._seconds * TRUSTED
+
+    def count_from(self, began: float) -> None:
+        """Count it as lost where it was drawn too long after `began`."""
+        self._is_late = self._is_late or time.monotonic() - began > self._seconds * TRUSTED
+
+    def check(self, where: str) -> None:
+        """Raise MachineError where it is lost."""
+        if self.is_lost:
+            msg = f"the lock of {where} could not be renewed in time, and another publisher may have it by now"
+            raise MachineError(msg, hint="run the same command again: it goes on where this one stopped")
+
+    def end(self) -> None:
+        """Give it back; one that cannot be removed expires by itself."""
+        self._over.set()
+        self._thread.join(self._seconds)
+        with suppress(FatwheelError):
+            self._board.erase(self.key)
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._seconds / BEATS) and not self.is_lost:
+            with suppress(FatwheelError):  # the next beat tries again, until it is too late
+                self._renew()
+
+    def _renew(self) -> None:
+        began = time.monotonic()
+        self._board.write(self.key, self._who)
+        # A write that took so long may have come after others saw the claim expire.
+        self._is_late = self._is_late or time.monotonic() - self._renewed > self._seconds * TRUSTED
+        self._renewed = began
+
+
+class Lock:
+    """The lock of which the claims lie below `folder`; `where` is what it is of, `who` who asks for it."""
+
+    def __init__(self, board: Board, folder: str, where: str, who: str, terms: Terms) -> None:
+        self.board, self.folder, self.where, self.who, self.terms = board, folder, where, who, terms
+
+    @contextmanager
+    def held(self, say: Callable[[str], None]) -> Iterator[Lease]:
+        """Hold the lock while the body runs; say who has it while it is waited for.
+
+        Raises MachineError where it is not free in time.
+        """
+        lease = self._take(_Patience(self, say))
+        try:
+            yield lease
+        finally:
+            lease.end()
+
+    def living(self) -> list[str]:
+        """Return the names of all claims that have not expired, and remove those that have."""
+        names = []
+        for claim in self.board.claims(self.folder):
+            if claim.age <= self.terms.lease:
+                names.append(claim.key.removeprefix(self.folder))
+            elif not claim.key.endswith(ABOUT):
+                self.board.erase(claim.key)
+        return [name for name in names if name != ABOUT]
+
+    def _take(self, patience: _Patience) -> Lease:
+        while True:
+            lease = self._draw()
+            try:
+                if self._comes_first(lease, patience) and not lease.is_lost:
+                    return lease
+            except BaseException:
+                lease.end()
+                raise
+            lease.end()
+
+    def _draw(self) -> Lease:
+        """Draw a number; one that took too long is lost, since others may have seen its `choosing` expire."""
+        name = secrets.token_hex(8)
+        choosing = f"{self.folder}{CHOOSING}{name}"
+        if not self.board.read(f"{self.folder}{ABOUT}"):
+            self.board.write(f"{self.folder}{ABOUT}", NOTE)
+        began = time.monotonic()
+        self.board.write(choosing, self.who.encode())
+        try:
+            number = 1 + max(map(_number, self.living()), default=0)
+            lease = Lease(self.board, f"{self.folder}{number:010}-{name}", self.who, self.terms.lease)
+        finally:
+            with suppress(FatwheelError):  # then it expires
+                self.board.erase(choosing)
+        lease.count_from(began)
+        return lease
+
+    def _comes_first(self, lease: Lease, patience: _Patience) -> bool:
+        """Wait until nobody has a lower number; return False where this one's own was lost meanwhile.
+
+        Who is choosing at the first look may draw a lower one, so that the numbers are looked at only once all of
+        those have: who begins to choose later sees this one's.
+        """
+        choosing = {name for name in self.living() if name.startswith(CHOOSING)}
+        while choosing:
+            patience.wait(min(choosing))
+            choosing &= set(self.living())
+        own = lease.key.removeprefix(self.folder)
+        while not lease.is_lost:
+            numbers = sorted(name for name in self.living() if not name.startswith(CHOOSING))
+            if own not in numbers:
+                return False
+            if numbers[0] == own:
+                return True
+            patience.wait(numbers[0])
+        return False
+
+
+class _Patience:
+    """How long one waiter has waited, and for whom."""
+
+    def __init__(self, lock: Lock, say: Callable[[str], None]) -> None:
+        self._lock, self._say = lock, say
+        self._began = self._spoke = self._since = time.monotonic()
+        self._first = ""
+        self._pause = PAUSE
+
+    def wait(self, first: str) -> None:
+        """Pause, and say who comes first where a word is due; raise MachineError where the time is over."""
+        now = time.monotonic()
+        if first != self._first:
+            self._first, self._since, self._pause = first, now, PAUSE
+        if now - self._began > self._lock.terms.limit:
+            msg = f"{self._told()}; it was waited for {now - self._began:.0f} s"
+            raise MachineError(msg, hint="run the same command again once the other publisher is done")
+        if now - self._spoke >= self._lock.terms.every:
+            self._spoke = now
+            self._say(f"{self._told()}; waiting for {now - self._began:.0f} s")
+        time.sleep(self._pause * (0.5 + secrets.randbelow(100) / 200))
+        self._pause = min(self._pause * 1.5, LONGEST_PAUSE, self._lock.terms.every / 2)
+
+    def _told(self) -> str:
+        who = self._lock.board.read(f"{self._lock.folder}{self._first}").decode(errors="replace").strip()
+        seconds = time.monotonic() - self._since
+        return f"the lock of {self._lock.where} is held by {who or 'another publisher'} for {seconds:.0f} s or more"
+
+
+def _number(name: str) -> int:
+    digits = name.partition("-")[0]
+    return int(digits) if digits.isdecimal() else 0
