@@ -371,15 +371,12 @@ class PageWriter:
 
     def _with_lines(self, stranger: Stranger, directory: Directory) -> bytes:
         """Return a front page of others with our lines; nothing where it is in an index of ours and lists no more."""
+        if directory.root is Root.OWN and not _lists_more(stranger, directory.projects):
+            return b""
         try:
-            others = set(projects_on(stranger.data, stranger.key)) - directory.projects
-            if directory.root is Root.OWN and not others and not lists_files(stranger):
-                return b""
             return with_projects(stranger.data, stranger.key, directory.projects)
         except ValueError as error:
-            if directory.root is Root.OWN:  # nobody can read it, and nobody else writes here
-                return b""
-            self.store.reporter.say(f"{self.store.url(stranger.key)} has no line of ours, for it is no page: {error}")
+            self.store.reporter.say(f"{self.store.url(stranger.key)} has no line of ours: {error}")
             return stranger.data
 
     def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
@@ -420,6 +417,14 @@ def lists_files(stranger: Stranger) -> bool:
     """Return whether a front page of others lists files itself, for `--find-links`; ValueError where it is no page."""
     is_json = stranger.key.endswith("index.json")
     return not is_json and any(link.name.endswith(FILES) for link in listed_on(stranger.data, stranger.key))
+
+
+def _lists_more(stranger: Stranger, projects: Iterable[str]) -> bool:
+    """Return whether a front page of others lists more than some projects; one that nobody can read lists nothing."""
+    try:
+        return bool(set(projects_on(stranger.data, stranger.key)) - set(projects)) or lists_files(stranger)
+    except ValueError:
+        return False
 
 
 def slash(folder: str) -> str:

@@ -88,3 +88,11 @@ def test_a_kept_root_stays_as_it_is(tmp_path: Path) -> None:
     publish(tmp_path, "?root=kept")
     assert content(tmp_path)["index.html"] == before["index.html"]
     assert "demo/index.html" in content(tmp_path)
+
+
+def test_a_front_page_without_a_place_for_a_line_stays_in_an_index_of_ours_too(tmp_path: Path) -> None:
+    publish(tmp_path)
+    text = '<base href="https://x.example/"><a href="a/">a</a> <a href="b-1.0.tar.gz">b</a>'
+    before = fill(tmp_path, index_html=text)
+    publish(tmp_path, project="other")
+    assert content(tmp_path)["index.html"] == before["index.html"]
