@@ -303,9 +303,7 @@ def json_of(project: str, rows: Sequence[Row], folder: str, more: Iterable[str |
         "name": canonicalize_name(project),
         "versions": list(dict.fromkeys(row.version for row in rows)),
     }
-    entries = [
-        f'{{"filename": "{row.file.name}", "url": {_text(_address(row, folder))}, {row.entry}' for row in rows
-    ]
+    entries = [f'{{"filename": "{row.file.name}", "url": {_text(_address(row, folder))}, {row.entry}' for row in rows]
     entries += (_plain_entry(link, folder) for link in more)
     return _seal_json(f'{json.dumps(head)[:-1]}, "files": [{", ".join(entries)}]}}')
 

@@ -286,7 +286,7 @@ def _entry(entry: object) -> IndexedFile:
 @functools.lru_cache(maxsize=64)  # nearly every entry of an index has the same fields
 def _fields_of_another_kind(names: tuple[str, ...], kinds: tuple[type, ...]) -> list[str]:
     """Return the fields of an entry that are of another kind than JSON has them for a file."""
-    there = dict(zip(names, kinds))
+    there = dict(zip(names, kinds, strict=True))
     if there.get("yanked") is type(None):
         del there["yanked"]
     return [name for name, kind in there.items() if not issubclass(kind, KINDS.get(name, str))]

@@ -234,8 +234,8 @@ def _is_pre(version: str) -> bool:
 
 def _listed(file: File) -> dict[str, object]:
     """Return what is known of a file; what is empty is left out, apart from the reason of a yank."""
-    known = {name: value for name, value in zip(File._fields, file) if value}
-    return {**known, "yanked": ""} if file.yanked == "" else known
+    known = zip(File._fields, file, strict=True)
+    return {name: value for name, value in known if value or (name == "yanked" and value is not None)}
 
 
 def _system(platform: str, catalog: Catalog) -> tuple[str, str]:
