@@ -207,12 +207,12 @@ class Row(NamedTuple):
 
 def spell(files: Iterable[IndexedFile]) -> list[Row]:
     """Return some files of a project as its pages spell them, in the order of their versions and names."""
-    by_version: dict[Version, list[Row]] = {}
-    for file in sorted(files, key=lambda file: file.name):
-        release = release_of(file.name)
-        row = Row(file, release.text, _place(file), _rest_of_anchor(file), _rest_of_entry(file))
-        by_version.setdefault(release.version, []).append(row)
-    return [row for version in sorted(by_version) for row in by_version[version]]
+    in_order = sorted(files, key=lambda file: file.name)
+    in_order.sort(key=lambda file: release_of(file.name).version)  # which leaves those of one version as they are
+    return [
+        Row(file, release_of(file.name).text, _place(file), _rest_of_anchor(file), _rest_of_entry(file))
+        for file in in_order
+    ]
 
 
 def _place(file: IndexedFile) -> str:

@@ -97,7 +97,7 @@ def shelf_of(
     found: dict[str, list[File]] = {}
     for file in files:
         _, pin, public = release_of(file.name)
-        shown = _file(file, pin, catalog, (provenance or {}).get(file.name, ""))
+        shown = _file(file, pin, catalog, provenance.get(file.name, "") if provenance else "")
         found.setdefault(public, []).append(shown)
     newest_first = sorted(found, key=parse_version, reverse=True)
     listings = (

@@ -28,7 +28,7 @@ def _measure(names: list[str]) -> Iterator[Iterable[tuple[str, float, str, float
 
 
 def report(figures: Iterable[tuple[str, float, str, float]]) -> int:
-    """Print figures against their limits, and stop at one that is not above 0: nothing that is measured is."""
+    """Print figures against their limits; stop at one that is not above 0, since no time or size is."""
     over = False
     for what, figure, unit, limit in figures:
         if not figure > 0:  # NaN is not
