@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from json.encoder import encode_basestring_ascii as _text
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 from packaging.version import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from packaging.utils import NormalizedName
 
@@ -35,6 +36,7 @@ __all__ = [
     "project_json",
     "projects_html",
     "projects_json",
+    "quoted",
     "release_of",
     "seal_html",
     "spell",
@@ -49,11 +51,11 @@ HTML_SEAL = re.compile(rb"<!-- fatwheel sha256:([0-9a-f]{64}) -->\n\Z")
 SEAL_BYTES = 128  # at the end of a page; a seal has fewer
 # PEP 691 keeps keys with a leading underscore for whoever serves the index.
 JSON_SEAL = re.compile(rb', "_fatwheel": "sha256:([0-9a-f]{64})"}\Z')
-FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")
+FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")  # nothing that JSON or HTML spells in another way
+UNQUOTED = re.compile(r"[A-Za-z0-9_./~-]*")  # what `quote` leaves as it is, as most keys are
 VARIANTS = "variants"  # the folder of an index that lists wheel variants, and no other does
 OF_A_PROJECT = 1 << 12  # versions and tags that are read once
 LABEL = re.compile(r"[0-9a-z_.]+")  # PEP 825
-_text: Callable[[str], str] = json.JSONEncoder().encode
 
 
 class IndexedFile(NamedTuple):
@@ -205,17 +207,21 @@ class Row(NamedTuple):
 
 def spell(files: Iterable[IndexedFile]) -> list[Row]:
     """Return some files of a project as its pages spell them, in the order of their versions and names."""
-    by_version: dict[Version, list[IndexedFile]] = {}
-    for file in files:
-        by_version.setdefault(release_of(file.name).version, []).append(file)
+    in_order = sorted(files, key=lambda file: file.name)
+    in_order.sort(key=lambda file: release_of(file.name).version)  # which leaves those of one version as they are
     return [
-        _row(file) for version in sorted(by_version) for file in sorted(by_version[version], key=lambda one: one.name)
+        Row(file, release_of(file.name).text, _place(file), _rest_of_anchor(file), _rest_of_entry(file))
+        for file in in_order
     ]
 
 
-def _row(file: IndexedFile) -> Row:
-    place = file.at if "://" in file.at else quote(file.key)
-    return Row(file, release_of(file.name).text, place, _rest_of_anchor(file), _rest_of_entry(file))
+def _place(file: IndexedFile) -> str:
+    return file.at if "://" in file.at else quoted(file.key)
+
+
+def quoted(key: str) -> str:
+    """Return a key as addresses spell it."""
+    return key if UNQUOTED.fullmatch(key) else quote(key)
 
 
 def _address(row: Row, folder: str) -> str:
@@ -245,13 +251,18 @@ def project_html(project: str, files: Iterable[IndexedFile], folder: str, more: 
 
 def html_of(project: str, rows: Iterable[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
     """Return the page of `project_html` for files that are spelled."""
-    lines = [f'    <a href="{_escaped(_address(row, folder))}{row.anchor}' for row in rows]
+    lines = [f'    <a href="{_address_in_html(row, folder)}{row.anchor}' for row in rows]
     return _page(f"Links for {project}", "\n".join([*lines, *(_plain_anchor(link, folder) for link in more)]))
 
 
-def _escaped(address: str) -> str:
-    """Return an address as HTML has it; one that is quoted has nothing to escape."""
-    return html.escape(address) if "://" in address else address
+def _address_in_html(row: Row, folder: str) -> str:
+    address = _address(row, folder)
+    return html.escape(address) if "://" in address else address  # what is quoted has nothing to escape
+
+
+@functools.lru_cache(maxsize=OF_A_PROJECT)  # of a few that all files of a project have
+def _escaped(text: str) -> str:
+    return html.escape(text)
 
 
 def _plain_anchor(link: str | Link, folder: str) -> str:
@@ -270,14 +281,14 @@ def _rest_of_anchor(file: IndexedFile) -> str:
     if file.metadata_sha256:
         # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.1.2 that is a reason to compare
         # the name in METADATA, as it is spelled there, with the one that was asked for.
-        attributes += f' data-core-metadata="sha256={html.escape(file.metadata_sha256)}"'
+        attributes += f' data-core-metadata="sha256={file.metadata_sha256}"'
     if file.requires_python:
-        attributes += f' data-requires-python="{html.escape(file.requires_python)}"'
+        attributes += f' data-requires-python="{_escaped(file.requires_python)}"'
     if file.yanked is not None:
         attributes += f' data-yanked="{html.escape(file.yanked)}"'
     if file.metadata_sha256 and not file.requires_python and file.yanked is None:
         attributes += ' rel=""'  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
-    return f'#sha256={file.sha256}"{attributes}>{html.escape(file.name)}</a><br>'
+    return f'#sha256={file.sha256}"{attributes}>{file.name}</a><br>'
 
 
 def project_json(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
@@ -292,9 +303,7 @@ def json_of(project: str, rows: Sequence[Row], folder: str, more: Iterable[str |
         "name": canonicalize_name(project),
         "versions": list(dict.fromkeys(row.version for row in rows)),
     }
-    entries = [
-        f'{{"filename": {_text(row.file.name)}, "url": {_text(_address(row, folder))}, {row.entry}' for row in rows
-    ]
+    entries = [f'{{"filename": "{row.file.name}", "url": {_text(_address(row, folder))}, {row.entry}' for row in rows]
     entries += (_plain_entry(link, folder) for link in more)
     return _seal_json(f'{json.dumps(head)[:-1]}, "files": [{", ".join(entries)}]}}')
 

@@ -264,14 +264,16 @@ def _entry(entry: object) -> IndexedFile:
     if wrong:
         msg = f"{reprlib.repr(entry)} says something else in {wrong}"
         raise ValueError(msg)
+    for name in TUPLES:
+        entry[name] = tuple(entry.get(name, ()))
     try:
-        file = IndexedFile(**{**entry, **{name: tuple(entry[name]) for name in TUPLES if name in entry}})
+        file = IndexedFile(**entry)
     except TypeError as error:
         raise ValueError(str(error)) from None
-    if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
-        msg = f"{file.name} lies in no folder of an index"
-        raise ValueError(msg)
-    _refuse_place(file.name, file.at, file.only_in)
+    if file.folder or file.also or file.apart:
+        _refuse_folder(file)
+    if file.at or file.only_in:
+        _refuse_place(file.name, file.at, file.only_in)
     if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
         msg = f"{file.name} has a hash that is no sha256"
         raise ValueError(msg)
@@ -281,10 +283,16 @@ def _entry(entry: object) -> IndexedFile:
     return file
 
 
+def _refuse_folder(file: IndexedFile) -> None:
+    if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
+        msg = f"{file.name} lies in no folder of an index"
+        raise ValueError(msg)
+
+
 @functools.lru_cache(maxsize=64)  # nearly every entry of an index has the same fields
 def _fields_of_another_kind(names: tuple[str, ...], kinds: tuple[type, ...]) -> list[str]:
     """Return the fields of an entry that are of another kind than JSON has them for a file."""
-    there = dict(zip(names, kinds))
+    there = dict(zip(names, kinds, strict=True))
     if there.get("yanked") is type(None):
         del there["yanked"]
     return [name for name, kind in there.items() if not issubclass(kind, KINDS.get(name, str))]
@@ -296,8 +304,6 @@ def _is_folder(name: object) -> bool:
 
 def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
     """Raise ValueError where a file or a link lies at no place that a page can lead to, or in no folder of an index."""
-    if not at and not only_in:  # as nearly all of ours
-        return
     inside = at.split("/") if "://" not in at else []
     while inside[:1] == [".."]:
         del inside[0]

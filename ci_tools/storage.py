@@ -133,20 +133,16 @@ def write_atomically(path: Path, within: Path | None = None, *, durable: bool = 
     It is written in the folder `within` of the same file system, or beside `path`; a `durable` one is on the disk when
     it takes that place. Raises MachineError where the disk is full.
     """
-    folder = within or path.parent
     with naming(path):
-        for needed in (path.parent, folder):
-            needed.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name[:100]}.", suffix=UNFINISHED)
-        temporary = Path(name)
+        descriptor, temporary = _begin(within or path.parent, path.name)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file
                 if durable:
                     file.flush()
-                    os.fsync(file.fileno())
+                    os.fsync(descriptor)
             temporary.chmod(0o644)
-            temporary.replace(path)
+            _take_place(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -162,6 +158,26 @@ def naming(path: Path) -> Iterator[None]:
             raise
         msg = f"{path} cannot be written: {error.strerror}"
         raise MachineError(msg, hint="make room there and run the same command again") from None
+
+
+def _begin(folder: Path, name: str) -> tuple[int, Path]:
+    """Create a file of a name that no other run has, and the folder for it where there is none yet."""
+    prefix, suffix = f".{name[:100]}.", UNFINISHED
+    try:
+        descriptor, path = tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, path = tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
+    return descriptor, Path(path)
+
+
+def _take_place(temporary: Path, path: Path) -> None:
+    """Rename a file, and create the folder for it where there is none yet."""
+    try:
+        temporary.replace(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.replace(path)
 
 
 def sha256_of(path: Path) -> str:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from ci_tools.index import API_VERSION, parse_version, release_of, seal_html
+from ci_tools.index import API_VERSION, parse_version, quoted, release_of, seal_html
 from ci_tools.model import AcceleratorKind, Platform
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def shelf_of(
     found: dict[str, list[File]] = {}
     for file in files:
         _, pin, public = release_of(file.name)
-        shown = _file(file, pin, catalog, (provenance or {}).get(file.name, ""))
+        shown = _file(file, pin, catalog, provenance.get(file.name, "") if provenance else "")
         found.setdefault(public, []).append(shown)
     newest_first = sorted(found, key=parse_version, reverse=True)
     listings = (
@@ -111,7 +111,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
     driver, ptx_driver = _drivers(file, catalog)
     return File(
         name=file.name,
-        address=file.at if "://" in file.at else quote(file.key),
+        address=file.at if "://" in file.at else quoted(file.key),
         size=file.size,
         sha256=file.sha256,
         pin=pin,
@@ -194,7 +194,7 @@ class _Tables:
 
 def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
     outcomes: _Table[tuple[int, int]] = _Table()  # a file, and the text that says why
-    places = {file.name: place for place, file in enumerate(listing.files)}
+    places = {file.name: place for place, file in enumerate(listing.files)} if listing.offers else {}
     rows: dict[tuple[int, int, int], dict[int, int]] = {}
     for offer in listing.offers:
         key = (
@@ -234,8 +234,8 @@ def _is_pre(version: str) -> bool:
 
 def _listed(file: File) -> dict[str, object]:
     """Return what is known of a file; what is empty is left out, apart from the reason of a yank."""
-    known = {name: value for name, value in zip(File._fields, file) if value}
-    return {**known, "yanked": ""} if file.yanked == "" else known
+    known = zip(File._fields, file, strict=True)
+    return {name: value for name, value in known if value or (name == "yanked" and value is not None)}
 
 
 def _system(platform: str, catalog: Catalog) -> tuple[str, str]:

@@ -7,6 +7,7 @@ times the L2 cache: a model's layers do not find theirs there either.
 from __future__ import annotations
 
 import statistics
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import ao_kernels
@@ -48,11 +49,11 @@ class Times(NamedTuple):
 
 
 def measure() -> Iterator[tuple[str, float, str, float]]:
-    """Yield (what, microseconds, unit, the bar); one line with the reason where nothing can be measured."""
+    """Yield (what, microseconds, unit, the bar); nothing where nothing can be measured, for a reason that is told."""
     if not torch.cuda.is_available() or not ao_kernels.describe().startswith("CUDA"):
-        yield f"no GPU, or no CUDA wheel: {ao_kernels.describe()}", 0.0, "us", float("inf")
+        sys.stderr.write(f"kernels: no GPU, or no CUDA wheel: {ao_kernels.describe()}\n")
         return
-    yield f"on {torch.cuda.get_device_name()}, torch {torch.__version__}", 0.0, "us", float("inf")
+    sys.stderr.write(f"kernels: on {torch.cuda.get_device_name()}, torch {torch.__version__}\n")
     for columns, depth in SHAPES:
         layers = [_layer(columns, depth) for _ in range(_copies(columns, depth))]
         for rows in ROWS:

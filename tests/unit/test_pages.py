@@ -38,6 +38,7 @@ FILES = (
     PURE._replace(name="Demo-1!0.1.dev1-py2.py3-none-any.whl", uploaded="", size=0, origin="added"),
     PURE._replace(name="demo-1.0.0-py3-none-any.whl", requires_python="", yanked="broken"),
     PURE._replace(name="demo-1.10rc1-py3-none-any.whl", candidate=1, lost="its bytes are gone"),
+    BUILT._replace(name="demo-0.8+cu130-py3-none-any.whl", yanked=""),
     PURE._replace(name="demo-0.1-py3-none-any.whl", at="demo/demo 0.1/demo-0.1-py3-none-any.whl", origin=ADOPTED),
     PURE._replace(name="demo-0.2.tar.gz", at="../pool/demo-0.2.tar.gz", origin=ADOPTED, only_in=("", "cpu")),
     PURE._replace(name="demo-0.3.zip", at="https://a.test/?a=1&b=2/demo-0.3.zip", origin=ADOPTED, only_in=("cu130",)),
