@@ -2,7 +2,12 @@
 
 What is written whole is every page from what the index keeps for itself: no wheel is read, by us or by them. Each is a
 process of its own from its start to its end, ours and theirs in turns, and the least of several runs counts: seconds
-of the processor, in the process and in the system, since others' work on the machine hardly changes those.
+of the processor, in the process and in the system, which others' work on the machine changes less than a clock's.
+
+22 November 2026, two cores that others kept busy, `python -m tests.benchmarks index`: 10.4 s beside dumb-pypi's 26.2 s
+(0.396; the same measure gave 1.0 before a file was spelled once for all pages), 139 MiB beside its 156. On a disk in
+memory 10.8 s of 28.8 s (0.375). Of ours, 0.75 s are the start, 1.9 s the check of every manifest entry, 2.2 s the
+finder's data, which dumb-pypi does not write, 1.9 s the spelling of rows and pages, and from 1.4 s on the 5,000 files.
 """
 
 from __future__ import annotations
