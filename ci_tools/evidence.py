@@ -17,6 +17,7 @@ from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError
 from ci_tools.includes import Includes, compiled, contradicted, torch_abi
 from ci_tools.model import (
+    PURE_TAG,
     AcceleratorKind,
     Binding,
     CellEvidence,
@@ -66,7 +67,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         commit=tree.commit,
         platforms=platforms,
         requires_torch=_torch_requirement(project, builds),
-        warnings=(*project.warnings(metadata), *_unseen(request, tree)),
+        warnings=(*_of_the_tag(project, platforms), *_unseen(request, tree)),
     )
 
 
@@ -75,6 +76,15 @@ def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outsid
     from ci_tools.observing import Witness  # noqa: PLC0415 - a tenth of the time of a plan that does without
 
     return stack.enter_context(closing(Witness(project, tree, catalog, outside)))
+
+
+def _of_the_tag(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
+    """Yield that a pure wheel is tagged for Python 2 as well."""
+    tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
+    for tag in sorted(tags) if not project.text("project", "requires-python") else ():
+        place, backend = project.place("build-system", "build-backend"), project.backend.partition(".")[0]
+        what = f"{backend} tags a pure wheel {tag}, not py3, where the project does not exclude Python 2"
+        yield f'{place}: {what}: say `requires-python = ">=3"`'
 
 
 def _unseen(request: Request, tree: Tree) -> Iterator[str]:
@@ -147,6 +157,7 @@ class _Reader:
             extensions_where=found.where,
             python_api=contradicted(api, self.includes.reached(sources)) or api,
             torch_abi=_required_torch(abi, self.project),
+            pure_tag=found.pure_tag,
             unsupported=found.unsupported,
             warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
         )

@@ -41,6 +41,7 @@ from ci_tools.model import (
     Route,
     Skipped,
     ToolchainKind,
+    admits,
 )
 from ci_tools.sites import sites_of
 
@@ -192,7 +193,7 @@ class _Planner:
             shown,
             _torch_rule(shown.torch_abi) if self.request.torch else _Rule(collapses=True, reason=""),
             {},
-            {python: _tag(python, shown.python_api, self.supported) for python in self.request.pythons},
+            {python: _tag(python, shown, self.supported) for python in self.request.pythons},
             self.builders[request.platform],
             f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}",
         )
@@ -296,7 +297,7 @@ class _Planner:
             archs=(),
             runner=self.pure_runner(cells),
             owner="",
-            wheel=self.wheel("py3-none-any", local=""),
+            wheel=self.wheel(f"{shown.pure_tag}-none-any", local=""),
             wheel_platform="any",
             members=shown.members,
             requires_torch="",
@@ -436,10 +437,11 @@ def _torch_rule(abi: TorchAbi) -> _Rule:
     return _Rule(collapses=False, reason=f"one per torch: {why} ({abi.where})")
 
 
-def _tag(python: Python, api: PythonApi, asked: Collection[Python]) -> _Tag:
+def _tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> _Tag:
     """Return the tag of the wheel that serves a Python: the limited API's (PEP 384, PEP 803) or its own."""
+    api = shown.python_api
     if api.kind is Binding.NONE:
-        return _Tag("py3-none")
+        return _Tag(f"{shown.pure_tag}-none")
     limited = api.lowest_free_threaded
     builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
     if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
@@ -524,20 +526,15 @@ def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
     except InvalidSpecifier:
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from None
-    return frozenset(python for python in request.pythons if _admits(specifier, python.version))
+    return frozenset(python for python in request.pythons if admits(specifier, python.version))
 
 
 def _refused_torches(torches: Iterable[Minor | None], asked: Requirement) -> Iterator[tuple[Minor | None, str]]:
     """Yield the torch versions of which the project's own requirement admits no patch release, and why."""
     specifier = SpecifierSet(asked.specifier)
     for torch in torches:
-        if torch and not _admits(specifier, torch):
+        if torch and not admits(specifier, torch):
             yield torch, f"the project requires torch {asked.specifier} ({asked.where})"
-
-
-def _admits(specifier: SpecifierSet, version: Minor) -> bool:
-    """Whether a specifier admits some patch release, the oldest and the newest imaginable tried first."""
-    return any(specifier.contains(f"{version}.{patch}") for patch in (0, 999, *range(1, 60)))
 
 
 def _warnings(axes: _Axes, request: Request) -> Iterator[str]:

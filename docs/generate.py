@@ -449,6 +449,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "extensions_where": "what shows that, or the doubt",
         "python_api": "which Python API the compiled code uses",
         "torch_abi": "which torch ABI it uses",
+        "pure_tag": "how its backend tags a wheel that is bound to no Python: py3, or py2.py3",
         "unsupported": "why the build fails, or would leave its kernels out; empty: it does not",
         "asked": "what the build decides by, each with the place that asks for it",
         "switches": "the variables without which the build would leave its kernels out, each with its value",

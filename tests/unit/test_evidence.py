@@ -317,10 +317,10 @@ def test_a_file_that_git_ignores_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_a_project_says_its_name_version_and_pythons(tmp_path: Path) -> None:
-    project = f"{PROJECT}requires-python = '>=3.10'\n".replace("1.0", "1.0.0-RC1").replace('"demo"', '"Demo"')
+    project = PROJECT.replace(">=3", ">=3.10").replace('"1.0"', '"1.0.0-RC1"').replace('"demo"', '"Demo"')
     facts = evidence_of(demo(tmp_path / "a", {"pyproject.toml": project})).project
     assert (facts.name, facts.version, facts.requires_python) == ("Demo", "1.0.0rc1", ">=3.10")
-    assert (facts.backend, facts.where) == ("flit_core.buildapi", "pyproject.toml:7")
+    assert (facts.backend, facts.where) == ("flit_core.buildapi", "pyproject.toml:4")
 
 
 def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:
