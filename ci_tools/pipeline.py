@@ -233,7 +233,10 @@ def _verdict(findings: Sequence[Finding]) -> str:
 
 
 def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
-    """Audit one file and note it in its receipt; a file the plan does not know is no good for it."""
+    """Audit one file and note it in its receipt; a file the plan does not know is no good for it.
+
+    Without a plan less is looked at: what was found then is added, and what was found with its plan stays.
+    """
     jobs = {job.wheel: job for job in plan.jobs} if plan else {}
     jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
     if plan and path.name == plan.sdist:
@@ -244,7 +247,11 @@ def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, 
         findings = audit(path, job=jobs.get(path.name), limits=limits, work=work, to_pypi=to_pypi)
         if plan and path.name not in jobs:
             findings = (*findings, _not_planned(path, jobs))
-    _note(path, findings=findings, audited=plan is not None)
+    receipt = receipts.load(path)
+    if receipt and plan:
+        receipts.save(path, replace(receipt, findings=findings, audited=True))
+    elif receipt:
+        receipts.save(path, replace(receipt, findings=tuple(dict.fromkeys((*receipt.findings, *findings)))))
     return findings
 
 
@@ -261,13 +268,6 @@ def _refuse_no_file(path: Path) -> None:
         names = [str(other) for other in path.parent.glob("*.whl")] if path.parent.is_dir() else []
         msg = f"there is no {path}{', ' + nearest(str(path), names) if names else ''}"
         raise InputError(msg)
-
-
-def _note(path: Path, **changes: object) -> None:
-    """Put what was found into the file's receipt, where it has one."""
-    receipt = receipts.load(path)
-    if receipt:
-        receipts.save(path, replace(receipt, **changes))  # type: ignore[arg-type]  # its own fields
 
 
 # ---------------------------------------------------------------- validate
