@@ -167,6 +167,8 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("{run: demo -g, needs", "{needs", ['18:61: the key "run" is missing: a command'], id="no-command"),
         pytest.param("needs-gpu: true", "needs-gpu: 1", [
             "18:87: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
+        pytest.param("pypi: wheels", "pypi: smart", ['19:17: "smart" is not made yet: it would be the sdist alone, '
+                     'which every user would have to build, expected "wheels" or "none"'], id="smart-sdist"),
         pytest.param("pypi: wheels", "pypi: wheel", ['19:17: "wheel" is not allowed, did you mean "wheels"?'],
                      id="route-misspelt"),
         pytest.param("dir:x", "ftp:x", [f'19:35: "ftp:x" is not allowed, expected {TARGET}'], id="unknown-target"),
