@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
+    from ci_tools.includes import Place
     from ci_tools.model import Cell, PlatformRequest, Request
     from ci_tools.observing import Witness
     from ci_tools.outside import Outside
@@ -66,7 +67,8 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         source_sha256=tree.sha256,
         commit=tree.commit,
         platforms=platforms,
-        requires_torch=_torch_requirement(project, builds),
+        requires_torch=_torch_requirement([*project.dependencies()] or _observed_dependencies(builds)),
+        builds_with_torch=_torch_requirement(_build_requirements(project)),
         warnings=(*_of_the_tag(project, platforms), *_unseen(request, tree)),
     )
 
@@ -185,12 +187,18 @@ def _required_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     return abi
 
 
-def _torch_requirement(project: ProjectFile, builds: Iterable[Metadata]) -> Requirement:
-    """Return the torch versions the project asks for in every environment, whatever built it."""
+def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
+    """Return what the project's build requires, each with its place."""
+    place = project.place("build-system", "requires")
+    return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+
+
+def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
+    """Return the torch versions that some requirements ask for in every environment."""
     from packaging import requirements  # noqa: PLC0415 - a tenth of a plan's time
 
     found = Requirement()
-    for text, place in [*project.dependencies()] or _observed_dependencies(builds):
+    for text, place in requirements_of:
         if _required(text) == "torch" and not (parsed := requirements.Requirement(text)).marker:
             specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
             found = Requirement(specifier, found.where or str(place))

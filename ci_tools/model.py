@@ -588,6 +588,7 @@ class Evidence:
     commit: str  # empty where the source is no git checkout
     platforms: tuple[PlatformEvidence, ...]
     requires_torch: Requirement = ANY_VERSION
+    builds_with_torch: Requirement = ANY_VERSION  # by its build requirements
     warnings: tuple[str, ...] = ()
 
 

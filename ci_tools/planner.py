@@ -167,7 +167,8 @@ class _Planner:
         self.catalog = catalog
         self.distribution = _distribution(evidence.project.name)
         self.torches = torches_of(request, catalog)
-        self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch))
+        self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch, "the project requires"))
+        self.unbuilt_torches = dict(_refused_torches(self.torches, evidence.builds_with_torch, "its build requires"))
         self.supported = _supported(request, evidence)
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: _builders(platform, catalog) for platform in request.platforms}
@@ -251,6 +252,10 @@ class _Planner:
         why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
+        # Where one wheel serves every torch, one torch that the build admits is enough.
+        is_buildable = axes.torch.collapses and len(self.unbuilt_torches) < len(self.torches)
+        if axes.is_native and cell.torch in self.unbuilt_torches and not is_buildable:
+            return self.unbuilt_torches[cell.torch]
         return self.catalog.not_shipped(cell.torch, cell.platform, cell.accelerator, cell.python)
 
     def key(self, cell: Cell, axes: _Axes) -> _Key:
@@ -333,7 +338,7 @@ class _Planner:
             platform=request.platform,
             python=python,
             python_stays=key.tag.python is not None,
-            torch=key.torch or min((cell.torch for cell in cells if cell.torch), default=None),
+            torch=key.torch or self.oldest_torch(cells),
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
@@ -354,6 +359,11 @@ class _Planner:
             minutes=request.minutes,
             covers=tuple(cells),
         )
+
+    def oldest_torch(self, cells: list[Cell]) -> Minor | None:
+        """Return the oldest torch of the cells that their build admits."""
+        torches = {cell.torch for cell in cells if cell.torch}
+        return min(torches - self.unbuilt_torches.keys() or torches, default=None)
 
     def care(self, request: PlatformRequest) -> Care:
         """Return what a native job's runner gets: one that may be a hosted Linux runner all that is asked for."""
@@ -529,12 +539,14 @@ def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
     return frozenset(python for python in request.pythons if admits(specifier, python.version))
 
 
-def _refused_torches(torches: Iterable[Minor | None], asked: Requirement) -> Iterator[tuple[Minor | None, str]]:
-    """Yield the torch versions of which the project's own requirement admits no patch release, and why."""
+def _refused_torches(
+    torches: Iterable[Minor | None], asked: Requirement, who: str
+) -> Iterator[tuple[Minor | None, str]]:
+    """Yield the torch versions of which a requirement of the project's admits no patch release, and why."""
     specifier = SpecifierSet(asked.specifier)
     for torch in torches:
         if torch and not admits(specifier, torch):
-            yield torch, f"the project requires torch {asked.specifier} ({asked.where})"
+            yield torch, f"{who} torch {asked.specifier} ({asked.where})"
 
 
 def _warnings(axes: _Axes, request: Request) -> Iterator[str]:

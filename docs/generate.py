@@ -435,6 +435,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "source_sha256": "one hash of every file of the source",
         "commit": "the source's git commit, empty where there is none",
         "requires_torch": "`specifier`, the torch versions that the project admits, and `where` it says so; empty: all",
+        "builds_with_torch": "the same of its build requirements: what it can be compiled against",
         "platforms": "for each platform of the request, what is shown of it",
         "warnings": "what could not be known, one sentence each",
     },

@@ -129,6 +129,25 @@ def test_what_a_backend_compiles(
     assert (platform.extensions, platform.extensions_where[: len(where)]) == (expected, where)
 
 
+def extensions(*texts: str) -> dict[str, str]:
+    """Return a project of setuptools with those extensions."""
+    setup = f"from setuptools import Extension as E, setup\nsetup(ext_modules=[{', '.join(texts)}])\n"
+    sources = {"c/a.c": "", "c/a.cpp": "#include <torch/extension.h>\n"}
+    return {"pyproject.toml": SETUPTOOLS, "setup.py": setup, **sources}
+
+
+def test_two_sources_of_one_stem_overwrite_each_other(tmp_path: Path) -> None:
+    platform = found(tmp_path, extensions("E('a', ['c/a.cpp', 'c/a.c'])"))
+    said = "LinkError: c/a.c and c/a.cpp would be compiled into one object, a.o, and linked twice"
+    assert platform.unsupported == f"{said} (observed by running setup.py)"
+
+
+def test_two_libraries_may_each_have_a_source_of_one_stem(tmp_path: Path) -> None:
+    platform = found(tmp_path, extensions("E('a', ['c/a.cpp'])", "E('b', ['c/a.c'])"))
+    assert [[one.source for one in built.compiles] for built in platform.built] == [["c/a.cpp"], ["c/a.c"]]
+    assert platform.torch_abi.uses_torch
+
+
 def test_a_variable_of_scikit_build_core_overrides_the_file(tmp_path: Path) -> None:
     config = CONFIG.replace('FAST: "1"', 'SKBUILD_WHEEL_CMAKE: "1"')
     platform = found(tmp_path, {"fatwheel.yml": config, "pyproject.toml": f"{SCIKIT}wheel.cmake = false\n"})
