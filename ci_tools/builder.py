@@ -12,12 +12,13 @@ import stat
 import tempfile
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
+from filelock import FileLock, Timeout
 
 from ci_tools import edition as editions
 from ci_tools import repair, runner
@@ -158,6 +159,7 @@ class Workshop:
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
         with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
             _refuse_stranger(scratch)
+            _sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(mode=0o700)
             log = self.logs / f"{job}.log"
@@ -326,6 +328,15 @@ def _own_locks(base: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_stranger(folder)
     return folder
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of builds that were killed: those whose lock nobody holds."""
+    for path in _own_locks(base).glob("*.lock"):
+        folder = base / path.name.removesuffix(".lock")
+        if folder.is_dir() and not folder.is_symlink():
+            with suppress(Timeout), FileLock(path, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_stranger(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,9 +23,9 @@ from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Tri
 from ci_tools.planner import PURE
 from ci_tools.publishing import PLAN, publish, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
-from ci_tools.storage import MADE, locked, sha256_of, write_atomically
+from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of
-from ci_tools.validator import Validator, has_gpu, own_imports, own_python
+from ci_tools.validator import Validator, has_gpu, own_imports, own_python, scratch
 from ci_tools.wheelfile import differing
 
 if TYPE_CHECKING:
@@ -126,6 +125,9 @@ def _working_in(out: Path, outside: Outside) -> Iterator[None]:
         with write_atomically(out / ".gitignore") as file:
             file.write(MADE)
     with locked(out / ".fatwheel", outside.reporter.say):
+        for folder in (out, out / "receipts"):
+            for left in folder.glob(f".*{UNFINISHED}"):  # by a run that was killed: nobody else writes here now
+                left.unlink(missing_ok=True)
         yield
 
 
@@ -374,8 +376,8 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
     place = kept and kept.at(where)
     if kept and place and place.key == key and kept.is_sound:
         return place.trials[0]
-    with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
-        trial = _same_wheel(planned, sdist, wheel, Path(folder), out / "from-sdist", outside)
+    with outside.reporter.step(what) as step, scratch() as folder:
+        trial = _same_wheel(planned, sdist, wheel, folder, out / "from-sdist", outside)
         step.result(str(trial.outcome))
     trial = trial._replace(what=what)
     if kept:
