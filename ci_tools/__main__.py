@@ -101,7 +101,17 @@ def _located(error: OSError) -> MachineError:
     if place and STDOUT in place:
         _drop_stdout()
     said = f"{error.strerror or error}{f' ({place})' if place else ''}"
+    cache = cache_folder(os.environ)
+    # Of a folder that cannot be made, the system names the first that is missing above it.
+    if place and error.errno not in NO_ROOM and _is_beside(Path(str(place)).absolute(), cache):
+        msg = f"the cache {cache} cannot be used: {said}"
+        return MachineError(msg, hint="let FATWHEEL_CACHE name a folder that is yours and can be written")
     return MachineError(said, hint="mend it and run the same command again")
+
+
+def _is_beside(place: Path, cache: Path) -> bool:
+    """Whether a path is the cache, something in it, or a folder that it lies in."""
+    return place.is_relative_to(cache) or cache.is_relative_to(place)
 
 
 def _drop_stdout() -> None:

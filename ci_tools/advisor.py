@@ -8,9 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import config, pipeline, planner, receipts
@@ -22,9 +20,11 @@ from ci_tools.model import Outcome
 from ci_tools.planning import Planned
 from ci_tools.process import clean_environment, complaint, run
 from ci_tools.toolchain import Toolchains
+from ci_tools.validator import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ci_tools.errors import FatwheelError
     from ci_tools.model import Job, Plan, Python, Receipt
@@ -149,9 +149,9 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
     before = len(planned.plan.jobs)
     out = outside.cache / "advice" / hashlib.sha256((planned.tree.sha256 + patch).encode()).hexdigest()[:16]
     outside.reporter.say(f"prove the patch {name}: what it builds goes to {out}")
-    with tempfile.TemporaryDirectory(prefix="fatwheel-advice-") as folder:
+    with scratch() as folder:
         try:
-            changed = _planned_again(planned, patch, Path(folder).resolve() / "source", outside)
+            changed = _planned_again(planned, patch, folder.resolve() / "source", outside)
         except (InputError, Rejected) as error:
             return Proof(name, before, None, Outcome.FAILED, (_brief(error),))
         after = len(changed.plan.jobs)

@@ -12,15 +12,17 @@ import stat
 import tempfile
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
+from filelock import FileLock, Timeout
 
 from ci_tools import edition as editions
 from ci_tools import repair, runner
+from ci_tools.buildtorch import Expected, expected_by, require_torch
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
 from ci_tools.model import AcceleratorKind, Channel, JobKind
@@ -50,6 +52,10 @@ HINTS = {
     "No space left on device": "the disk is full: free some and run the same command again",
     "Temporary failure in name resolution": "the network is down: run the same command again once it is back",
     "Killed": "the machine ran out of memory: lower `build: {max-jobs: …}`",
+    "CUDA_HOME environment variable is not set": "torch.utils.cpp_extension finds no CUDA by a torch without it: let "
+    "pip find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
+    "mismatches the version that was used to compile": "torch.utils.cpp_extension wants the CUDA of its torch: let pip "
+    "find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
     "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
     "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
     "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
@@ -98,7 +104,7 @@ class _Needs(NamedTuple):
 
     unsaid: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
-    torch: str = ""  # how the local version of its torch begins, where another would compile for something else
+    torch: Expected = Expected()  # another one would be compiled against, or compile for something else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +122,7 @@ class Workshop:
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
             pins = (f"torch=={job.torch}.*",) if job.torch else ()
-            needs = _Needs((*job.build_requires,), pins, _label_of_torch(job))
+            needs = _Needs((*job.build_requires,), pins, expected_by(job))
             built = self._backend("wheel", bench, toolchain.python, variables, needs)
             if job.kind is JobKind.NATIVE:
                 built = self._repaired(built, job, bench)
@@ -153,6 +159,7 @@ class Workshop:
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
         with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
             _refuse_stranger(scratch)
+            _sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(mode=0o700)
             log = self.logs / f"{job}.log"
@@ -312,23 +319,7 @@ def _install(isolated: Environment, requirements: Collection[str], needs: _Needs
         arguments += [option, path]
     constraints = bench.plan.request.build.constraints
     isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
-    _refuse_other_torch(isolated, needs.torch)
-
-
-def _label_of_torch(job: Job) -> str:
-    """Return what the local version of a build's torch has to be: the package index has one for CUDA alone."""
-    accelerator = job.accelerator
-    return accelerator.label if accelerator and accelerator.kind is AcceleratorKind.ROCM else ""
-
-
-def _refuse_other_torch(isolated: Environment, label: str) -> None:
-    """Refuse a torch that is not for the job's accelerator: its extensions would hold no code for that."""
-    for found in isolated.path.glob("lib/python*/site-packages/torch-*.dist-info") if label else ():
-        version = found.name.removeprefix("torch-").removesuffix(".dist-info")
-        if f"{version.partition('+')[2]}.".startswith(f"{label}."):
-            continue
-        msg = f"the build would get torch {version}, expected one for {label}"
-        raise MachineError(msg, hint="let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its ROCm wheels")
+    require_torch(isolated, needs.torch)
 
 
 def _own_locks(base: Path) -> Path:
@@ -337,6 +328,15 @@ def _own_locks(base: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_stranger(folder)
     return folder
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of builds that were killed: those whose lock nobody holds."""
+    for path in _own_locks(base).glob("*.lock"):
+        folder = base / path.name.removesuffix(".lock")
+        if folder.is_dir() and not folder.is_symlink():
+            with suppress(Timeout), FileLock(path, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_stranger(folder: Path) -> None:

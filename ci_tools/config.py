@@ -119,6 +119,7 @@ class _Meaning:
         yield from self.commands("validate", "commands")
         yield from self.commands("build", "before")
         yield from self.commands("build", "after")
+        yield from self.route("publish", "pypi")
         yield from self.pypi_cuda("publish", "pypi-cuda")
         yield from self.variants("publish", "variants")
         for name in self.get("platforms") or {}:
@@ -220,6 +221,11 @@ class _Meaning:
         known = list(map(str, self.catalog.torch))
         if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
             yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
+
+    def route(self, *keys: str) -> Iterator[Problem]:
+        if self.get(*keys) == Route.SMART:
+            what = '"smart" is not made yet: it would be the sdist alone, which every user would have to build'
+            yield self.at(keys, f'{what}, expected "{Route.WHEELS}" or "{Route.NONE}"')
 
     def pypi_cuda(self, *keys: str) -> Iterator[Problem]:
         if not (cuda := self.get(*keys)):

@@ -17,6 +17,7 @@ from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError
 from ci_tools.includes import Includes, compiled, contradicted, torch_abi
 from ci_tools.model import (
+    PURE_TAG,
     AcceleratorKind,
     Binding,
     CellEvidence,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
+    from ci_tools.includes import Place
     from ci_tools.model import Cell, PlatformRequest, Request
     from ci_tools.observing import Witness
     from ci_tools.outside import Outside
@@ -65,8 +67,9 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         source_sha256=tree.sha256,
         commit=tree.commit,
         platforms=platforms,
-        requires_torch=_torch_requirement(project, builds),
-        warnings=(*project.warnings(metadata), *_unseen(request, tree)),
+        requires_torch=_torch_requirement([*project.dependencies()] or _observed_dependencies(builds)),
+        builds_with_torch=_torch_requirement(_build_requirements(project)),
+        warnings=(*_of_the_tag(project, platforms), *_unseen(request, tree)),
     )
 
 
@@ -75,6 +78,15 @@ def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outsid
     from ci_tools.observing import Witness  # noqa: PLC0415 - a tenth of the time of a plan that does without
 
     return stack.enter_context(closing(Witness(project, tree, catalog, outside)))
+
+
+def _of_the_tag(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
+    """Yield that a pure wheel is tagged for Python 2 as well."""
+    tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
+    for tag in sorted(tags) if not project.text("project", "requires-python") else ():
+        place, backend = project.place("build-system", "build-backend"), project.backend.partition(".")[0]
+        what = f"{backend} tags a pure wheel {tag}, not py3, where the project does not exclude Python 2"
+        yield f'{place}: {what}: say `requires-python = ">=3"`'
 
 
 def _unseen(request: Request, tree: Tree) -> Iterator[str]:
@@ -147,6 +159,7 @@ class _Reader:
             extensions_where=found.where,
             python_api=contradicted(api, self.includes.reached(sources)) or api,
             torch_abi=_required_torch(abi, self.project),
+            pure_tag=found.pure_tag,
             unsupported=found.unsupported,
             warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
         )
@@ -174,12 +187,18 @@ def _required_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     return abi
 
 
-def _torch_requirement(project: ProjectFile, builds: Iterable[Metadata]) -> Requirement:
-    """Return the torch versions the project asks for in every environment, whatever built it."""
+def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
+    """Return what the project's build requires, each with its place."""
+    place = project.place("build-system", "requires")
+    return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+
+
+def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
+    """Return the torch versions that some requirements ask for in every environment."""
     from packaging import requirements  # noqa: PLC0415 - a tenth of a plan's time
 
     found = Requirement()
-    for text, place in [*project.dependencies()] or _observed_dependencies(builds):
+    for text, place in requirements_of:
         if _required(text) == "torch" and not (parsed := requirements.Requirement(text)).marker:
             specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
             found = Requirement(specifier, found.where or str(place))

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from packaging.specifiers import SpecifierSet
+
 __all__ = [
     "HOSTED_MINUTES",
     "NO_CARE",
     "OWN_SUFFIX",
+    "PURE_TAG",
     "SDIST",
     "SELF_HOSTED",
     "Accelerator",
@@ -68,6 +71,7 @@ __all__ = [
     "Trial",
     "Validated",
     "Validation",
+    "admits",
 ]
 
 
@@ -110,6 +114,21 @@ class Minor(NamedTuple):
     def next(self) -> Minor:
         """The first version that is not this one any more."""
         return Minor(self.major, self.minor + 1)
+
+
+NEWEST_PATCH = 999  # newer than any patch release there will be
+
+
+def admits(specifier: SpecifierSet, version: Minor) -> bool:
+    """Return whether a specifier admits some release of a minor version (PEP 440).
+
+    What it admits changes at the releases that it names, so those are tried, their neighbours, and both ends.
+    """
+    named = (re.match(rf"{version.major}\.{version.minor}\.(\d+)", one.version) for one in specifier)
+    patches = {max(int(match[1]) + step, 0) for match in named if match for step in (-1, 0, 1)}
+    releases = [f"{version}.{patch}" for patch in sorted({0, NEWEST_PATCH, *patches})]
+    # With pre-releases: a Python or a torch that is still one is asked for by that.
+    return any(specifier.contains(release, prereleases=True) for release in releases)
 
 
 class Python(NamedTuple):
@@ -521,6 +540,7 @@ class Extension(NamedTuple):
 
 
 OWN_SUFFIX = ".cpython-fatwheel.so"
+PURE_TAG = "py3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -531,6 +551,7 @@ class CellEvidence:
     extensions_where: str
     python_api: PythonApi
     torch_abi: TorchAbi
+    pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that is bound to no Python's ABI
     unsupported: str = ""  # why its build would fail, in the project's own words
     asked: tuple[tuple[str, str], ...] = ()  # what its build decides by, and where it asks for it
     switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would leave the kernels out
@@ -567,6 +588,7 @@ class Evidence:
     commit: str  # empty where the source is no git checkout
     platforms: tuple[PlatformEvidence, ...]
     requires_torch: Requirement = ANY_VERSION
+    builds_with_torch: Requirement = ANY_VERSION  # by its build requirements
     warnings: tuple[str, ...] = ()
 
 

@@ -403,7 +403,7 @@ def _understood(answer: Mapping[str, Any]) -> Observed:
     wheel = answer["wheel"] or {}
     doubts = dict(_doubts(answer, wheel))
     failure = answer["error"] and _failure(answer["error"])
-    commands = {one["object"]: _command(one) for one in answer["compiles"]}
+    commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
     tag = "-".join(wheel["file"].removesuffix(".whl").split("-")[-3:-1]) if "file" in wheel else ""
     own = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     return Observed(
@@ -418,7 +418,7 @@ def _understood(answer: Mapping[str, Any]) -> Observed:
         shipped=tuple(wheel.get("shipped", ())),
         metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
         libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
-        commands=tuple(commands.values()),
+        commands=tuple(command for _, command in dict.fromkeys(commands)),
         generated=_texts(answer["generated"]),
     )
 
@@ -452,9 +452,11 @@ def _command(one: Mapping[str, Any]) -> Compile:
 
 
 def _libraries(
-    found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Mapping[str, Compile]
+    found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Sequence[tuple[str, Compile]]
 ) -> Iterator[Linked]:
+    """Yield what each library is made of; an object is what was last compiled into it before it was linked."""
     for member, number in sorted(found.items()):
         link = links[number]
-        own = tuple(commands[name] for name in link["objects"] if name in commands)
+        made = dict(commands[: int(link["compiled"])])
+        own = tuple(made[name] for name in link["objects"] if name in made)
         yield Linked(member, own, (*(f"-l{name}" for name in link["libraries"]), *map(str, link["flags"])))

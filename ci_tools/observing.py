@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.includes import Include, Includes, Place, compiled_abi, contradicted, forced, is_defined
 from ci_tools.model import (
     OWN_SUFFIX,
+    PURE_TAG,
     AcceleratorKind,
     Binding,
     CellEvidence,
@@ -248,6 +249,7 @@ class Witness:
             extensions_where=build.where,
             python_api=api,
             torch_abi=build.torch_abi,
+            pure_tag=build.pure_tag,
             unsupported=lost,
             build_requires=self.unsaid(observed),
             built=build.built,
@@ -409,6 +411,11 @@ class _Build:
         written = self.observed.generated
         translated = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
         return f", {translated[0]} translated by hipify ({self.hipified})" if self.hipified and translated else ""
+
+    @property
+    def pure_tag(self) -> str:
+        tag = self.observed.tag
+        return tag.removesuffix("-none") if re.fullmatch(r"py[\w.]+-none", tag) else PURE_TAG
 
     @cached_property
     def python_api(self) -> PythonApi:

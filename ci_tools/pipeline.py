@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,9 +23,9 @@ from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Tri
 from ci_tools.planner import PURE
 from ci_tools.publishing import PLAN, publish, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
-from ci_tools.storage import MADE, locked, sha256_of, write_atomically
+from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of
-from ci_tools.validator import Validator, has_gpu, own_imports, own_python
+from ci_tools.validator import Validator, has_gpu, own_imports, own_python, scratch
 from ci_tools.wheelfile import differing
 
 if TYPE_CHECKING:
@@ -126,6 +125,9 @@ def _working_in(out: Path, outside: Outside) -> Iterator[None]:
         with write_atomically(out / ".gitignore") as file:
             file.write(MADE)
     with locked(out / ".fatwheel", outside.reporter.say):
+        for folder in (out, out / "receipts"):
+            for left in folder.glob(f".*{UNFINISHED}"):  # by a run that was killed: nobody else writes here now
+                left.unlink(missing_ok=True)
         yield
 
 
@@ -233,7 +235,10 @@ def _verdict(findings: Sequence[Finding]) -> str:
 
 
 def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
-    """Audit one file and note it in its receipt; a file the plan does not know is no good for it."""
+    """Audit one file and note it in its receipt; a file the plan does not know is no good for it.
+
+    Without a plan less is looked at: what was found then is added, and what was found with its plan stays.
+    """
     jobs = {job.wheel: job for job in plan.jobs} if plan else {}
     jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
     if plan and path.name == plan.sdist:
@@ -244,7 +249,11 @@ def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, 
         findings = audit(path, job=jobs.get(path.name), limits=limits, work=work, to_pypi=to_pypi)
         if plan and path.name not in jobs:
             findings = (*findings, _not_planned(path, jobs))
-    _note(path, findings=findings, audited=plan is not None)
+    receipt = receipts.load(path)
+    if receipt and plan:
+        receipts.save(path, replace(receipt, findings=findings, audited=True))
+    elif receipt:
+        receipts.save(path, replace(receipt, findings=tuple(dict.fromkeys((*receipt.findings, *findings)))))
     return findings
 
 
@@ -261,13 +270,6 @@ def _refuse_no_file(path: Path) -> None:
         names = [str(other) for other in path.parent.glob("*.whl")] if path.parent.is_dir() else []
         msg = f"there is no {path}{', ' + nearest(str(path), names) if names else ''}"
         raise InputError(msg)
-
-
-def _note(path: Path, **changes: object) -> None:
-    """Put what was found into the file's receipt, where it has one."""
-    receipt = receipts.load(path)
-    if receipt:
-        receipts.save(path, replace(receipt, **changes))  # type: ignore[arg-type]  # its own fields
 
 
 # ---------------------------------------------------------------- validate
@@ -374,8 +376,8 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
     place = kept and kept.at(where)
     if kept and place and place.key == key and kept.is_sound:
         return place.trials[0]
-    with outside.reporter.step(what) as step, tempfile.TemporaryDirectory(prefix="fatwheel-sdist-") as folder:
-        trial = _same_wheel(planned, sdist, wheel, Path(folder), out / "from-sdist", outside)
+    with outside.reporter.step(what) as step, scratch() as folder:
+        trial = _same_wheel(planned, sdist, wheel, folder, out / "from-sdist", outside)
         step.result(str(trial.outcome))
     trial = trial._replace(what=what)
     if kept:

@@ -68,6 +68,7 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
         "source_sha256": evidence.source_sha256,
         "commit": evidence.commit,
         "requires_torch": _plain(evidence.requires_torch),
+        "builds_with_torch": _plain(evidence.builds_with_torch),
         "platforms": [_shown(platform, plan) for platform in evidence.platforms],
         "warnings": list(evidence.warnings),
     }

@@ -41,6 +41,7 @@ from ci_tools.model import (
     Route,
     Skipped,
     ToolchainKind,
+    admits,
 )
 from ci_tools.sites import sites_of
 
@@ -166,7 +167,8 @@ class _Planner:
         self.catalog = catalog
         self.distribution = _distribution(evidence.project.name)
         self.torches = torches_of(request, catalog)
-        self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch))
+        self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch, "the project requires"))
+        self.unbuilt_torches = dict(_refused_torches(self.torches, evidence.builds_with_torch, "its build requires"))
         self.supported = _supported(request, evidence)
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: _builders(platform, catalog) for platform in request.platforms}
@@ -192,7 +194,7 @@ class _Planner:
             shown,
             _torch_rule(shown.torch_abi) if self.request.torch else _Rule(collapses=True, reason=""),
             {},
-            {python: _tag(python, shown.python_api, self.supported) for python in self.request.pythons},
+            {python: _tag(python, shown, self.supported) for python in self.request.pythons},
             self.builders[request.platform],
             f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}",
         )
@@ -250,6 +252,10 @@ class _Planner:
         why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
+        # Where one wheel serves every torch, one torch that the build admits is enough.
+        is_buildable = axes.torch.collapses and len(self.unbuilt_torches) < len(self.torches)
+        if axes.is_native and cell.torch in self.unbuilt_torches and not is_buildable:
+            return self.unbuilt_torches[cell.torch]
         return self.catalog.not_shipped(cell.torch, cell.platform, cell.accelerator, cell.python)
 
     def key(self, cell: Cell, axes: _Axes) -> _Key:
@@ -296,7 +302,7 @@ class _Planner:
             archs=(),
             runner=self.pure_runner(cells),
             owner="",
-            wheel=self.wheel("py3-none-any", local=""),
+            wheel=self.wheel(f"{shown.pure_tag}-none-any", local=""),
             wheel_platform="any",
             members=shown.members,
             requires_torch="",
@@ -332,7 +338,7 @@ class _Planner:
             platform=request.platform,
             python=python,
             python_stays=key.tag.python is not None,
-            torch=key.torch or min((cell.torch for cell in cells if cell.torch), default=None),
+            torch=key.torch or self.oldest_torch(cells),
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
@@ -353,6 +359,11 @@ class _Planner:
             minutes=request.minutes,
             covers=tuple(cells),
         )
+
+    def oldest_torch(self, cells: list[Cell]) -> Minor | None:
+        """Return the oldest torch of the cells that their build admits."""
+        torches = {cell.torch for cell in cells if cell.torch}
+        return min(torches - self.unbuilt_torches.keys() or torches, default=None)
 
     def care(self, request: PlatformRequest) -> Care:
         """Return what a native job's runner gets: one that may be a hosted Linux runner all that is asked for."""
@@ -436,10 +447,11 @@ def _torch_rule(abi: TorchAbi) -> _Rule:
     return _Rule(collapses=False, reason=f"one per torch: {why} ({abi.where})")
 
 
-def _tag(python: Python, api: PythonApi, asked: Collection[Python]) -> _Tag:
+def _tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> _Tag:
     """Return the tag of the wheel that serves a Python: the limited API's (PEP 384, PEP 803) or its own."""
+    api = shown.python_api
     if api.kind is Binding.NONE:
-        return _Tag("py3-none")
+        return _Tag(f"{shown.pure_tag}-none")
     limited = api.lowest_free_threaded
     builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
     if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
@@ -524,20 +536,17 @@ def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
     except InvalidSpecifier:
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from None
-    return frozenset(python for python in request.pythons if _admits(specifier, python.version))
+    return frozenset(python for python in request.pythons if admits(specifier, python.version))
 
 
-def _refused_torches(torches: Iterable[Minor | None], asked: Requirement) -> Iterator[tuple[Minor | None, str]]:
-    """Yield the torch versions of which the project's own requirement admits no patch release, and why."""
+def _refused_torches(
+    torches: Iterable[Minor | None], asked: Requirement, who: str
+) -> Iterator[tuple[Minor | None, str]]:
+    """Yield the torch versions of which a requirement of the project's admits no patch release, and why."""
     specifier = SpecifierSet(asked.specifier)
     for torch in torches:
-        if torch and not _admits(specifier, torch):
-            yield torch, f"the project requires torch {asked.specifier} ({asked.where})"
-
-
-def _admits(specifier: SpecifierSet, version: Minor) -> bool:
-    """Whether a specifier admits some patch release, the oldest and the newest imaginable tried first."""
-    return any(specifier.contains(f"{version}.{patch}") for patch in (0, 999, *range(1, 60)))
+        if torch and not admits(specifier, torch):
+            yield torch, f"{who} torch {asked.specifier} ({asked.where})"
 
 
 def _warnings(axes: _Axes, request: Request) -> Iterator[str]:

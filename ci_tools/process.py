@@ -1,4 +1,4 @@
-"""Run a command: its output to a log file, its time limited, its whole process group ended with it."""
+"""Run a command: its output to a log file, its time limited, and all that it started ended with it."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ INHERITED_OF_PIP = (
     "PIP_TRUSTED_HOST",
     "PIP_USE_FEATURE",
 )
+PATIENCE = 10.0  # seconds that lifeline may take to end what a command started
 # A user alone is a token over HTTP, and no secret over ssh.
 USERINFO = re.compile(r"//(?:(?<!ssh://)[^/\s]*|[^/\s:]*:[^/\s]*)@", re.IGNORECASE)
 
@@ -103,8 +104,8 @@ def run(
 ) -> Ended:
     """Run `command` with its output appended to `log`; raise MachineError where it cannot be started.
 
-    `timeout` is in seconds. On a timeout, an interrupt, or when this process is killed, the command's whole
-    process group ends, compilers included.
+    `timeout` is in seconds. On a timeout, an interrupt, or when this process is killed, all that the command started
+    ends, compilers included, whatever process group they are in.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -124,7 +125,7 @@ def run(
 def _group(
     command: Sequence[str | Path], sink: int, cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the command running in a process group of its own, and end the group on the way out."""
+    """Yield the command running in a process group of its own, and end all that it started on the way out."""
     if shutil.which(command[0], path=(env or os.environ).get("PATH")) is None:
         msg = f"{command[0]} cannot be started: there is no such command"
         raise MachineError(msg)
@@ -144,15 +145,17 @@ def _group(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the process's group, also what it left behind; a group that is gone already is fine."""
+    """End what the process started, also what it left behind; a group that is gone already is fine."""
+    if process.stdin:
+        process.stdin.close()  # lifeline hears that, and kills what other groups have
     if os.name == "posix":
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
         with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is ending
             os.killpg(process.pid, signal.SIGKILL)
     elif process.poll() is None:
         process.kill()
     process.wait()
-    if process.stdin:
-        process.stdin.close()
 
 
 def output(

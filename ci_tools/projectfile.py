@@ -158,14 +158,6 @@ class ProjectFile:
         for line in self.setting("options", "install_requires").splitlines():
             yield line.strip(), self.place_of_setting("install_requires")
 
-    def warnings(self, metadata: Iterable[str] = ()) -> Iterator[str]:
-        """Yield what a wheel's tag or its users depend on, and is not said."""
-        observed = dict(line.partition(": ")[::2] for line in metadata)
-        if not self._requires_python(observed)[0] and self.backend == "hatchling.build":
-            place = self.place("build-system", "build-backend")
-            what = "hatchling tags a pure wheel py2.py3, not py3, where the project does not exclude Python 2"
-            yield f'{place}: {what}: say `requires-python = ">=3"`'
-
     def packed_version(self) -> str:
         """Return the version of the sdist that the source is, nothing where it is none."""
         found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)

@@ -11,10 +11,8 @@ import json
 import re
 import sys
 import sysconfig
-import tempfile
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from elftools.elf.elffile import ELFFile
@@ -27,10 +25,12 @@ from ci_tools.model import Binding, Extensions, JobKind, Minor, Name, Python
 from ci_tools.projectfile import ProjectFile
 from ci_tools.storage import sha256_of, write_atomically
 from ci_tools.toolchain import Toolchains, host
+from ci_tools.validator import scratch
 from ci_tools.wheelfile import opened, record_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from zipfile import ZipInfo
 
     from ci_tools.errors import FatwheelError
@@ -477,8 +477,8 @@ class _Prover:
             return kept
         workshop = Workshop(logs=self.records / "logs" / key[:12], outside=self.outside)
         title = f"build {job.wheel} ({how})"
-        with self.outside.reporter.step(title), tempfile.TemporaryDirectory(prefix="fatwheel-proof-") as folder:
-            wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, Path(folder))
+        with self.outside.reporter.step(title), scratch() as folder:
+            wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder)
             found = fingerprint(wheel)
         with write_atomically(record) as file:
             file.write(json.dumps(found._asdict()).encode())

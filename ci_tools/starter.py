@@ -16,7 +16,7 @@ from ci_tools import testinfra
 from ci_tools.config import DEFAULT_NAME
 from ci_tools.errors import InputError
 from ci_tools.includes import Includes, compiled, torch_abi
-from ci_tools.model import AcceleratorKind, CudaArch, Globs, Minor, Platform, Python
+from ci_tools.model import AcceleratorKind, CudaArch, Globs, Minor, Platform, Python, admits
 from ci_tools.source import Tree, matching, tree_at
 from ci_tools.storage import write_atomically
 from ci_tools.testinfra import Fate
@@ -197,7 +197,7 @@ def _pythons(project: _Project, catalog: Catalog) -> list[str]:
     newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
     shipped = [python for python in catalog.pythons if python in newest | older]
-    found = [str(python) for python in shipped if f"{python.version}.999" in admitted]
+    found = [str(python) for python in shipped if admits(admitted, python.version)]
     if not found:
         known = f"one that admits some of {', '.join(map(str, shipped))}"
         raise _not(project.file, "project.requires-python", project.requires_python, known)

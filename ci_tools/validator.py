@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Command, Validation
     from ci_tools.outside import Outside
 
-__all__ = ["Validator", "has_gpu", "own_folder", "own_imports", "own_python", "workplace"]
+__all__ = ["Validator", "has_gpu", "own_folder", "own_imports", "own_python", "scratch", "workplace"]
 
 # Where pip looks besides the index it is told of; empty is as good as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
@@ -131,7 +131,7 @@ class Validator:
     @contextmanager
     def _environment(self, log: Path) -> Iterator[Environment]:
         """Yield a fresh environment with an empty folder to work in; nothing of it stays."""
-        with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
+        with scratch() as folder:
             yield create(self.interpreter, folder / "env", log, self.outside.environ)
 
     def _install_torch(self, environment: Environment) -> None:
@@ -165,6 +165,13 @@ class Validator:
         if ended.status:
             return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12, ended.start)}")
         return Trial(what, Outcome.PASSED)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield an empty folder in the system's temporary one, and remove it; remove what killed runs left, too."""
+    with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
+        yield folder
 
 
 def own_folder(temporary: Path) -> Path:

@@ -24,8 +24,8 @@ platforms:
 PROJECT = """\
 [build-system]
 build-backend = "flit_core.buildapi"
-
 [project]
+requires-python = ">=3"
 name = "demo"
 version = "1.0"
 """

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from ci_tools.backends.facts import Read
+from ci_tools.backends.facts import Read, requires_python
 from ci_tools.backends.shipped import shipped_binaries
 from ci_tools.backends.tomlfile import TomlFile, table
-from ci_tools.model import Binding, Extensions, PythonApi
+from ci_tools.model import PURE_TAG, Binding, Extensions, Minor, PythonApi, admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from packaging.specifiers import SpecifierSet
 
     from ci_tools.projectfile import ProjectFile
 
@@ -42,6 +45,8 @@ PLAIN_COMPANIONS = frozenset(
 )
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that leaves Python 2 out
+MINORS = 100  # that hatchling tries
 TRUE = frozenset({"1", "true"})  # what hatchling takes for yes in a variable
 
 
@@ -51,7 +56,39 @@ def read(project: ProjectFile, env: Mapping[str, str]) -> Read:
     why = next(_doubts(project, tool, env), "")
     extensions = Extensions.UNKNOWN if why else Extensions.NONE
     where = why or f"{project.place('build-system', 'build-backend')}: {project.backend} compiles nothing"
-    return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"))
+    return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"), pure_tag=_pure_tag(project, tool))
+
+
+def _pure_tag(project: ProjectFile, tool: str) -> str:
+    """Return the interpreter tag of the backend's wheels: it has Python 2 where the project does not exclude that.
+
+    Each has its own way to tell, seen in flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and uv 0.13.
+    """
+    admitted = requires_python(project)
+    with_python_2 = {
+        "flit": not any(THREE.match(part) for part in _pythons_of_flit(project).split(",")),
+        "hatch": _admits_python_2(admitted),
+        "pdm": admitted.contains("2.7"),
+        "poetry": _admits_python_2(admitted) and not _excluded_by_poetry(project),
+    }
+    return f"py2.{PURE_TAG}" if with_python_2.get(tool) else PURE_TAG
+
+
+def _admits_python_2(admitted: SpecifierSet) -> bool:
+    return any(admits(admitted, Minor(2, minor)) for minor in range(MINORS))
+
+
+def _pythons_of_flit(project: ProjectFile) -> str:
+    """Return what flit looks at: the text, by its parts."""
+    said = project.text("project", "requires-python")
+    return said or project.text("tool", "flit", "metadata", "requires-python")
+
+
+def _excluded_by_poetry(project: ProjectFile) -> bool:
+    """Whether poetry's own table asks for Python 3: `^3.10`, or several such between bars."""
+    said = project.value("tool", "poetry", "dependencies", "python")
+    alternatives = said.split("||") if isinstance(said, str) else []
+    return bool(alternatives) and all(any(THREE.match(part) for part in one.split(",")) for one in alternatives)
 
 
 def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:

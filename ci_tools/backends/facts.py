@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from ci_tools.model import PURE_TAG, admits
+
 if TYPE_CHECKING:
     from ci_tools.model import Extensions, Minor, Python, PythonApi, TorchAbi
     from ci_tools.projectfile import ProjectFile
 
-__all__ = ["CellFacts", "Forced", "Read", "oldest"]
+__all__ = ["CellFacts", "Forced", "Read", "oldest", "requires_python"]
 
 
 class CellFacts(NamedTuple):
@@ -38,17 +40,19 @@ class Read(NamedTuple):
     archs: tuple[Forced, ...] = ()
     unsupported: str = ""  # why the backend would refuse to build
     warnings: tuple[str, ...] = ()
+    pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that is bound to no Python's ABI
 
 
 def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) -> Minor | None:
     """Return the oldest Python from `lowest` up that is asked for and admitted: it builds what serves them all."""
     asked = [python for python in project.request.pythons if python.free_threaded == free_threaded]
-    return min((one.version for one in asked if one.version >= lowest and _admits(project, one)), default=None)
+    specifier = requires_python(project)
+    return min((one.version for one in asked if one.version >= lowest and admits(specifier, one.version)), default=None)
 
 
-def _admits(project: ProjectFile, python: Python) -> bool:
+def requires_python(project: ProjectFile) -> SpecifierSet:
+    """Return the Pythons that `[project]` admits: all where it says nothing, or what is no specifier."""
     try:
-        specifier = SpecifierSet(project.text("project", "requires-python"))
+        return SpecifierSet(project.text("project", "requires-python"))
     except InvalidSpecifier:
-        return True
-    return any(specifier.contains(f"{python.version}.{patch}", prereleases=True) for patch in (0, 99))
+        return SpecifierSet()

@@ -19,6 +19,7 @@ import distutils.command.build_clib
 import distutils.command.build_ext
 import distutils.command.config
 import distutils.unixccompiler
+from distutils.errors import LinkError
 from distutils.unixccompiler import UnixCCompiler
 
 from ci_tools.observer.facts import FACTS
@@ -53,6 +54,14 @@ class Recorder(UnixCCompiler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.src_extensions = list(self.src_extensions)  # a project may append to it
+        self.made_of: dict[str, dict[str, None]] = {}  # object → the sources that it was named for
+
+    def object_filenames(self, source_filenames: Any, *args: Any, **kwargs: Any) -> list[str]:
+        sources = [*map(str, source_filenames)]
+        objects: list[str] = super().object_filenames(sources, *args, **kwargs)
+        for source, made in zip(sources, objects, strict=True):
+            self.made_of.setdefault(made, {})[source] = None
+        return objects
 
     def _compile(self, obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
         flags = [*_flat(cc_args), *_flat(extra_postargs), *_flat(pp_opts)]
@@ -74,9 +83,18 @@ class Recorder(UnixCCompiler):
         *_: Any,
         **__: Any,
     ) -> None:
+        self._refuse_twice([*map(str, objects or ())])
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
         _linked(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+
+    def _refuse_twice(self, objects: list[str]) -> None:
+        """Fail as the linker would: distutils compiles only the last of two sources of one stem, and links it twice."""
+        for made in objects:
+            if objects.count(made) > 1:
+                sources = " and ".join(self.made_of.get(made, ()))
+                msg = f"{sources} would be compiled into one object, {os.path.basename(made)}, and linked twice"
+                raise LinkError(msg)
 
     def create_static_lib(
         self, objects: Any, output_libname: str, output_dir: Any = None, *args: Any, **kwargs: Any
@@ -126,7 +144,13 @@ def _linked(output: str, objects: Any, libraries: Any, flags: list[str]) -> None
     _make(output, MARK.format(len(Recorder.links)))
     linked = [*map(str, objects or ())]
     Recorder.links.append(
-        {"output": output, "objects": linked, "libraries": [*map(str, libraries or ())], "flags": flags}
+        {
+            "output": output,
+            "objects": linked,
+            "libraries": [*map(str, libraries or ())],
+            "flags": flags,
+            "compiled": len(Recorder.compiles),
+        }
     )
 
 

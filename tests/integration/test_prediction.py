@@ -54,3 +54,13 @@ def test_a_wheel_that_its_plan_did_not_foretell_is_refused(
     ran = fatwheel("build", "--job", job, "--out", "dist", cwd=project)
     assert (ran.status, said in ran.stderr) == (1, True), ran.stderr
     assert list((project / "dist").glob("*.whl")) == []
+
+
+@pytest.mark.slow
+def test_a_wheel_that_its_backend_tags_for_python_2_is_foretold_so(fatwheel: CommandLine, project: Path) -> None:
+    pyproject = project / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace('requires-python = ">=3.10"\n', ""))
+    ran = fatwheel("build", "--job", "pure", "--out", "dist", cwd=project)
+    assert (ran.status, [path.name for path in (project / "dist").glob("*.whl")]) == (
+        0, ["tiny-1.0-py2.py3-none-any.whl"],
+    ), ran.stderr  # fmt: skip

@@ -37,6 +37,13 @@ def test_two_caches_do_not_build_each_others_source(tmp_path: Path) -> None:
         assert zipfile.ZipFile(tmp_path / who / "out" / WHEEL).read("tiny/who.py").decode() == who
 
 
+def test_a_cache_that_cannot_be_written_is_named_with_its_variable(fatwheel: CommandLine, native_project: Path) -> None:
+    (native_project.parent / "file").touch()  # a folder that is not ours, for whoever runs this
+    ran = fatwheel("plan", cwd=native_project, FATWHEEL_CACHE=str(native_project.parent / "file" / "cache"))
+    assert (ran.status, "/file/cache cannot be used: Not a directory" in ran.stderr) == (3, True), ran.stderr
+    assert "hint: let FATWHEEL_CACHE name a folder" in ran.stderr
+
+
 @pytest.mark.parametrize("out", [".", "tiny", "tiny/__init__.py"])
 def test_nothing_is_written_where_the_source_lies(fatwheel: CommandLine, project: Path, out: str) -> None:
     before = sorted(project.rglob("*"))

@@ -25,7 +25,7 @@ LAYERS = (
     "backends versionfiles",
     "observing",
     "evidence planner planfile audit sdist starter options finder pypirules",
-    "toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
+    "buildtorch toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
     "builder validator targets summary",
     "transaction finished arguments",
     "adopt publishing upkeep releasepages doctor baseline owners comments",

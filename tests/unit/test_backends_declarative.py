@@ -191,3 +191,43 @@ def test_what_an_sdist_alone_is_told_to_hold_is_not_packed(tmp_path: Path) -> No
 def test_compiled_files_are_those_below_the_project(tmp_path: Path) -> None:
     tree = opened(tmp_path, {"one/a.so": BINARY, "two/b.so": BINARY, "one/c.so": "not one"}).tree
     assert shipped_binaries(tree, "one") == ("one/a.so",)
+
+
+PYTHON_2 = ("", ">=2.7", "!=3.0.*", "<4")
+PYTHON_3 = ("==3.11.9", "~=3.9", ">3", ">=3,<4", "==3.*")
+
+
+@pytest.mark.parametrize(
+    ("backend", "with_python_2"),
+    [
+        pytest.param("flit_core.buildapi", True, id="flit"),
+        pytest.param("hatchling.build", True, id="hatchling"),
+        pytest.param("pdm.backend", True, id="pdm"),
+        pytest.param("poetry.core.masonry.api", True, id="poetry"),
+        pytest.param("uv_build", False, id="uv"),
+    ],
+)
+def test_a_pure_wheel_is_foretold_as_its_backend_tags_it(tmp_path: Path, backend: str, *, with_python_2: bool) -> None:
+    for number, said in enumerate((*PYTHON_2, *PYTHON_3)):
+        content = pyproject(backend, f'requires-python = "{said}"\n' if said else "")
+        tag = tag_of(tmp_path / str(number), content)
+        assert tag == ("py2.py3" if with_python_2 and said in PYTHON_2 else "py3"), said
+
+
+@pytest.mark.parametrize(
+    ("backend", "more", "expected"),
+    [
+        pytest.param("poetry.core.masonry.api", "[tool.poetry.dependencies]\npython = '^3.10'\n", "py3", id="poetry"),
+        pytest.param("poetry.core.masonry.api", "[tool.poetry.dependencies]\npython = '~2.7 || ^3.10'\n", "py2.py3",
+                     id="poetry-with-2"),
+        pytest.param("flit_core.buildapi", "[tool.flit.metadata]\nrequires-python = '>=3.10'\n", "py3", id="flit"),
+    ],
+)  # fmt: skip
+def test_a_backend_s_own_table_says_which_pythons(tmp_path: Path, backend: str, more: str, expected: str) -> None:
+    assert tag_of(tmp_path, pyproject(backend, more)) == expected
+
+
+def tag_of(folder: Path, content: str) -> str:
+    read = backends.read(opened(folder, {"pyproject.toml": content}), {}, CELL)
+    assert read
+    return read.pure_tag

@@ -41,6 +41,12 @@ def api(read: Read) -> tuple[Binding, Minor | None, Minor | None]:
     return read.python_api.kind, read.python_api.lowest, read.python_api.lowest_free_threaded
 
 
+def test_one_patch_release_of_python_is_a_python(tmp_path: Path) -> None:
+    content = pyproject("maturin", 'requires-python = "==3.12.4"\n')
+    read = found(tmp_path, PYO3.replace("-py38", ""), more={"pyproject.toml": content})
+    assert api(read) == (STABLE, Minor(3, 12), None)
+
+
 def test_maturin_compiles(tmp_path: Path) -> None:
     read = found(tmp_path, PYO3)
     assert (read.extensions, read.where) == (Extensions.SOME, "pyproject.toml:2: maturin compiles")

@@ -57,6 +57,7 @@ PATTERN = "a path pattern in gitignore syntax such as kernels/**/*.cu, relative 
 TORCH = 'the torch versions to serve: {lowest: "2.10"}, or a list where the ABI is not stable'
 OWNER = 'who looks after the platform\'s native code, such as "@org/team"'
 TOP = "build, package, platforms, publish, python, release, source, torch, validate, version"
+SMART = 'it would be the sdist alone, which every user would have to build, expected "wheels" or "none"'
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
 
@@ -167,6 +168,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("{run: demo -g, needs", "{needs", ['18:61: the key "run" is missing: a command'], id="no-command"),
         pytest.param("needs-gpu: true", "needs-gpu: 1", [
             "18:87: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
+        pytest.param("pypi: wheels", "pypi: smart", [f'19:17: "smart" is not made yet: {SMART}'], id="smart-sdist"),
         pytest.param("pypi: wheels", "pypi: wheel", ['19:17: "wheel" is not allowed, did you mean "wheels"?'],
                      id="route-misspelt"),
         pytest.param("dir:x", "ftp:x", [f'19:35: "ftp:x" is not allowed, expected {TARGET}'], id="unknown-target"),

@@ -129,6 +129,25 @@ def test_what_a_backend_compiles(
     assert (platform.extensions, platform.extensions_where[: len(where)]) == (expected, where)
 
 
+def extensions(*texts: str) -> dict[str, str]:
+    """Return a project of setuptools with those extensions."""
+    setup = f"from setuptools import Extension as E, setup\nsetup(ext_modules=[{', '.join(texts)}])\n"
+    sources = {"c/a.c": "", "c/a.cpp": "#include <torch/extension.h>\n"}
+    return {"pyproject.toml": SETUPTOOLS, "setup.py": setup, **sources}
+
+
+def test_two_sources_of_one_stem_overwrite_each_other(tmp_path: Path) -> None:
+    platform = found(tmp_path, extensions("E('a', ['c/a.cpp', 'c/a.c'])"))
+    said = "LinkError: c/a.c and c/a.cpp would be compiled into one object, a.o, and linked twice"
+    assert platform.unsupported == f"{said} (observed by running setup.py)"
+
+
+def test_two_libraries_may_each_have_a_source_of_one_stem(tmp_path: Path) -> None:
+    platform = found(tmp_path, extensions("E('a', ['c/a.cpp'])", "E('b', ['c/a.c'])"))
+    assert [[one.source for one in built.compiles] for built in platform.built] == [["c/a.cpp"], ["c/a.c"]]
+    assert platform.torch_abi.uses_torch
+
+
 def test_a_variable_of_scikit_build_core_overrides_the_file(tmp_path: Path) -> None:
     config = CONFIG.replace('FAST: "1"', 'SKBUILD_WHEEL_CMAKE: "1"')
     platform = found(tmp_path, {"fatwheel.yml": config, "pyproject.toml": f"{SCIKIT}wheel.cmake = false\n"})
@@ -317,10 +336,10 @@ def test_a_file_that_git_ignores_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_a_project_says_its_name_version_and_pythons(tmp_path: Path) -> None:
-    project = f"{PROJECT}requires-python = '>=3.10'\n".replace("1.0", "1.0.0-RC1").replace('"demo"', '"Demo"')
+    project = PROJECT.replace(">=3", ">=3.10").replace('"1.0"', '"1.0.0-RC1"').replace('"demo"', '"Demo"')
     facts = evidence_of(demo(tmp_path / "a", {"pyproject.toml": project})).project
     assert (facts.name, facts.version, facts.requires_python) == ("Demo", "1.0.0rc1", ">=3.10")
-    assert (facts.backend, facts.where) == ("flit_core.buildapi", "pyproject.toml:7")
+    assert (facts.backend, facts.where) == ("flit_core.buildapi", "pyproject.toml:4")
 
 
 def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:

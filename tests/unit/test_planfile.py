@@ -127,7 +127,6 @@ def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
     ("route", "files"),
     [
         pytest.param("wheels", ["demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"], id="wheels-without-a-label"),
-        pytest.param("smart", ["demo-1.0.tar.gz"], id="the-sdist-alone"),
         pytest.param("none", None, id="nothing"),
     ],
 )

@@ -422,6 +422,32 @@ def test_a_torch_the_project_excludes_is_skipped(tmp_path: Path, requires: str, 
     assert {item.reason for item in plan.skipped} == {EXCLUDED.format(",".join(sorted(requires.split(","))))}
 
 
+FULL = "#include <torch/extension.h>\n"
+STABLE = "#define TORCH_TARGET_VERSION 0x020a000000000000\n#include <torch/csrc/stable/library.h>\n"
+UNBUILT = "its build requires torch ==2.14.0 (pyproject.toml:2)"
+
+
+@pytest.mark.parametrize(
+    ("header", "covered", "built_with"),
+    [
+        pytest.param(FULL, ["2.14"], ["2.14"], id="one-wheel-per-torch"),
+        pytest.param(STABLE, ["2.10", "2.14", "2.15"], ["2.14"], id="one-wheel-for-all"),
+    ],
+)
+def test_what_a_build_requires_of_torch_decides_which_it_is_built_with(
+    tmp_path: Path, header: str, covered: list[str], built_with: list[str]
+) -> None:
+    project = PROJECT.replace('build-backend = "flit_core.buildapi"', 'requires = ["setuptools", "torch == 2.14.0"]')
+    setup = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('demo_C', ['a.cpp'])])\n"
+    config = f"{TORCH_CONFIG}  linux-cpu: {{owner: us, native: ['*.cpp']}}\n"
+    plan = plan_of(
+        demo(tmp_path, {"fatwheel.yml": config, "pyproject.toml": project, "setup.py": setup, "a.cpp": header})
+    )
+    assert [str(item.cell.torch) for item in plan.covered] == covered
+    assert [str(job.torch) for job in plan.jobs] == built_with
+    assert {item.reason for item in plan.skipped} == ({UNBUILT} if len(covered) == 1 else set())
+
+
 @pytest.mark.parametrize(
     ("accelerator", "torch", "python", "reason"),
     [

@@ -71,6 +71,9 @@ def test_a_command_runs_where_and_with_what_it_is_told(tmp_path: Path) -> None:
         pytest.param("sleep 60 & echo $! > pid; sleep 60", 0.5, True, id="timeout"),
         pytest.param("(sleep 60 & echo $! > pid; wait) & sleep 60", 0.5, True, id="timeout-grandchild"),
         pytest.param("sleep 60 & echo $! > pid", 20, False, id="left-behind"),
+        pytest.param("setsid sleep 60 & echo $! > pid; sleep 60", 0.5, True, id="timeout-in-a-group-of-its-own"),
+        pytest.param("setsid sleep 60 & echo $! > pid", 20, False, id="left-behind-in-a-group-of-its-own"),
+        pytest.param("setsid sh -c 'sleep 60 & echo $! > pid; sleep 60' & sleep 60", 0.5, True, id="a-group-s-child"),
     ],
 )
 def test_the_whole_group_ends(script: str, timeout: float, timed_out: bool, tmp_path: Path) -> None:  # noqa: FBT001
@@ -87,15 +90,17 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     assert ends_soon(int((tmp_path / "pid").read_text()))
 
 
-def test_a_killed_run_leaves_nothing_running(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("group", ["", "setsid "])
+def test_a_killed_run_leaves_nothing_running(tmp_path: Path, group: str, end: signal.Signals) -> None:
     script = "import sys; from pathlib import Path; from ci_tools.process import run; here = Path(sys.argv[1]); "
-    script += "run(['sh', '-c', 'sleep 60 & echo $! > pid; mv pid there; wait'], log=here / 'log', cwd=here)"
+    script += f"run(['sh', '-c', '{group}sleep 60 & echo $! > pid; mv pid there; wait'], log=here / 'log', cwd=here)"
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as process:
         deadline = time.monotonic() + 20
         while not (tmp_path / "there").exists():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        process.kill()
+        process.send_signal(end)
     assert ends_soon(int((tmp_path / "there").read_text()))
 
 

@@ -17,7 +17,14 @@ package: demo
 python: ["3.10", "3.12", "3.13", "3.13t", "3.14t"]
 platforms:
 """
-PURE_PROJECT = '[build-system]\nbuild-backend = "flit_core.buildapi"\n[project]\nname = "demo"\nversion = "1.0"\n'
+PURE_PROJECT = """\
+[build-system]
+build-backend = "flit_core.buildapi"
+[project]
+name = "demo"
+version = "1.0"
+requires-python = ">=3"
+"""
 NATIVE = "int f;\n"
 
 

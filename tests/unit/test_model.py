@@ -1,0 +1,30 @@
+"""What a specifier admits: one answer for requirements of Python and of torch, wherever it is asked."""
+
+from __future__ import annotations
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from ci_tools.model import Minor, admits
+
+
+@pytest.mark.parametrize(
+    ("specifier", "version", "expected"),
+    [
+        pytest.param("", "3.11", True, id="anything"),
+        pytest.param("==3.11.9", "3.11", True, id="one-patch-release"),
+        pytest.param("==3.11.9", "3.12", False, id="one-patch-release-of-another"),
+        pytest.param(">3.11.4,<3.11.6", "3.11", True, id="between-two"),
+        pytest.param(">3.11.4,<3.11.5", "3.11", False, id="between-neighbours"),
+        pytest.param("<=3.11.0", "3.11", True, id="the-oldest"),
+        pytest.param(">=3.11.70", "3.11", True, id="only-the-newest"),
+        pytest.param("!=3.11.*", "3.11", False, id="excluded"),
+        pytest.param("!=3.11.0,!=3.11.999", "3.11", True, id="neither-end"),
+        pytest.param("~=3.10", "3.15", True, id="compatible"),
+        pytest.param(">=3.15.0rc1", "3.15", True, id="from-a-candidate-on"),
+        pytest.param("<3.15", "3.15", False, id="below"),
+        pytest.param("==2.14.0", "2.14", True, id="torch"),
+    ],
+)
+def test_a_specifier_admits_a_minor_version(specifier: str, version: str, *, expected: bool) -> None:
+    assert admits(SpecifierSet(specifier), Minor.parse(version)) is expected
