@@ -34,7 +34,18 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "as_variant", "differing", "opened", "record_hash", "relabel"]
+__all__ = [
+    "CONTROL",
+    "Hashing",
+    "Member",
+    "Wheel",
+    "as_variant",
+    "differing",
+    "is_folder",
+    "opened",
+    "record_hash",
+    "relabel",
+]
 
 CHUNK = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
@@ -84,7 +95,7 @@ class Wheel:
     @cached_property
     def infos(self) -> tuple[zipfile.ZipInfo, ...]:
         """The archive's entries, folders left out."""
-        return tuple(info for info in self.archive.infolist() if not info.is_dir())
+        return tuple(info for info in self.archive.infolist() if not is_folder(info))
 
     def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """Yield a member's content piece by piece; raise Rejected where it is damaged, be it at its very end."""
@@ -184,6 +195,11 @@ class Wheel:
         except csv.Error as error:
             msg = f"{self.path.name}: RECORD cannot be read: {error}"
             raise Rejected(msg) from None
+
+
+def is_folder(info: zipfile.ZipInfo) -> bool:
+    """Whether an entry stands for a folder; `ZipInfo.is_dir` raises IndexError for one without a name."""
+    return info.filename.endswith("/")
 
 
 def opened(path: Path) -> Wheel:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 LAYERS = (
     "errors observer",
     "model workflowcommands",
-    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps waits",
+    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps waits tomltext",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
     "registry wheelfile receipts git hooks manifest platformfiles",
     "config source remotewheel edits cells blocks changes variants sites callers",

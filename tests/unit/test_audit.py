@@ -254,6 +254,14 @@ def test_a_member_that_is_there_twice_is_found(tmp_path: Path) -> None:
     assert ("paths", "2", "1") in {(finding.rule, finding.found, finding.expected) for finding in findings(wheel)}
 
 
+def test_a_member_without_a_name_is_found(tmp_path: Path) -> None:
+    wheel = make(tmp_path)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("x", b"content")
+        archive.filelist[-1].filename = ""
+    assert ("paths", "''", "a name") in {(one.rule, one.found, one.expected) for one in findings(wheel)}
+
+
 def test_another_wheel_than_planned_is_found(tmp_path: Path) -> None:
     (finding,) = findings(make(tmp_path), planned("demo-1.0+cu130-py3-none-any.whl"))
     assert (finding.rule, finding.found, finding.expected) == ("tags", PURE, "demo-1.0+cu130-py3-none-any.whl")
