@@ -33,6 +33,7 @@ LEFT_OVER = re.compile(
 COMMON = frozenset(
     {"test", "tests", "testing", "doc", "docs", "example", "examples", "build", "setup.py", "conftest.py"}
 )
+DEEPEST = 200  # folders within folders
 DRIVE = re.compile(r"^[A-Za-z]:")
 
 
@@ -102,7 +103,7 @@ def _hash(member: Member, algorithm: str) -> str:
     """Return the hash by the algorithm that RECORD took, or the usual one where that is too weak."""
     if algorithm not in RECORD_HASHES[1:]:
         return member.sha256
-    with member.file.open("rb") as content:
+    with member.open() as content:
         return Hashing(algorithm).of(content)
 
 
@@ -118,11 +119,15 @@ def members(subject: Subject) -> Iterator[Flaw]:
     for top in sorted({name.split("/")[0] for name in names} & COMMON - _own_names(subject)):
         yield Flaw(f"{top} is installed beside the projects of others", top, "in a folder of its own", Level.WARNING)
     folders = {info.filename for info in subject.wheel.archive.infolist() if is_folder(info)}
-    for folder in sorted(folders):
-        if not any(name.startswith(folder) for name in names):
-            yield Flaw(
-                f"{folder} is empty, and no installer makes it", "an empty folder", "a file in it", Level.WARNING
-            )
+    filled = {f"{folder}/" for name in names for folder in _folders(name)}
+    for folder in sorted(folders - filled):
+        yield Flaw(f"{folder} is empty, and no installer makes it", "an empty folder", "a file in it", Level.WARNING)
+
+
+def _folders(name: str) -> Iterator[str]:
+    """Yield the folders that a member is in; of one in hundreds, those that a file system may hold."""
+    parts = name.split("/")[:DEEPEST]
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def _own_names(subject: Subject) -> set[str]:

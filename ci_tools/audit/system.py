@@ -62,7 +62,7 @@ def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
     if wanted and member.format not in wanted:
         yield Flaw(f"{member.name} is for another operating system", member.format, listed(wanted))
         return
-    with member.file.open("rb") as file:
+    with member.open() as file:
         found = machines(file)
     for tag in sorted(platforms):
         expected = next((value for end, value in MACHINES.items() if f"_{tag}".endswith(f"_{end}")), set())
