@@ -73,7 +73,8 @@ LOCAL_VERSION_FIELD = re.compile(r"^(version:[ \t]*[^\s+]+)\+[^\s]+", re.IGNOREC
 REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
 )
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What moves a terminal's cursor, ends a line, or turns the direction of what follows (UAX 9; CVE-2021-42574).
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Member(NamedTuple):

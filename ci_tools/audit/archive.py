@@ -48,7 +48,7 @@ def paths(subject: Subject) -> Iterator[Flaw]:
         if not name:
             yield Flaw("a member has no name", "''", "a name")
         if CONTROL.search(name):
-            yield Flaw(f"{name!r} holds a control character", repr(name), "a name that can be shown")
+            yield Flaw(f"{name!a} holds a control character", ascii(name), "a name that can be shown")
     names = Counter(info.filename for info in subject.wheel.infos)
     for name, count in names.items():
         if count > 1:

@@ -258,7 +258,7 @@ def test_a_member_that_is_there_twice_is_found(tmp_path: Path) -> None:
 def test_ten_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -> None:
     wheel = make(tmp_path, files={f"demo/m{number}.txt": b"" for number in range(10_000)})
     started = time.process_time()
-    assert findings(wheel) == ()
+    assert {finding.rule for finding in findings(wheel)} == {"size"}
     assert time.process_time() - started < 5
 
 
