@@ -5,7 +5,6 @@ from __future__ import annotations
 import configparser
 import functools
 import re
-import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,7 @@ from packaging.version import InvalidVersion, Version
 from ci_tools.errors import InputError
 from ci_tools.includes import Place
 from ci_tools.model import Project
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.tomltext import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +43,7 @@ class ProjectFile:
         if not self.lines and not tree.text(self.path("setup.py")):
             msg = f"{request.config}: the source has neither {self.name} nor {self.path('setup.py')}"
             raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
-        self.content = _toml(self.name, tree.text(self.name))
+        self.content = parse_toml(tree.text(self.name), self.name)
         self.setup_cfg = _ini(self.path("setup.cfg"), tree.text(self.path("setup.cfg")))
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
 
@@ -192,14 +187,6 @@ class ProjectFile:
             msg = f"{where}: {version} is a local version, expected a public one: each wheel gets its own +label"
             raise InputError(msg)
         return str(version)
-
-
-def _toml(name: str, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        msg = f"{name}: this is not TOML: {error}"
-        raise InputError(msg) from None
 
 
 def _ini(name: str, text: str) -> configparser.ConfigParser:

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 
     from packaging.utils import NormalizedName
 
-__all__ = ["Archive", "Held", "Release", "identity", "pypi_problems", "strangers"]
+__all__ = [
+    "Archive",
+    "Held",
+    "Release",
+    "classifier_problems",
+    "description_problems",
+    "identity",
+    "pypi_problems",
+    "strangers",
+]
 
 MIB = 1 << 20
 MOST_BYTES = 100 * MIB  # of a file, where PyPI has not granted a project more
@@ -260,8 +269,18 @@ def _wrong_links(fields: Metadata) -> Iterator[str]:
 
 
 def _description(file: Archive) -> Iterator[str]:
-    """Check that the description can be shown; plain text and Markdown always can."""
-    fields, _ = _read(file.metadata)
+    return description_problems(file.metadata)
+
+
+def classifier_problems(metadata: bytes) -> Iterator[str]:
+    """Yield the classifiers of METADATA that PyPI does not know, or no longer takes."""
+    fields, _ = _read(metadata)
+    yield from _wrong_classifiers((fields.classifiers if fields else None) or ())
+
+
+def description_problems(metadata: bytes) -> Iterator[str]:
+    """Yield why the description of METADATA cannot be shown; plain text and Markdown always can."""
+    fields, _ = _read(metadata)
     if fields is None or not fields.description:
         return
     header = EmailMessage()

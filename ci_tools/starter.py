@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,11 +20,7 @@ from ci_tools.source import Tree, matching, tree_at
 from ci_tools.storage import write_atomically
 from ci_tools.testinfra import Fate
 from ci_tools.testinfra.triggers import PLACE, workflow
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.tomltext import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -141,11 +136,7 @@ def _project(tree: Tree, name: str = "") -> _Project:
     name = name or tree.root.name
     if file.endswith("setup.py"):
         return _Project(file, _name(file, name), has_version=True, requires_python="", dependencies=())
-    try:
-        content = tomllib.loads(tree.text(file))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        msg = f"{file}: this is not TOML: {error}"
-        raise InputError(msg) from None
+    content = parse_toml(tree.text(file), file)
     table = content.get("project", {})
     if not isinstance(table, dict):
         raise _not(file, "project", table, "a table")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import edits
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.tomltext import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,10 +45,10 @@ def _places(project: ProjectFile) -> tuple[Edit, list[str]]:
 
 def _with_toml_version(text: str, version: str) -> str | None:
     """Return an edited pyproject.toml, None where it does not say the same as before but for the version."""
-    edited, expected = edits.with_toml_version(text, version), tomllib.loads(text)
+    edited, expected = edits.with_toml_version(text, version), parse_toml(text, "pyproject.toml")
     for table in (_table(expected, "project"), _table(expected, "tool", "poetry")):
         table.update({"version": version} if "version" in table else {})
-    return edited if edited and tomllib.loads(edited) == expected else None
+    return edited if edited and parse_toml(edited, "pyproject.toml") == expected else None
 
 
 def _table(content: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -34,7 +34,18 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["CONTROL", "Hashing", "Member", "Wheel", "as_variant", "differing", "opened", "record_hash", "relabel"]
+__all__ = [
+    "CONTROL",
+    "Hashing",
+    "Member",
+    "Wheel",
+    "as_variant",
+    "differing",
+    "is_folder",
+    "opened",
+    "record_hash",
+    "relabel",
+]
 
 CHUNK = 1 << 20
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
@@ -62,7 +73,8 @@ LOCAL_VERSION_FIELD = re.compile(r"^(version:[ \t]*[^\s+]+)\+[^\s]+", re.IGNOREC
 REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
 )
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What moves a terminal's cursor, ends a line, or turns the direction of what follows (UAX 9; CVE-2021-42574).
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Member(NamedTuple):
@@ -84,7 +96,7 @@ class Wheel:
     @cached_property
     def infos(self) -> tuple[zipfile.ZipInfo, ...]:
         """The archive's entries, folders left out."""
-        return tuple(info for info in self.archive.infolist() if not info.is_dir())
+        return tuple(info for info in self.archive.infolist() if not is_folder(info))
 
     def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """Yield a member's content piece by piece; raise Rejected where it is damaged, be it at its very end."""
@@ -184,6 +196,11 @@ class Wheel:
         except csv.Error as error:
             msg = f"{self.path.name}: RECORD cannot be read: {error}"
             raise Rejected(msg) from None
+
+
+def is_folder(info: zipfile.ZipInfo) -> bool:
+    """Whether an entry stands for a folder; `ZipInfo.is_dir` raises IndexError for one without a name."""
+    return info.filename.endswith("/")
 
 
 def opened(path: Path) -> Wheel:

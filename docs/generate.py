@@ -522,6 +522,13 @@ AUDIT = """\
 is no zip file has one finding, `archive`. With `--config`, a wheel is also held to the plan's job of the same file
 name. `fatwheel release` always does so."""
 
+WHY = """\
+## Errors and warnings
+
+What breaks the wheel for its users, or breaks something of theirs, is an error, as long as that is certain. Of some
+rules there is more to say:
+"""
+
 FINDING = """\
 ## A finding
 
@@ -533,7 +540,16 @@ def audit_rules() -> Iterator[str]:
     """Give each rule's docstring: what must hold."""
     yield AUDIT
     yield from table(("rule", "what must hold"), ((f"`{name}`", _first(rule)) for name, rule in audit.RULES.items()))
+    yield from ("", WHY)
+    for name, rule in audit.RULES.items():
+        yield from (f"- `{name}`: {line}" for line in _further(rule))
     yield from ("", FINDING)
+
+
+def _further(rule: Callable[..., object]) -> Iterator[str]:
+    """Yield what a rule's docstring says beyond its first paragraph, on one line."""
+    more = " ".join((rule.__doc__ or "").partition("\n\n")[2].split())
+    yield from [more] if more else []
 
 
 def _first(rule: Callable[..., object]) -> str:

@@ -6,7 +6,20 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.audit import archive, binaries, container, content, device, labels, system, torch
+from ci_tools.audit import (
+    archive,
+    binaries,
+    container,
+    content,
+    device,
+    entry_points,
+    foreign,
+    hidden,
+    instructions,
+    labels,
+    system,
+    torch,
+)
 from ci_tools.audit.subject import Flaw, Subject
 from ci_tools.errors import Rejected
 from ci_tools.model import Finding, Level
@@ -69,8 +82,15 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "requires-python": labels.requires_python,
     "requires-torch": labels.requires_torch,
     "metadata": labels.metadata,
+    "index": labels.index,
+    "entry-points": entry_points.entry_points,
     "licence": labels.licence,
+    "secrets": hidden.secrets,
+    "startup": hidden.startup,
+    "overwritten": foreign.overwritten,
     "pure": content.pure,
+    "hidden": hidden.hidden,
+    "bundled": foreign.bundled,
     "prediction": content.prediction,
     "text": content.text,
     "build-paths": content.build_paths,
@@ -78,9 +98,13 @@ RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
     "platform": system.platform,
     "rpath": system.rpath,
     "stack": system.stack,
+    "text-relocations": system.text_relocations,
+    "instructions": instructions.instructions,
+    "debug": system.debug,
     "abi3": binaries.abi3,
     "fatbinary": device.fatbinary,
     "kernels": device.kernels,
+    "torch-requirement": torch.torch_requirement,
     "torch-symbols": torch.torch_symbols,
     "size": archive.size,
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.audit.subject import Flaw, listed
 from ci_tools.model import Level
-from ci_tools.wheelfile import CONTROL, Hashing
+from ci_tools.wheelfile import CONTROL, Hashing, is_folder
 
 if TYPE_CHECKING:
     import zipfile
@@ -33,6 +33,7 @@ LEFT_OVER = re.compile(
 COMMON = frozenset(
     {"test", "tests", "testing", "doc", "docs", "example", "examples", "build", "setup.py", "conftest.py"}
 )
+DEEPEST = 200  # folders within folders
 DRIVE = re.compile(r"^[A-Za-z]:")
 
 
@@ -44,8 +45,10 @@ def paths(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{name} leaves the folder it is unpacked into", name, "a relative path with forward slashes")
         if stat.S_ISLNK(info.external_attr >> 16):
             yield Flaw(f"{name} is a symbolic link", "a link", "a file")
+        if not name:
+            yield Flaw("a member has no name", "''", "a name")
         if CONTROL.search(name):
-            yield Flaw(f"{name!r} holds a control character", repr(name), "a name that can be shown")
+            yield Flaw(f"{name!a} holds a control character", ascii(name), "a name that can be shown")
     names = Counter(info.filename for info in subject.wheel.infos)
     for name, count in names.items():
         if count > 1:
@@ -100,7 +103,7 @@ def _hash(member: Member, algorithm: str) -> str:
     """Return the hash by the algorithm that RECORD took, or the usual one where that is too weak."""
     if algorithm not in RECORD_HASHES[1:]:
         return member.sha256
-    with member.file.open("rb") as content:
+    with member.open() as content:
         return Hashing(algorithm).of(content)
 
 
@@ -115,12 +118,16 @@ def members(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{name} is a leftover", name, "no such file", Level.WARNING)
     for top in sorted({name.split("/")[0] for name in names} & COMMON - _own_names(subject)):
         yield Flaw(f"{top} is installed beside the projects of others", top, "in a folder of its own", Level.WARNING)
-    folders = {info.filename for info in subject.wheel.archive.infolist() if info.is_dir()}
-    for folder in sorted(folders):
-        if not any(name.startswith(folder) for name in names):
-            yield Flaw(
-                f"{folder} is empty, and no installer makes it", "an empty folder", "a file in it", Level.WARNING
-            )
+    folders = {info.filename for info in subject.wheel.archive.infolist() if is_folder(info)}
+    filled = {f"{folder}/" for name in names for folder in _folders(name)}
+    for folder in sorted(folders - filled):
+        yield Flaw(f"{folder} is empty, and no installer makes it", "an empty folder", "a file in it", Level.WARNING)
+
+
+def _folders(name: str) -> Iterator[str]:
+    """Yield the folders that a member is in; of one in hundreds, those that a file system may hold."""
+    parts = name.split("/")[:DEEPEST]
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def _own_names(subject: Subject) -> set[str]:
@@ -132,11 +139,11 @@ def _odd_mode(info: zipfile.ZipInfo) -> Iterator[Flaw]:
     mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in {*FILE_KINDS, stat.S_IFLNK, stat.S_IFDIR}:  # a link is another rule's
         yield Flaw(f"{info.filename} is no plain file", stat.filemode(mode), "a file")
-    elif mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX) and not info.is_dir():
+    elif mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX) and not is_folder(info):
         yield Flaw(f"{info.filename} would run as another user", stat.filemode(mode), "-rw-r--r-- or -rwxr-xr-x")
     elif mode & OTHERS_MAY_WRITE and not stat.S_ISLNK(mode):
         yield Flaw(f"{info.filename} may be written by everybody", stat.filemode(mode), "-rw-r--r--", Level.WARNING)
-    elif mode and not mode & stat.S_IRUSR and not info.is_dir():
+    elif mode and not mode & stat.S_IRUSR and not is_folder(info):
         yield Flaw(f"{info.filename} may not be read", stat.filemode(mode), "-rw-r--r--", Level.WARNING)
 
 

@@ -61,7 +61,10 @@ def _under_their_names(libraries: Iterable[Member], folder: Path) -> Mapping[Pat
     for number, member in enumerate(libraries):
         path = folder / str(number) / member.base
         path.parent.mkdir(parents=True)
-        path.hardlink_to(member.file)
+        if isinstance(member.content, bytes):
+            path.write_bytes(member.content)
+        else:
+            path.hardlink_to(member.content)
         named[path] = member.name
     return named
 

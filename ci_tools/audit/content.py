@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import platform
 import re
-import tokenize
 import warnings
 from typing import TYPE_CHECKING
 
@@ -84,7 +83,7 @@ def build_paths(subject: Subject) -> Iterator[Flaw]:
     holding: dict[str, set[str]] = {}
     for member in subject.members:
         if member.format:
-            with member.file.open("rb") as file:
+            with member.open() as file:
                 found = {_folder(path) for path in _paths(file)}
             holding.update({member.name: found} if found else {})
         elif POINTERS.search(member.name) and member.info.file_size <= MOST_TEXT:
@@ -115,7 +114,7 @@ def _folder(path: str) -> str:
 
 
 def _pointed(member: Member) -> Iterator[Flaw]:
-    found = {match[1].decode("utf-8", "replace") for match in POINTED.finditer(member.file.read_bytes())}
+    found = {match[1].decode("utf-8", "replace") for match in POINTED.finditer(member.read())}
     if found:
         level = Level.ERROR if WORKS_BY_PATH.search(member.name) else Level.WARNING
         yield Flaw(f"{member.name} leads to the machine it was built on", listed(found), "a relative path", level)
@@ -147,9 +146,9 @@ def _admits_this_python(specifier: str) -> bool:
 def _python(member: Member) -> Iterator[Flaw]:
     """Parse a file; a package's own __init__ that does not is useless, where others may be templates or test data."""
     try:
-        with warnings.catch_warnings(), tokenize.open(member.file) as file:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(file.read())
+            ast.parse(member.read())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         parts = member.name.split("/")
         is_needed = parts[1:] == ["__init__.py"] or len(parts) == 1
@@ -161,7 +160,7 @@ def _python(member: Member) -> Iterator[Flaw]:
 
 
 def _script(member: Member) -> Iterator[Flaw]:
-    with member.file.open("rb") as file:
+    with member.open() as file:
         line = file.readline(LONGEST_PATH)
     if SHEBANG.fullmatch(line) and not line.startswith(b"#!python"):  # which installers write anew
         shown = line.decode("utf-8", "replace").rstrip("\n")

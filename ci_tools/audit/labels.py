@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,8 @@ from packaging.version import InvalidVersion, Version
 
 from ci_tools.audit.subject import Flaw, listed
 from ci_tools.model import Level
+from ci_tools.process import redacted
+from ci_tools.pypirules import classifier_problems, description_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from ci_tools.model import Minor
     from ci_tools.wheelfile import Wheel
 
-__all__ = ["licence", "metadata", "names", "requires_python", "requires_torch", "tags"]
+__all__ = ["index", "licence", "metadata", "names", "requirements", "requires_python", "requires_torch", "tags"]
 
 TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")
 SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expression", "license-file"})
 INTRODUCED = "introduced in metadata version"  # an index takes such a field, as setuptools has long written them
-ENTRY_POINT = re.compile(r"[\w.]+\s*(?::\s*[\w.]+)?\s*(?:\[[^\]]*\])?")
 LICENCE_FILE = re.compile(r"(?:^|/)[^/]*(?:licen[cs]e|copying|notice|authors|copyright)|^licenses/", re.IGNORECASE)
 GRAFTED = re.compile(r"(?:^[^/]+\.libs|/\.dylibs)/")
 LIBRARY_NAME = re.compile(r"(?:lib)?(?P<name>[A-Za-z]*)")
@@ -108,7 +107,7 @@ def requires_torch(subject: Subject) -> Iterator[Flaw]:
     job = subject.job
     if job is None:
         return
-    said = list(_requirements(subject.wheel))
+    said = list(requirements(subject.wheel))
     torches = [requirement for requirement in said if canonicalize_name(requirement.name) == "torch"]
     always = [requirement for requirement in torches if requirement.marker is None]
     found = "; ".join(map(str, torches)) or "nothing"
@@ -121,8 +120,8 @@ def requires_torch(subject: Subject) -> Iterator[Flaw]:
         yield Flaw("METADATA refuses a torch the wheel is for", found, f"torch {', '.join(refused)} admitted")
 
 
-def _requirements(wheel: Wheel) -> Iterator[Requirement]:
-    """Yield what a wheel requires; what is no requirement is the `metadata` rule's."""
+def requirements(wheel: Wheel) -> Iterator[Requirement]:
+    """Yield what a wheel requires; a text that is no requirement is the `metadata` rule's."""
     for text in wheel.metadata.get_all("Requires-Dist", []):
         with suppress(InvalidRequirement):
             yield Requirement(" ".join(text.split()))
@@ -143,7 +142,6 @@ def metadata(subject: Subject) -> Iterator[Flaw]:
     version = subject.wheel.wheel_metadata.get("Wheel-Version", "")
     if not re.match(r"1\.\d+$", version):
         yield Flaw("installers refuse this Wheel-Version", version or "nothing", "1.0")
-    yield from _entry_points(subject.wheel.dist_info_text("entry_points.txt"))
     for field, problem in _refused(subject.wheel.dist_info_data("METADATA")):
         if field not in SAID_ELSEWHERE:
             level = Level.WARNING if INTRODUCED in problem else Level.ERROR
@@ -161,20 +159,6 @@ def _text(subject: Subject, file: str) -> Iterator[Flaw]:
         )
 
 
-def _entry_points(content: str) -> Iterator[Flaw]:
-    parser = ConfigParser(delimiters=("=",), strict=True, interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign] # names of commands have upper case too
-    try:
-        parser.read_string(content)
-    except ConfigError as error:
-        yield Flaw("entry_points.txt cannot be read", " ".join(str(error).split()), "sections of name = module:object")
-        return
-    for section in parser.sections():
-        for name, value in parser.items(section):
-            if not ENTRY_POINT.fullmatch(value):
-                yield Flaw(f"entry point {name} names no object", value, "module:object")
-
-
 def _refused(content: bytes) -> Iterator[tuple[str, str]]:
     """Yield the field and the sentence of everything `packaging` refuses in METADATA."""
     try:
@@ -182,6 +166,29 @@ def _refused(content: bytes) -> Iterator[tuple[str, str]]:
     except ExceptionGroup as group:
         for error in group.exceptions:
             yield getattr(error, "field", ""), str(error).splitlines()[0]
+
+
+# ---------------------------------------------------------------- what an index takes
+
+
+def index(subject: Subject) -> Iterator[Flaw]:
+    """METADATA has what an index takes and shows: a description that renders, known classifiers, no address to require.
+
+    An error where the wheel may go to PyPI and only the upload would tell: readme_renderer is what PyPI renders with.
+    Of classifiers, a warning: PyPI may know newer ones than this machine, and older wheels have what it knew then. A
+    `file:` requirement is an error anywhere, since it names a place on the machine of whoever built the wheel.
+    """
+    content = subject.wheel.dist_info_data("METADATA")
+    strictness = Level.ERROR if subject.to_pypi else Level.WARNING
+    for problem in description_problems(content):
+        yield Flaw(f"METADATA: {problem}", "Description", "one that renders", strictness)
+    for problem in classifier_problems(content):
+        yield Flaw(f"METADATA: {problem}", "Classifier", "one of trove-classifiers", Level.WARNING)
+    for requirement in requirements(subject.wheel):
+        if requirement.url is not None:
+            level = Level.ERROR if requirement.url.lower().startswith("file:") else strictness
+            message = f"METADATA requires {requirement.name} from one address"
+            yield Flaw(message, redacted(requirement.url), "a version specifier", level)
 
 
 # ---------------------------------------------------------------- the licence

@@ -33,6 +33,8 @@ PE = {0x14C: "win32", 0x8664: "amd64", 0xAA64: "arm64"}
 CPU = {0x7: "i386", 0x01000007: "x86_64", 0x0100000C: "arm64"}
 FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic to the bytes that describe one machine's part
 MOST_PARTS = 16
+TEXTREL_FLAG = 4  # DF_TEXTREL
+DEBUG = (".debug_", ".zdebug_", ".gnu.debuglto_")
 
 
 class Linking(NamedTuple):
@@ -43,6 +45,8 @@ class Linking(NamedTuple):
     versions: tuple[tuple[str, str], ...]  # a library and a version of its symbols, libc.so.6 and GLIBC_2.17
     run_paths: tuple[str, ...]  # RPATH and RUNPATH, as they are
     executable_stack: bool
+    text_relocations: bool = False  # whether the loader has to write into its code
+    debug_bytes: int = 0  # of all sections for a debugger
 
 
 def linking(library: BinaryIO) -> Linking:
@@ -57,7 +61,14 @@ def linking(library: BinaryIO) -> Linking:
             versions=tuple(_versions(elf)),
             run_paths=tuple(_run_paths(tags)),
             executable_stack=any(part["p_type"] == "PT_GNU_STACK" and part["p_flags"] & 1 for part in segments),
+            text_relocations=any(map(_relocates_text, tags)),
+            debug_bytes=sum(part["sh_size"] for part in elf.iter_sections() if part.name.startswith(DEBUG)),
         )
+
+
+def _relocates_text(tag: Any) -> bool:  # noqa: ANN401 - pyelftools has no types
+    """Whether an entry of the dynamic segment says that code is written into: in an own entry, or by a flag of many."""
+    return tag.entry.d_tag == "DT_TEXTREL" or (tag.entry.d_tag == "DT_FLAGS" and bool(tag.entry.d_val & TEXTREL_FLAG))
 
 
 def _run_paths(tags: list[Any]) -> Iterator[str]:

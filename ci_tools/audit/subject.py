@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -11,7 +12,7 @@ from ci_tools.binaryformat import binary_format
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.model import Level
 from ci_tools.storage import naming
-from ci_tools.wheelfile import Hashing
+from ci_tools.wheelfile import Hashing, record_hash
 
 if TYPE_CHECKING:
     import zipfile
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "Flaw", "Member", "Subject", "listed", "read_each"]
 
 CHUNK = 1 << 20
+SMALL = 1 << 16  # bytes of a member that is kept in memory: a file of its own costs more than its content
+MOST_IN_MEMORY = 64 << 20  # bytes of all such members
 SHOWN = 5  # how many of many a message names
 Read = TypeVar("Read")
 
@@ -39,10 +42,10 @@ class Flaw(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A file of the wheel: its entry, its content in a file of its own, and what was seen while it was unpacked."""
+    """A file of the wheel: its entry, its content or the file that has it, and what was seen while it was unpacked."""
 
     info: zipfile.ZipInfo
-    file: Path
+    content: bytes | Path
     sha256: str  # as RECORD spells it
     format: str  # of a compiled file, by its first bytes; nothing for any other
     damage: str = ""  # why it cannot be read to its end
@@ -51,6 +54,14 @@ class Member(NamedTuple):
     def name(self) -> str:
         """The path in the wheel."""
         return self.info.filename
+
+    def open(self) -> BinaryIO:
+        """Return the content as a stream that can be sought in."""
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+
+    def read(self) -> bytes:
+        """Return the whole content."""
+        return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
 
     @property
     def base(self) -> str:
@@ -73,7 +84,7 @@ class Subject:
         """The tags of the file name, as text."""
         return frozenset(map(str, self.wheel.named[2])) if self.wheel.named else frozenset()
 
-    @property
+    @cached_property
     def is_pure(self) -> bool:
         """Whether every tag says `any`."""
         return bool(self.tags) and all(tag.endswith("-none-any") for tag in self.tags)
@@ -86,11 +97,17 @@ class Subject:
     @cached_property
     def members(self) -> tuple[Member, ...]:
         """Every file of the wheel, each inflated once, here."""
+        room = MOST_IN_MEMORY
+        found = []
         try:
-            return tuple(self._unpacked(number, info) for number, info in enumerate(self.wheel.infos))
+            for number, info in enumerate(self.wheel.infos):
+                is_small = info.file_size <= min(SMALL, room)
+                room -= info.file_size if is_small else 0
+                found.append(self._in_memory(info) if is_small else self._on_disk(number, info))
         except OSError as error:
             msg = f"{self.wheel.path.name} cannot be unpacked: {error}"
             raise MachineError(msg, hint="free some disk space and run the same command again") from error
+        return tuple(found)
 
     @property
     def libraries(self) -> tuple[Member, ...]:
@@ -108,7 +125,17 @@ class Subject:
         """What each library needs at run time, those left out that cannot be read."""
         return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
 
-    def _unpacked(self, number: int, info: zipfile.ZipInfo) -> Member:
+    def _in_memory(self, info: zipfile.ZipInfo) -> Member:
+        chunks, damage = [], ""
+        try:
+            for chunk in self.wheel.chunks(info):
+                chunks.append(chunk)  # noqa: PERF402 - what was read before the damage is kept
+        except Rejected as error:
+            damage = error.message
+        content = b"".join(chunks)
+        return Member(info, content, record_hash(content), binary_format(io.BytesIO(content)), damage)
+
+    def _on_disk(self, number: int, info: zipfile.ZipInfo) -> Member:
         file = self.work / f"member-{number}"
         hashing, damage = Hashing(), ""
         with naming(file), file.open("wb") as sink:
@@ -124,7 +151,7 @@ class Subject:
 
 def _linking(member: Member) -> Linking | Rejected:
     try:
-        with member.file.open("rb") as file:
+        with member.open() as file:
             return linking(file)
     except Rejected as error:
         return error
@@ -140,7 +167,7 @@ def listed(items: Iterable[str]) -> str:
 def read_each(members: Iterable[Member], read: Callable[[BinaryIO], Read]) -> Iterator[tuple[str, Read]]:
     """Yield each member's name and what `read` reads in it; raise Rejected, with the name, where it is malformed."""
     for member in members:
-        with member.file.open("rb") as stream:
+        with member.open() as stream:
             try:
                 found = read(stream)
             except Rejected as error:

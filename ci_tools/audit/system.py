@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ci_tools.audit.linking import Linking
     from ci_tools.audit.subject import Member, Subject
 
-__all__ = ["platform", "rpath", "stack"]
+__all__ = ["debug", "platform", "rpath", "stack", "text_relocations"]
+
+MOST_DEBUG_BYTES = 16 << 20
 
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
 MACHINES = {  # what the end of a platform tag asks of a library
@@ -62,7 +64,7 @@ def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
     if wanted and member.format not in wanted:
         yield Flaw(f"{member.name} is for another operating system", member.format, listed(wanted))
         return
-    with member.file.open("rb") as file:
+    with member.open() as file:
         found = machines(file)
     for tag in sorted(platforms):
         expected = next((value for end, value in MACHINES.items() if f"_{tag}".endswith(f"_{end}")), set())
@@ -161,6 +163,30 @@ def _leaves(library: str, relative: str) -> bool:
         return False
     folder = posixpath.dirname(DATA.sub("", library))
     return posixpath.normpath(f"{folder or '.'}/{relative}").split("/")[0] == ".."
+
+
+def text_relocations(subject: Subject) -> Iterator[Flaw]:
+    """No library has the loader write into its code.
+
+    An error: musl and SELinux refuse to load such a library, and where it is loaded its pages are shared with nobody.
+    It comes of one object that was compiled without -fPIC, so that compiling it anew mends it. On 32-bit x86 it is
+    a warning, since hand-written assembly there often has no other way.
+    """
+    level = Level.WARNING if all(tag.endswith("i686") for tag in subject.platforms) else Level.ERROR
+    for name, one in subject.linked.items():
+        if one.text_relocations:
+            yield Flaw(f"{name} has the loader write into its code", "DT_TEXTREL", "-fPIC for every object", level)
+
+
+def debug(subject: Subject) -> Iterator[Flaw]:
+    """No library carries tens of megabytes for a debugger.
+
+    A warning: such a wheel works, every user fetches what few of them can use, and some projects ship it on purpose.
+    """
+    for name, one in subject.linked.items():
+        if one.debug_bytes > MOST_DEBUG_BYTES:
+            found = f"{one.debug_bytes:,} bytes of .debug_*"
+            yield Flaw(f"{name} carries debug information", found, "-g0, or strip --strip-debug", Level.WARNING)
 
 
 def stack(subject: Subject) -> Iterator[Flaw]:

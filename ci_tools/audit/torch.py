@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from packaging.utils import canonicalize_name
+
+from ci_tools.audit.labels import requirements
 from ci_tools.audit.subject import Flaw, listed, read_each
 from ci_tools.elf import Extent, read_elf
 from ci_tools.model import Level
@@ -15,7 +19,10 @@ if TYPE_CHECKING:
     from ci_tools.audit.subject import Subject
     from ci_tools.model import Job, Minor
 
-__all__ = ["torch_symbols"]
+__all__ = ["torch_requirement", "torch_symbols"]
+
+
+LIBRARIES = re.compile(r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.so(?:\.\d+)*")
 
 
 class Asked(NamedTuple):
@@ -46,6 +53,23 @@ def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     if untabled and any(library.required for library in libraries.values()):
         newest = f"what torch up to {max(tables().releases)} has"
         yield Flaw("the symbols of a torch are not known", listed(map(str, untabled)), newest, Level.WARNING)
+
+
+def torch_requirement(subject: Subject) -> Iterator[Flaw]:
+    """Wheels whose libraries use torch require torch in METADATA.
+
+    A warning: without it, an installer makes an environment in which the import fails. Some projects say it in their
+    documentation alone, so that no installer takes another build of torch for them. One in an extra is enough.
+    """
+    required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
+    own = subject.wheel.named[0] if subject.wheel.named else ""
+    if subject.is_pure or "torch" in {*required, own}:
+        return
+    linked = {name for name, one in subject.linked.items() if any(map(LIBRARIES.fullmatch, one.needed))}
+    asking = {name for name, found in read_each(subject.libraries, _asked) if found.required - found.defined}
+    if linked | asking:
+        message = f"{listed(linked | asking)} use torch, and METADATA does not require it"
+        yield Flaw(message, listed(required), "Requires-Dist: torch", Level.WARNING)
 
 
 def _served(job: Job) -> frozenset[Minor]:

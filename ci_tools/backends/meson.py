@@ -31,13 +31,14 @@ COMPILED = frozenset(
 UNSEEN = frozenset({"add_install_script", "custom_target", "generator", "subproject"})
 TOKEN = re.compile(
     r"""
-    (?P<text> f?'''.*?''' | f?'(?:\\.|[^'\\\n])*' )
+    (?P<text> f?'''.*?(?:'''|\Z) | f?'(?:\\(?:.|\Z)|[^'\\\n])*(?:'|(?=\n)|\Z) )  # to its end, closed or not
     | (?P<comment> \#[^\n]* )
     | (?P<name> [A-Za-z_]\w* )
     | (?P<mark> [()\[\]{},:] )
     """,
     re.VERBOSE | re.DOTALL,
 )
+LONGEST_VALUE = 40  # tokens of an argument that are read; what is compared with them has one
 LITERAL_VERSION = re.compile(r"'(\d\.\d{1,2})'")
 FIRST_LIMITED = Minor(3, 2)  # Python's limited API (PEP 384), and the free-threaded one's (PEP 803)
 FIRST_LIMITED_FREE_THREADED = Minor(3, 15)
@@ -76,21 +77,29 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
 def _files(project: ProjectFile) -> Iterator[list[Token]]:
     """Yield the tokens of each meson.build that the project's own leads to."""
     queue = [project.path("meson.build")]
+    seen = set(queue)
     for name in queue:  # it grows
         if name in project.tree.names:
             tokens = list(_tokens(name, project.tree.text(name)))
-            queue += [file for file in _subfolders(project, name, tokens) if file not in queue]
+            found = [file for file in dict.fromkeys(_subfolders(project, name, tokens)) if file not in seen]
+            queue += found
+            seen.update(found)
             yield tokens
 
 
 def _subfolders(project: ProjectFile, name: str, tokens: list[Token]) -> Iterator[str]:
     """Yield the files that a subdir() means: the one that it names, or all below where it does not name one."""
     folder = PurePosixPath(name).parent
+    unknown = False
     for index, token in enumerate(tokens[:-3]):
         if token.text == "subdir" and tokens[index + 1].text == "(":
             named = str(folder / tokens[index + 2].text.strip("'") / "meson.build")
             is_whole = tokens[index + 2].kind == "text" and tokens[index + 3].text in {")", ","}
-            yield from [named] if is_whole and named in project.tree.names else _below(project, folder)
+            if is_whole and named in project.tree.names:
+                yield named
+            else:
+                unknown = True
+    yield from _below(project, folder) if unknown else ()
 
 
 def _below(project: ProjectFile, folder: PurePosixPath) -> Iterator[str]:
@@ -106,29 +115,38 @@ def _tokens(file: str, text: str) -> Iterator[Token]:
             yield Token(str(match.lastgroup), match[0], Place(file, line))
 
 
-def _calls(tokens: list[Token]) -> Iterator[Call]:
-    for index, token in enumerate(tokens[:-1]):
-        if token.kind == "name" and tokens[index + 1].text == "(":
-            yield Call(token.text, dict(_keywords(tokens, index + 2)), token.place)
+class Bracket:
+    """An open bracket: the keyword arguments of its call, where it is one's, and the argument that is being read."""
+
+    def __init__(self, keywords: dict[str, str]) -> None:
+        self.keywords = keywords
+        self.key, self.start = "", 0
+
+    def end(self, tokens: list[Token], index: int) -> None:
+        """Take the argument that ends before the token at `index`."""
+        if self.key:
+            value = tokens[self.start : min(index, self.start + LONGEST_VALUE)]
+            self.keywords[self.key] = "".join(token.text for token in value)
+        self.key = ""
 
 
-def _keywords(tokens: list[Token], start: int) -> Iterator[tuple[str, str]]:
-    """Yield the keyword arguments of the call whose first argument is at `start`."""
-    depth, key, value = 1, "", ""
-    for index in range(start, len(tokens)):
-        token = tokens[index]
-        depth += (token.text in {"(", "[", "{"}) - (token.text in {")", "]", "}"})
-        ends = depth == 0 or (depth == 1 and token.text == ",")
-        if ends and key:
-            yield key, value
-        if depth == 0:
-            return
-        if ends:
-            key, value = "", ""
-        elif depth == 1 and _is_key(tokens, index):
-            key, value = token.text, ""
-        elif key and not (token.text == ":" and not value):
-            value += token.text
+def _calls(tokens: list[Token]) -> list[Call]:
+    """Return the calls of a file, read in one pass: a file may open brackets by the thousand."""
+    calls: list[Call] = []
+    brackets = [Bracket({})]
+    for index, token in enumerate(tokens):
+        if token.text in {"(", "[", "{"}:
+            keywords: dict[str, str] = {}
+            if token.text == "(" and index and tokens[index - 1].kind == "name":
+                calls.append(Call(tokens[index - 1].text, keywords, tokens[index - 1].place))
+            brackets.append(Bracket(keywords))
+        elif token.text in {")", "]", "}"} and len(brackets) > 1:
+            brackets.pop().end(tokens, index)
+        elif token.text == ",":
+            brackets[-1].end(tokens, index)
+        elif index and _is_key(tokens, index):
+            brackets[-1].key, brackets[-1].start = token.text, index + 2
+    return calls
 
 
 def _is_key(tokens: list[Token], index: int) -> bool:

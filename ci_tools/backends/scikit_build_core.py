@@ -30,12 +30,13 @@ LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_
 LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
 CMAKE_ARCHS = re.compile(
     r"""
-    \b set \s* \( \s* CMAKE_CUDA_ARCHITECTURES \s+ ([^)$]*?) (?: \s+ CACHE \b [^)]* )? \)
+    \b set \s* \( \s* CMAKE_CUDA_ARCHITECTURES \s ([^)]{0,2000}) \)
     | \b CUDA_ARCHITECTURES \s+ "? ([\w;-]+)
     | (?: -gencode | --generate-code ) [ =] "? ( arch= [\w,=\[\]]+ )
     """,
     re.VERBOSE,
 )
+CACHED = re.compile(r"\sCACHE\b")
 ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
 
 
@@ -165,11 +166,12 @@ def _told_archs(project: ProjectFile) -> Iterator[Forced]:
 def _cmake_archs(project: ProjectFile, files: tuple[str, ...]) -> Iterator[Forced]:
     """Yield the architectures that CMake files set as written, not by way of a variable."""
     for file in files:
-        text = re.sub(r"#.*", "", project.tree.text(file))
+        text, line, done = re.sub(r"#.*", "", project.tree.text(file)), 1, 0
         for match in CMAKE_ARCHS.finditer(text):
-            archs = (match[1] or match[2] or match[3] or "").strip().strip('"')
-            if archs and archs != "OFF":
-                yield Forced(archs, f"{file}:{text.count(chr(10), 0, match.start()) + 1}")
+            line, done = line + text.count("\n", done, match.start()), match.start()
+            archs = (CACHED.split(match[1] or "", 1)[0] or match[2] or match[3] or "").strip().strip('"')
+            if archs and archs != "OFF" and "$" not in archs:
+                yield Forced(archs, f"{file}:{line}")
 
 
 def _cmake_files(project: ProjectFile) -> Iterator[str]:

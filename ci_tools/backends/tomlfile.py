@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.errors import InputError
 from ci_tools.includes import Place
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ci_tools.tomltext import parse_toml
 
 if TYPE_CHECKING:
     from ci_tools.source import Tree
@@ -31,11 +25,7 @@ class TomlFile(NamedTuple):
     def of(cls, tree: Tree, path: str) -> TomlFile:
         """Read a file, empty where the tree has no such file; raise InputError where it is not TOML."""
         text = tree.text(path)
-        try:
-            return cls(path, tomllib.loads(text), tuple(text.splitlines()))
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            msg = f"{path}: this is not TOML: {error}"
-            raise InputError(msg) from None
+        return cls(path, parse_toml(text, path), tuple(text.splitlines()))
 
     def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
         """Return a value, None where there is none."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -252,6 +253,21 @@ def test_a_member_that_is_there_twice_is_found(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("demo/run.sh", wheels.PACKAGE["demo/run.sh"])
     assert ("paths", "2", "1") in {(finding.rule, finding.found, finding.expected) for finding in findings(wheel)}
+
+
+def test_ten_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -> None:
+    wheel = make(tmp_path, files={f"demo/m{number}.txt": b"" for number in range(10_000)})
+    started = time.process_time()
+    assert {finding.rule for finding in findings(wheel)} == {"size"}
+    assert time.process_time() - started < 5
+
+
+def test_a_member_without_a_name_is_found(tmp_path: Path) -> None:
+    wheel = make(tmp_path)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("x", b"content")
+        archive.filelist[-1].filename = ""
+    assert ("paths", "''", "a name") in {(one.rule, one.found, one.expected) for one in findings(wheel)}
 
 
 def test_another_wheel_than_planned_is_found(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.model import Level, Library
-from tests.unit.test_audit import INFO, PE, findings, planned, raw, rewritten
+from tests.unit.test_audit import INFO, PE, audit, findings, planned, raw, rewritten
 from tests.wheels import LINUX, MACHINE, PURE, edited, linked, make
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ PLAIN = linked(OLD)
 OTHER = "aarch64" if MACHINE == "x86_64" else "x86_64"
 ELF_MACHINE = {"x86_64": 62, "aarch64": 183}
 MACH_O_PART = b"\xcf\xfa\xed\xfe\x0c\0\0\x01" + bytes(24)  # for arm64
+TORCH_FIELD = "Requires-Dist: torch\n"
 ERROR, WARNING = Level.ERROR, Level.WARNING
 
 
@@ -58,7 +60,8 @@ def seen(found: tuple[Finding, ...]) -> set[tuple[str, str, Level]]:
     ],
 )
 def test_a_library_that_keeps_to_its_tag_is_good(library: bytes, name: str, file: str, tmp_path: Path) -> None:
-    assert seen(findings(native(tmp_path, library, name, file))) == set()
+    wheel = make(tmp_path, name, {"demo/__init__.py": b"", file: library}, TORCH_FIELD)
+    assert seen(findings(wheel)) == set()
 
 
 def test_a_library_may_need_another_one_of_the_wheel(tmp_path: Path) -> None:
@@ -160,7 +163,7 @@ def test_paths_of_the_builder_in_compiled_files_are_found(path: str, found: str,
 )
 def test_files_that_lead_to_the_builder_are_found(name: str, content: bytes, level: Level, tmp_path: Path) -> None:
     found = findings(edited(make(tmp_path), {name: content}))
-    assert {(finding.rule, finding.level) for finding in found} == {("build-paths", level)}
+    assert {(one.rule, one.level) for one in found if one.rule != "startup"} == {("build-paths", level)}
 
 
 def test_documentation_may_name_a_home_folder(tmp_path: Path) -> None:
@@ -240,13 +243,9 @@ def test_code_for_a_later_python_is_not_judged_by_this_one(tmp_path: Path) -> No
     [
         pytest.param(lambda w: rewritten(w, "METADATA", "Metadata-Version: 2.1\n", ""), id="no-metadata-version"),
         pytest.param(lambda w: rewritten(w, "METADATA", "License:", "Requires-Dist: ???\nLicense:"), id="requirement"),
-        pytest.param(lambda w: rewritten(w, "METADATA", "License:", "Classifier: a\0b\nLicense:"), id="zero-byte"),
+        pytest.param(lambda w: rewritten(w, "METADATA", "License:", "Keywords: a\0b\nLicense:"), id="zero-byte"),
         pytest.param(lambda w: rewritten(w, "WHEEL", "Wheel-Version: 1.0", "Wheel-Version: 2.0"), id="wheel-version"),
         pytest.param(lambda w: rewritten(w, "WHEEL", "Wheel-Version: 1.0\n", ""), id="no-wheel-version"),
-        pytest.param(
-            lambda w: edited(w, {f"{INFO}/entry_points.txt": b"[console_scripts]\ndemo = demo main\n"}), id="no-object"
-        ),
-        pytest.param(lambda w: edited(w, {f"{INFO}/entry_points.txt": b"demo = demo:main\n"}), id="no-section"),
         pytest.param(lambda w: edited(w, {f"{INFO}/top_level.txt": b"d\xe9mo\n"}), id="no-utf-8"),
     ],
 )
@@ -321,6 +320,259 @@ def test_a_launcher_in_a_foreign_pure_wheel_is_a_warning(tmp_path: Path) -> None
     wheel = edited(make(tmp_path), {"demo/cli.exe": PE})
     assert seen(findings(wheel)) == {("pure", "PE", WARNING)}
     assert seen(findings(wheel, planned(PURE))) == {("pure", "PE", ERROR)}
+
+
+# ---------------------------------------------------------------- what belongs to others
+
+
+@pytest.mark.parametrize(
+    ("file", "fields", "found"),
+    [
+        pytest.param("demo/lib/libtorch.so", "", True, id="torch"),
+        pytest.param("demo.libs/libtorch_cpu-0123abcd.so", "", True, id="torch-vendored"),
+        pytest.param("demo.libs/libc10-9f3e21ab.so", "", True, id="c10-vendored"),
+        pytest.param("demo.libs/libcuda-0123abcd.so.1", "", True, id="driver"),
+        pytest.param("demo.libs/libcudart-0123abcd.so.13.0.48", TORCH_FIELD, True, id="cuda-vendored"),
+        pytest.param("demo/libcudart.so.13", TORCH_FIELD, True, id="cuda"),
+        pytest.param("demo.libs/libcudart.60cfec8e.so.12", TORCH_FIELD, True, id="cuda-as-torchvision-names-it"),
+        pytest.param(
+            "demo/libcudart.so.13", "Requires-Dist: nvidia-cuda-runtime\n", True, id="cuda-beside-its-package"
+        ),
+        pytest.param("demo/libcudart.so.13", "", False, id="cuda-for-itself"),
+        pytest.param("demo/libtorch_scatter.so", TORCH_FIELD, False, id="a-name-like-torch-s"),
+        pytest.param("demo.libs/libgomp-0123abcd.so.1", TORCH_FIELD, False, id="a-library-of-the-system"),
+    ],
+)
+def test_a_copy_of_what_others_bring_is_found(file: str, fields: str, found: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    files = {"demo/__init__.py": b"", file: PLAIN, f"{INFO}/licenses/LICENSE": b"torch c10 gomp cudart cuda"}
+    expected = {("bundled", file.rpartition("/")[2], ERROR)} if found else set()
+    assert seen(findings(make(tmp_path, LINUX, files, fields))) == expected
+
+
+def test_torch_itself_may_bring_torch(tmp_path: Path) -> None:
+    files = {"torch/__init__.py": b"", "torch/lib/libtorch_cpu.so": PLAIN}
+    assert findings(make(tmp_path, LINUX.replace("demo", "torch"), files)) == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "fields", "level"),
+    [
+        pytest.param("torch/nn/functional.py", "", ERROR, id="torch"),
+        pytest.param("demo-1.0.data/purelib/torch/a.py", "", ERROR, id="torch-by-way-of-data"),
+        pytest.param("numpy/__init__.py", "", ERROR, id="numpy"),
+        pytest.param("numpy/demo.py", "", WARNING, id="beside-numpy"),
+        pytest.param("theirs/__init__.py", "Requires-Dist: Theirs>=1\n", ERROR, id="a-required-package"),
+        pytest.param("theirs.py", "Requires-Dist: theirs\n", ERROR, id="a-required-module"),
+        pytest.param("theirs/plugins/demo.py", "Requires-Dist: theirs\n", WARNING, id="beside-a-required-package"),
+        pytest.param("theirs/__init__.py", "", None, id="a-name-of-its-own"),
+    ],
+)
+def test_the_packages_of_others_are_left_alone(file: str, fields: str, level: Level | None, tmp_path: Path) -> None:
+    found = findings(make(tmp_path, files={"demo/__init__.py": b"", file: b""}, fields=fields))
+    assert {(finding.rule, finding.level) for finding in found} == ({("overwritten", level)} if level else set())
+
+
+# ---------------------------------------------------------------- what nobody looks for
+
+KEY = b"-----BEGIN PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "level"),
+    [
+        pytest.param(".pypirc", b"[pypi]\n", ERROR, id="pypirc"),
+        pytest.param("demo/.netrc", b"machine x\n", ERROR, id="netrc"),
+        pytest.param("demo/server.pem", KEY, ERROR, id="key"),
+        pytest.param("demo/server.pem", KEY.replace(b"PRIVATE", b"OPENSSH PRIVATE"), ERROR, id="key-of-ssh"),
+        pytest.param(
+            "demo/server.pem", KEY.replace(b"PRIVATE", b"ENCRYPTED PRIVATE"), WARNING, id="key-with-a-password"
+        ),
+        pytest.param("demo/tests/server.pem", KEY, WARNING, id="key-of-a-test"),
+        pytest.param("demo/a.pem", KEY.replace(b"PRIVATE KEY", b"CERTIFICATE"), None, id="certificate"),
+        pytest.param("demo/keys.txt", b"-----BEGIN PRIVATE KEY-----\n...\n", None, id="no-key-in-it"),
+    ],
+)
+def test_secrets_are_found(name: str, content: bytes, level: Level | None, tmp_path: Path) -> None:
+    found = findings(edited(make(tmp_path), {name: content}))
+    assert {(finding.rule, finding.level) for finding in found} == ({("secrets", level)} if level else set())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "level"),
+    [
+        pytest.param("demo.pth", b"import demo\n", WARNING, id="import"),
+        pytest.param("demo-1.0.data/purelib/demo.pth", b"demo\n", WARNING, id="by-way-of-data"),
+        pytest.param("demo.pth", b"import base64; exec(base64.b64decode('cHJpbnQoKQ=='))\n", ERROR, id="veiled"),
+        pytest.param("demo/weights.pth", b"\x80\x02}q\x00.", None, id="weights-of-a-model"),
+    ],
+)
+def test_what_runs_at_every_start_is_found(name: str, content: bytes, level: Level | None, tmp_path: Path) -> None:
+    found = findings(edited(make(tmp_path), {name: content}))
+    assert {(finding.rule, finding.level) for finding in found} == ({("startup", level)} if level else set())
+
+
+def nested(**files: bytes) -> bytes:
+    """Return a zip file with these members."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "level"),
+    [
+        pytest.param(bytes(4096) + PLAIN, ERROR, id="behind-padding"),
+        pytest.param(b" " * 3_000_000 + PLAIN, ERROR, id="behind-much-padding"),
+        pytest.param(nested(library=PLAIN), WARNING, id="in-an-archive"),
+        pytest.param(nested(inner=nested(library=PLAIN)), WARNING, id="in-an-archive-of-an-archive"),
+        pytest.param(nested(text=b"text"), None, id="an-archive-of-text"),
+        pytest.param(b"PK\x03\x04 and no more", None, id="no-archive"),
+        pytest.param(bytes(4096), None, id="zeros"),
+    ],
+)
+def test_libraries_within_other_files_are_found(content: bytes, level: Level | None, tmp_path: Path) -> None:
+    wheel = edited(make(tmp_path), {"demo/data.bin": content})
+    found = audit(wheel, job=None, limits={"pypi": 1 << 30, "github": 1 << 30}, work=tmp_path / "work")
+    assert {(finding.rule, finding.level) for finding in found} == ({("hidden", level)} if level else set())
+
+
+def test_our_own_build_hides_no_library_in_an_archive(tmp_path: Path) -> None:
+    wheel = edited(make(tmp_path), {"demo/data.zip": nested(library=PLAIN)})
+    assert seen(findings(wheel, planned(PURE))) == {("hidden", "ELF", ERROR)}
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c"])
+def test_marks_that_turn_the_direction_of_a_name_are_found(mark: str, tmp_path: Path) -> None:
+    found = findings(raw(make(tmp_path), f"demo/a{mark}yp.exe"))
+    assert {(finding.rule, finding.found) for finding in found} == {("paths", ascii(f"demo/a{mark}yp.exe"))}
+
+
+# ---------------------------------------------------------------- what an index shows
+
+CLASSIFIED = "Classifier: Programming Language :: Python :: 3\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "level"),
+    [
+        pytest.param(PURE, CLASSIFIED, None, id="good"),
+        pytest.param(PURE, "Classifier: Programming Language :: Phyton\n", WARNING, id="classifier"),
+        pytest.param(PURE, "Requires-Dist: theirs @ file:///home/ann/theirs.whl\n", ERROR, id="file"),
+        pytest.param(PURE, "Requires-Dist: theirs @ https://localhost/theirs.whl\n", ERROR, id="address"),
+        pytest.param(
+            PURE.replace("1.0", "1.0+cpu"),
+            "Requires-Dist: theirs @ https://localhost/theirs.whl\n",
+            WARNING,
+            id="local",
+        ),
+        pytest.param(
+            PURE.replace("1.0", "1.0+cpu"),
+            "Requires-Dist: theirs @ file:///home/ann/theirs.whl\n",
+            ERROR,
+            id="local-file",
+        ),
+    ],
+)
+def test_what_an_index_refuses_is_found(name: str, fields: str, level: Level | None, tmp_path: Path) -> None:
+    found = findings(make(tmp_path, name, fields=fields))
+    assert {(finding.rule, finding.level) for finding in found} == ({("index", level)} if level else set())
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"), [("text/x-rst", "index"), ("text/markdown", ""), ("text/plain", "")], ids=lambda text: text or "-"
+)
+def test_a_description_that_does_not_render_is_found(kind: str, rule: str, tmp_path: Path) -> None:
+    fields = f"Description-Content-Type: {kind}\n"
+    wheel = rewritten(make(tmp_path, fields=fields), "METADATA", "What it is.", "Title\n==\n\n.. nothing::\n\n`x")
+    assert {(one.rule, one.level) for one in findings(wheel)} == ({(rule, ERROR)} if rule else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "expected"),
+    [
+        pytest.param("[console_scripts]\ndemo = demo.cli:main", "", None, id="good"),
+        pytest.param("[console_scripts]\ndemo = demo.cli:App.run", "", None, id="a-method"),
+        pytest.param("[console_scripts]\ndemo = demo.lazy:anything", "", None, id="names-made-as-it-runs"),
+        pytest.param("[console_scripts]\ndemo = demo:cli", "", None, id="a-module-as-object"),
+        pytest.param("[console_scripts]\ndemo = demo.gone:main", "", ERROR, id="no-module"),
+        pytest.param("[console_scripts]\ndemo = demo.cli:gone", "", ERROR, id="no-object"),
+        pytest.param("[console_scripts]\ndemo = demo.cli", "", ERROR, id="a-command-without-object"),
+        pytest.param("[console_scripts]\ndemo = demo main", "", ERROR, id="no-reference"),
+        pytest.param("[console_scripts]\ndemo = theirs:main", "", ERROR, id="of-nobody"),
+        pytest.param("[console_scripts]\ndemo = theirs:main", "Requires-Dist: x\n", WARNING, id="of-another-project"),
+        pytest.param("[pytest11]\ndemo = demo.gone", "", WARNING, id="no-module-of-a-plugin"),
+        pytest.param("demo = demo.cli:main", "", ERROR, id="no-section"),
+    ],
+)
+def test_entry_points_name_what_is_there(text: str, fields: str, expected: Level | None, tmp_path: Path) -> None:
+    files = {
+        "demo/__init__.py": b"",
+        "demo/cli.py": b"class App:\n    def run(self): pass\nif 1:\n    from os import getpid as main\n",
+        "demo/lazy.py": b"def __getattr__(name): return print\n",
+        f"{INFO}/entry_points.txt": f"{text}\n".encode(),
+    }
+    found = findings(make(tmp_path, files=files, fields=fields))
+    assert {(one.rule, one.level) for one in found} == ({("entry-points", expected)} if expected else set())
+
+
+# ---------------------------------------------------------------- what is compiled
+
+TEXTREL = '__asm__(".text\\nours: .quad ours\\n.globl ours");'
+LOOP = "void add(float *a, float *b, int n) { for (int i = 0; i < n; i++) a[i] += b[i]; }"
+LOOPS = "".join(LOOP.replace("add", f"add{number}") for number in range(8))
+V3 = ("-O3", "-march=x86-64-v3")
+ON_X86 = pytest.mark.skipif(MACHINE != "x86_64", reason="instructions of x86-64")
+
+
+@ON_X86
+def test_text_relocations_are_found(tmp_path: Path) -> None:
+    wheel = native(tmp_path, linked(TEXTREL, "-Wl,-z,notext", "-w"))
+    assert seen(findings(wheel)) == {("text-relocations", "DT_TEXTREL", ERROR)}
+
+
+@ON_X86
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        pytest.param(linked(LOOPS, "-O3"), set(), id="baseline"),
+        pytest.param(linked(LOOPS, *V3), {("instructions", "AVX", WARNING)}, id="avx"),
+        pytest.param(
+            linked(LOOPS, *V3, "-mneeded"), {("instructions", "x86-64-v3", ERROR)}, id="avx-that-the-loader-knows-of"
+        ),
+        pytest.param(
+            linked(f'{LOOPS} int has(void) {{ return __builtin_cpu_supports("avx2"); }}', *V3), set(), id="it-asks"
+        ),
+    ],
+)
+def test_code_that_not_every_cpu_runs_is_found(
+    library: bytes, expected: set[tuple[str, str, Level]], tmp_path: Path
+) -> None:
+    assert seen(findings(native(tmp_path, library))) == expected
+
+
+def test_much_debug_information_is_found(tmp_path: Path) -> None:
+    source = '__asm__(".section .debug_info\\n.zero 20000000\\n");'
+    wheel = native(tmp_path, linked(f"{source} {OLD}"))
+    assert {(one.rule, one.level) for one in findings(wheel)} == {("debug", WARNING)}
+
+
+@pytest.mark.parametrize(
+    ("library", "fields", "found"),
+    [
+        pytest.param(linked(OLD, needs="libtorch_cpu.so"), "", True, id="needs-its-library"),
+        pytest.param(linked("extern void aoti_torch_x(void); void f(void) { aoti_torch_x(); }"), "", True, id="symbol"),
+        pytest.param(linked(OLD, needs="libtorch_cpu.so"), TORCH_FIELD, False, id="required"),
+        pytest.param(
+            linked(OLD, needs="libc10.so"), "Requires-Dist: torch; extra == 'gpu'\n", False, id="required-in-an-extra"
+        ),
+        pytest.param(PLAIN, "", False, id="does-not-use-it"),
+    ],
+)
+def test_what_uses_torch_requires_it(library: bytes, fields: str, found: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    wheel = make(tmp_path, LINUX, {"demo/__init__.py": b"", "demo/_C.so": library}, fields)
+    assert seen(findings(wheel)) == ({("torch-requirement", "none" if not fields else "", WARNING)} if found else set())
 
 
 # ---------------------------------------------------------------- the zip file
