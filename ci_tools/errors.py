@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ __all__ = [
     "nearest",
 ]
 
+VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
+MINOR = re.compile(r"\d+\.\d+t?")
 MOST_SHOWN = 50  # problems of one input
 
 
@@ -84,8 +87,20 @@ class RejectedInput(InputError):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return `did you mean …?` for the closest of `names`, or the names themselves when none is close."""
+    """Return `did you mean …?` for the closest of `names`, or the names themselves when none is close.
+
+    Several that begin with the name are all close, and no version is close to another by its letters: 2.16 is not 2.6.
+    """
     known = sorted(names)
+    if VERSION.fullmatch(name) and all(map(MINOR.fullmatch, known)):
+        return f"known: {', '.join(sorted(known, key=_by_number))}"
+    longer = [one for one in known if name and one.startswith(f"{name}-")]
+    if len(longer) > 1:
+        return f"expected one of {', '.join(longer)}"
     cutoff = 0.6 if name[:1].isdigit() else 0.5  # 3.9 is not meant as 3.15
     close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
+
+
+def _by_number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))

@@ -104,7 +104,7 @@ def test_what_is_no_architecture(text: str) -> None:
         pytest.param(
             '["7.3"]',
             "[gfx942]",
-            'there is no ROCm "7.3" in the catalog, did you mean "7.2"?',
+            'there is no ROCm "7.3" in the catalog, known: 5.2, 6.1, 6.2, 6.3, 6.4, 7.0, 7.1, 7.2, 7.14',
             id="no-release",
         ),
         pytest.param(
