@@ -491,7 +491,7 @@ def _selected(unit: Unit, address: str) -> list[Item]:
     """Return what goes there of a unit by its route, in upload order; raise InputError where the config is silent."""
     if unit.route is Route.NONE:
         msg = f"nothing of {unit.project} goes to {address}: the config does not say what PyPI gets"
-        raise InputError(msg, hint="set `pypi: wheels` or `pypi: smart` below `publish:`")
+        raise InputError(msg, hint="set `pypi: wheels` below `publish:`")
     taken = [item for item in unit.files if _goes(item, unit.route)]
     if unit.name == CORE and not taken:
         msg = f"{unit.project} {unit.version} has nothing that goes to {address} by `pypi: {unit.route}`"
