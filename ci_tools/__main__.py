@@ -35,7 +35,7 @@ from ci_tools import (
 )
 from ci_tools.arguments import parser
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
-from ci_tools.model import STABLE, Level, Platform, Python
+from ci_tools.model import UNTAGGED, Level, Platform, Python
 from ci_tools.outside import Outside
 from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ci_tools.model import Plan, Trial
+    from ci_tools.model import Edition, Plan, Trial
     from ci_tools.planning import Planned
     from ci_tools.targets.wheelindex import WheelIndex
     from ci_tools.upkeep import Flaw
@@ -213,9 +213,16 @@ def _refuse_another(plan: Plan, package: str | None) -> None:
 
 def _planned(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
     """Plan the edition that was asked for."""
-    wanted = edition.nightly(options.nightly) if options.nightly else STABLE
     pinned = getattr(options, "plan", None)
-    return planning.make_plan(path, outside, pinned=pinned, edition=wanted, tag=options.tag or "")
+    tag = options.tag or (planning.tag_named(options.ref, path, outside) if options.ref else "")
+    return planning.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag)
+
+
+def _edition(options: argparse.Namespace) -> Edition | None:
+    """Return the edition that the command line names, None where git is asked for it."""
+    if options.nightly:
+        return edition.nightly(options.nightly)
+    return UNTAGGED if options.untagged else None
 
 
 def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
@@ -343,8 +350,8 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
     path = options.config
     if options.plan and path == Path(config.DEFAULT_NAME):
         path = planfile.config_of(options.plan)
-    if options.plan and (options.tag or options.nightly):
-        msg = "--plan says which edition is built, expected neither --tag nor --nightly beside it"
+    if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
+        msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
         raise InputError(msg)
     planned = _planned(options, path, outside)
     for made in pipeline.build(planned, options.job.split(","), options.out, outside):
@@ -468,6 +475,7 @@ def _publish(options: argparse.Namespace, outside: Outside) -> int:
         tuple(options.to),
         also=tuple(options.also),
         only=options.only or "",
+        released=options.released,
         replace=options.replace,
         uploader=options.uploader,
     )

@@ -169,6 +169,8 @@ def _add_publishing(verbs: Verbs) -> None:
     publish.add_argument(
         "--dry-run", action="store_true", help="show what would change at each target, and change nothing"
     )
+    text = "refuse a commit without the version's tag altogether, as a workflow does"
+    publish.add_argument("--released", action="store_true", help=text)
 
     release = _verb(verbs, "release", "plan, build, audit, validate, publish and install, on this machine")
     _config_argument(release)
@@ -295,6 +297,10 @@ def _edition_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TAG",
         help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate",
     )
+    text = "what is checked out: where it is a tag, the one this is a release of; default: what git says of the commit"
+    group.add_argument("--ref", type=_filled, metavar="REF", help=text)
+    text = "make no release of it: build and try the version as it stands, for folders only"
+    group.add_argument("--untagged", action="store_true", help=text)
     text = "make a nightly of that date, such as 20261121"
     group.add_argument("--nightly", type=_filled, metavar="DATE", help=text)
 

@@ -14,6 +14,7 @@ from ci_tools.summary import Finished
 
 if TYPE_CHECKING:
     from ci_tools.comparison import Comparison
+    from ci_tools.model import Edition
     from ci_tools.outside import Outside
     from ci_tools.planning import Planned
 
@@ -32,7 +33,7 @@ def compared(planned: Planned, path: Path, against: str, outside: Outside) -> Co
     copy, earlier = _config_at(path, against, outside)
     after = _side(planned, path)
     try:
-        before = _planned(copy, earlier, outside)
+        before = _planned(copy, earlier, planned.plan.edition, outside)
     except InputError as error:
         return uncompared(after, against, _without(error.message, copy))
     return compare(_side(before, earlier), after, against, planned.catalog)
@@ -53,13 +54,13 @@ def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]
     return copy, copy / place.relative_to(root.resolve())
 
 
-def _planned(copy: Path, path: Path, outside: Outside) -> Planned:
+def _planned(copy: Path, path: Path, edition: Edition, outside: Outside) -> Planned:
     """Return the plan of the config at `path` in a copy; raise InputError where its source lies outside of that."""
     asked = config.load(path, catalog.load()).source
     if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
         msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
         raise InputError(msg)
-    return planning.make_plan(path, outside)
+    return planning.make_plan(path, outside, edition=edition)
 
 
 def _without(message: str, copy: Path) -> str:

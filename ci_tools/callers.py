@@ -35,6 +35,7 @@ __all__ = [
 
 LARGEST = 256_000  # bytes of a file that is read; the longest that people write have a fifth of it
 MOST_JOBS = 500
+LONGEST_CONDITION = 2_000  # characters of an `if:` that are looked at
 WIDEST = 1_000  # characters of a line that are searched for a command
 INHERITED = "inherit"  # in place of the names of secrets: all that the caller has
 EVERY = "*"  # the permission that stands for those not named, of `read-all` and `write-all`
@@ -44,6 +45,7 @@ SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
 USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@([!-~]+)")
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform)\.ya?ml")
+PUBLISHES = re.compile(r"/publish\.ya?ml$")
 OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - every run has it
 
 RELEASE = (("contents", "write"),)
@@ -102,6 +104,7 @@ class Job:
     call: Used | None  # the workflow that it calls
     steps: tuple[Used, ...]
     environment: str
+    condition: str  # its `if:`
     secrets: frozenset[str]
     passed: frozenset[str]  # names of secrets that the called workflow gets
 
@@ -114,6 +117,11 @@ class Job:
     def is_build(self) -> bool:
         """Whether Fatwheel builds in it."""
         return any(used.is_call or (used.is_fatwheel and not used.path.strip("/")) for used in self.uses)
+
+    @property
+    def publishes(self) -> bool:
+        """Whether it calls the workflow of Fatwheel that publishes a release."""
+        return bool(self.call and self.call.is_call and PUBLISHES.search(self.call.path))
 
     @property
     def is_trusted_publisher(self) -> bool:
@@ -237,6 +245,7 @@ def _job(node: yaml.Node, path: str) -> Job:
         call=_used(parts.get("uses"), path),
         steps=tuple(one for one in used if one),
         environment=_environment(parts),
+        condition=one_line(_text(parts.get("if")), LONGEST_CONDITION),
         secrets=_secrets([node]),
         passed=frozenset([INHERITED]) if _text(passed) == INHERITED else frozenset(_children(passed)),
     )

@@ -26,6 +26,8 @@ RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # what jobs may d
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
 GENERAL, ACTIONS, ENVIRONMENTS = "Settings, General", "Settings, Actions", "Settings, Environments"
 COMMIT = re.compile(r"[0-9a-f]{40}")
+BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
+CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment of all but nightlies
 OF_GITHUB = frozenset({"actions", "github"})
 DISABLED = {
     "disabled_inactivity": "GitHub disabled it after 60 days without activity",
@@ -179,7 +181,9 @@ def _environments(facts: Facts) -> Iterator[Finding]:
             yield _unseen(ENVIRONMENTS, facts.environments)
         return
     known = {name.lower(): environment for name, environment in facts.environments.items()}
-    for name, jobs in named.items():
+    for text, jobs in named.items():
+        chosen = CHOSEN.fullmatch(text)
+        name = chosen[1] if chosen else text
         if "${{" in name:
             needs = "somebody who looks: its name is made when it runs"
             yield _unseen(jobs[0].where, Unseen(f"the environment {name}", needs))
@@ -367,6 +371,22 @@ def _publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
         yield Finding("publisher", Weight.WARNING, job.where, what, why, mend)
 
 
+def _released(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield where who approves, or what is published, hangs on how the run was started and not on what it releases."""
+    if not (job.publishes or job.is_trusted_publisher):
+        return
+    if BY_EVENT.search(job.environment):
+        what = f"the environment of {job.name} hangs on how the run was started"
+        why = "a tag can be released by hand or from a branch as well, and then nobody approves"
+        mend = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
+        yield Finding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{mend}`")
+    if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
+        what = f"{job.name} is started by the event, whatever was built"
+        why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
+        mend = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
+        yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{mend}`")
+
+
 def _all_used(facts: Facts) -> Iterator[Used]:
     """Yield what the callers use, and what the workflows use that they call."""
     for job in (job for workflow in facts.callers for job in workflow.jobs):
@@ -397,4 +417,4 @@ RULES = (
     _pins,
     _immutable,
 )
-JOB_RULES = (_target, _permissions, _secrets, _publisher)
+JOB_RULES = (_target, _permissions, _secrets, _publisher, _released)

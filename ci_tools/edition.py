@@ -10,14 +10,25 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from ci_tools.errors import InputError
-from ci_tools.model import Channel, Edition
+from ci_tools.model import STABLE, UNTAGGED, Channel, Edition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.model import Project
 
-__all__ = ["candidate_of", "is_date", "is_template", "nightly", "of_tag", "tag_of", "title_of", "variables", "version"]
+__all__ = [
+    "candidate_of",
+    "is_date",
+    "is_template",
+    "nightly",
+    "of_commit",
+    "of_tag",
+    "tag_of",
+    "title_of",
+    "variables",
+    "version",
+]
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIELDS = frozenset({"name", "version"})  # of a template
@@ -38,13 +49,26 @@ def of_tag(tag: str, template: str, name: str, version: str) -> Edition:
     `template` is the config's `release: {tag: …}`. Raises InputError for a tag of another project or version.
     """
     known = {"name": name, "version": version}
-    plain = "".join(_patterns(template, known))
-    found = re.fullmatch(plain + CANDIDATE, tag)
-    if found is None:
-        expected = tag_of(Edition(), template, known)
+    edition = _read(tag, template, known)
+    if edition is None:
+        expected = tag_of(STABLE, template, known)
         msg = f"{tag!r} is no tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
         raise InputError(msg, hint="the tag and the project's version change together")
-    return Edition(Channel.TEST, int(found[1])) if found[1] else Edition()
+    return edition
+
+
+def of_commit(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
+    """Return the edition of a commit with these git tags: stable, the newest candidate, or none where none is of it."""
+    editions = {edition for tag in tags if (edition := _read(tag, template, known))}
+    return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate, default=UNTAGGED)
+
+
+def _read(tag: str, template: str, known: Mapping[str, str]) -> Edition | None:
+    """Return the edition that a tag names by the config's template; None where it is another version's."""
+    found = re.fullmatch("".join(_patterns(template, known)) + CANDIDATE, tag)
+    if found is None:
+        return None
+    return Edition(Channel.TEST, int(found[1])) if found[1] else STABLE
 
 
 def _patterns(template: str, known: Mapping[str, str]) -> Iterator[str]:
@@ -114,10 +138,11 @@ def variables(project: Project, edition: Edition, said: str = "") -> dict[str, s
     """Return what a build of an edition is told by environment.
 
     `project` has the edition's version, `said` is the one of the config: a stable build is told that alone, since the
-    copy that it sees has no repository to ask. The names are those that backends and PyTorch's own builds know.
+    copy that it sees has no repository to ask. A commit without a tag is built as it would be with one. The names are
+    those that backends and PyTorch's own builds know.
     """
     own = canonicalize_name(project.name).replace("-", "_").upper()
     names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")
-    if edition.channel is Channel.STABLE:
+    if edition.channel in {Channel.STABLE, None}:
         return dict.fromkeys(names, project.version) if said else {}
     return {**dict.fromkeys(names, project.version), "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}

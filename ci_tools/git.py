@@ -15,8 +15,22 @@ from ci_tools.process import output, redacted, run, tail
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["address", "check_out", "check_out_from", "commit_of", "head", "listed", "revision", "top", "tracks"]
+__all__ = [
+    "TAGS",
+    "address",
+    "check_out",
+    "check_out_from",
+    "commit_of",
+    "head",
+    "is_shallow",
+    "listed",
+    "revision",
+    "tags",
+    "top",
+    "tracks",
+]
 
+TAGS = "refs/tags/"
 MINUTES = 30
 LONGEST = 200  # characters of a list of branches and tags that a message shows
 SUBMODULE = "160000 commit "  # how `git ls-tree` says that an entry is one
@@ -101,6 +115,26 @@ def head(root: Path, environ: Mapping[str, str]) -> str:
     return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
 
 
+def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozenset[str]:
+    """Return the tags of the checkout that `folder` is in, all or those of its commit; none where it is in none.
+
+    Raises MachineError where git cannot read them: a release hangs on what they say.
+    """
+    if not any(map(_is_checkout, _on_one_device(folder))) or (at_head and not head(folder, environ)):
+        return frozenset()
+    command = [*COMMAND, "for-each-ref", "--format=%(refname)", *(["--points-at=HEAD"] if at_head else []), TAGS]
+    shown = output(command, cwd=folder, env=_variables(environ))
+    if shown is None:
+        msg = f"git cannot list the tags of {folder}"
+        raise MachineError(msg, hint=f"`git -C {folder} for-each-ref {TAGS}` says why")
+    return frozenset(name.removeprefix(TAGS) for name in shown.splitlines())
+
+
+def is_shallow(folder: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the checkout that `folder` is in lacks a part of its repository, as many a tag."""
+    return output([*COMMAND, "rev-parse", "--is-shallow-repository"], cwd=folder, env=_variables(environ)) == "true"
+
+
 def top(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the root of the checkout that `folder` is in; raise InputError where it is in none."""
     if not any(map(_is_checkout, _on_one_device(folder))):
@@ -125,7 +159,7 @@ def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
 def _unknown(root: Path, name: str, env: Mapping[str, str]) -> InputError:
     """Say that a checkout has no such revision: a shallow one may lack what its repository has."""
     shown = output([*COMMAND, "for-each-ref", "--format=%(refname:short)"], cwd=root, env=env) or "HEAD"
-    if output([*COMMAND, "rev-parse", "--is-shallow-repository"], cwd=root, env=env) == "true":
+    if is_shallow(root, env):
         msg = f'this checkout is shallow and has no revision "{name}"'
         return InputError(msg, hint="fetch it first: `fetch-depth: 0` for actions/checkout, or `git fetch --unshallow`")
     meant = nearest(name, {"HEAD", *shown.split()})

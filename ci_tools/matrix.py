@@ -20,6 +20,7 @@ __all__ = ["builds", "outputs", "sites"]
 
 MOST_ROWS = 256  # jobs of one matrix on GitHub
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
+NO_CHANNEL = "none"  # of a commit without the version's tag
 HOST = "/host"  # where a container sees the disk of its runner
 MOST_TEXT = 1 << 20  # bytes of all outputs of a job on GitHub
 
@@ -32,7 +33,7 @@ def outputs(plan: Plan) -> dict[str, str]:
     found = {
         "project": plan.project.name,
         "version": plan.project.version,
-        "channel": str(plan.edition.channel),
+        "channel": str(plan.edition.channel or NO_CHANNEL),
         "commit": plan.pins.commit,
         "any": json.dumps(bool(plan.jobs)),
         "changed": "true",  # from nothing, where it is not compared

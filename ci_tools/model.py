@@ -417,12 +417,13 @@ class Channel(Name):
 class Edition(NamedTuple):
     """Which release of a version it is; a plan fixes it once for all of its jobs."""
 
-    channel: Channel = Channel.STABLE
+    channel: Channel | None = Channel.STABLE  # None: a commit without the version's tag, which no channel takes
     candidate: int = 0  # the N of a tag that ends in -rcN; 0: none
     date: str = ""  # of a nightly: 20261121
 
 
 STABLE = Edition()
+UNTAGGED = Edition(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,6 +442,7 @@ class Release:
 
     tag: str = "v{version}"
     title: str = "{name} {version}"
+    untagged: bool = False  # whether a commit without the tag is a stable release all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

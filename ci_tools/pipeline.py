@@ -21,7 +21,7 @@ from ci_tools.interpreter import find
 from ci_tools.manifest import GENERIC
 from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
 from ci_tools.planner import PURE
-from ci_tools.publishing import PLAN, publish, targets_at
+from ci_tools.publishing import PLAN, in_folder, publish, refuse_untagged, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of
@@ -423,6 +423,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
     targets_at(to, outside)  # what cannot be published to is known before anything is built
+    refuse_untagged(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
     made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside)
     with _working_in(out, outside):
@@ -495,7 +496,7 @@ def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[
     """Return the requirement and the index address of a wheel that was made here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
-    return f"{plan.project.name}=={version}", index.url(plan.edition, job.folder or GENERIC)
+    return f"{plan.project.name}=={version}", index.url(in_folder(plan.edition), job.folder or GENERIC)
 
 
 def _installed(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.edition import is_date
 from ci_tools.errors import InputError
-from ci_tools.model import Accelerator, Channel, Edition, Minor, Name, Python, Route
+from ci_tools.model import UNTAGGED, Accelerator, Channel, Edition, Minor, Name, Python, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,14 +149,16 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def edition_of(plan: dict[str, Any]) -> Edition | None:
-    """Return the edition a plan's JSON is of, stable where it names none; None where what it names is no edition."""
+    """Return the edition that a plan's JSON is of; None where it names none."""
     match plan.get("edition"):
-        case None | {"channel": "stable", "candidate": 0, "date": ""}:
+        case {"channel": "stable", "candidate": 0, "date": ""}:
             return Edition()
         case {"channel": "test", "candidate": int(number), "date": ""} if number > 0 and number is not True:
             return Edition(Channel.TEST, number)
         case {"channel": "nightly", "candidate": 0, "date": str(date)} if is_date(date):
             return Edition(Channel.NIGHTLY, date=date)
+        case {"channel": None, "candidate": 0, "date": ""}:
+            return UNTAGGED
     return None
 
 
@@ -259,9 +261,14 @@ def _site(site: Site, request: Request) -> dict[str, Any]:
 
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:
-    """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target."""
+    """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target.
+
+    A commit without the tag of its version goes to folders only.
+    """
     pypi, files = pypi_files(plan), _files(plan)
-    targets = [{"target": target, "files": files} for target in plan.request.publish.targets]
+    released = plan.edition != UNTAGGED
+    taking = (target for target in plan.request.publish.targets if released or target.startswith("dir:"))
+    targets = [{"target": target, "files": files} for target in taking]
     return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]
 
 

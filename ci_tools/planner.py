@@ -342,7 +342,7 @@ class _Planner:
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
-            container=request.container.format(version=accelerator.version) if accelerator else request.container,
+            container=_image(request, accelerator, self.catalog),
             owner=request.owner,
             required=request.required,
             wheel=self.wheel(tags, local),
@@ -568,6 +568,18 @@ def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
         yield axes.torch.reason
     if found.python_api.kind is Binding.UNKNOWN:
         yield _python_reason(_Tag(""), found.python_api)
+
+
+def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str:
+    """Return the image of a job: the one asked for, or where no other was, one with the CUDA toolkit that it lacks."""
+    facts, image = catalog.platforms[request.platform], request.container
+    if accelerator is None or accelerator.version is None:
+        return image
+    cuda = catalog.cuda.get(accelerator.version) if accelerator.kind is AcceleratorKind.CUDA else None
+    brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
+    if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
+        image = facts.toolkit_container
+    return image.replace("{version}", str(accelerator.version))
 
 
 def _oldest_python(cells: Iterable[Cell]) -> Python:

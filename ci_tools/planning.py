@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools import config, hooks, planfile, planner, source
+from ci_tools import config, git, hooks, planfile, planner, source
 from ci_tools import edition as editions
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
-from ci_tools.model import SDIST, STABLE
+from ci_tools.model import SDIST, STABLE, UNTAGGED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Edition, Evidence, Job, Plan, Request
+    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
-__all__ = ["Planned", "make_plan", "place_of_scripts"]
+__all__ = ["Planned", "make_plan", "place_of_scripts", "tag_named"]
 
 
 class Planned(NamedTuple):
@@ -40,11 +40,12 @@ class Planned(NamedTuple):
 
 
 def make_plan(
-    path: Path, outside: Outside, *, pinned: Path | None = None, edition: Edition = STABLE, tag: str = ""
+    path: Path, outside: Outside, *, pinned: Path | None = None, edition: Edition | None = None, tag: str = ""
 ) -> Planned:
-    """Read the config at `path`, its source, and plan an edition of it: the one of a git tag where there is one.
+    """Read the config at `path`, its source, and plan an edition of it.
 
-    With `pinned`, a plan.json, the edition is that file's, and the plan made here must be the one in it: raises
+    That is the edition of `tag`, or the one given, or else the one of the tags at the commit that the config's checkout
+    is at. With `pinned`, a plan.json, it is that file's, and the plan made here must be the one in it: raises
     InputError with what differs.
     """
     catalog = catalogs.load()
@@ -54,14 +55,41 @@ def make_plan(
     tree = source.open_tree(request, path.parent, outside, commit)
     hooks.refuse_missing(request, tree.root, tree.files)
     evidence = gather(request, tree, catalog, outside)
-    if tag:
-        edition = editions.of_tag(tag, request.release.tag, evidence.project.name, evidence.project.version)
-    if expected:
-        edition = planfile.edition_of(expected) or edition
+    edition = planfile.edition_of(expected) if expected else edition
+    if edition is None:
+        edition = _edition_of_checkout(path.parent, tag, request, evidence.project, outside)
     plan = planner.make_plan(request, evidence, catalog, edition)
     if expected:
         _refuse_difference(expected, plan, pinned)
     return Planned(plan, tree, catalog, evidence)
+
+
+def tag_named(ref: str, path: Path, outside: Outside) -> str:
+    """Return the tag that a ref such as v1.2.0 or refs/tags/v1.2.0 names in the checkout of the config at `path`.
+
+    It is empty where the ref is a branch or a commit. Raises InputError where the tag is not what is checked out.
+    """
+    here = git.tags(path.parent, outside.environ, at_head=True)
+    tag = ref.removeprefix(git.TAGS)
+    if tag == ref:
+        return tag if tag in here else ""
+    if tag not in here:
+        msg = f"the tag {tag} is not at the commit that is checked out"
+        raise InputError(msg, hint="check the tag itself out; actions/checkout takes it as its `ref`")
+    return tag
+
+
+def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Project, outside: Outside) -> Edition:
+    """Return the edition of a tag, or else the one that the tags of the checkout say of its commit."""
+    here = git.tags(folder, outside.environ, at_head=True)
+    template, known = request.release.tag, {"name": project.name, "version": project.version}
+    if not tag:
+        edition = editions.of_commit(here, template, known)
+        return STABLE if edition == UNTAGGED and request.release.untagged else edition
+    if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
+        msg = f"--tag: {tag} is at another commit than the one that is checked out"
+        raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
+    return editions.of_tag(tag, template, project.name, project.version)
 
 
 def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools import catalog, receipts, releaseplan, transaction, variants
 from ci_tools.errors import InputError
 from ci_tools.index import VARIANTS
+from ci_tools.model import STABLE, UNTAGGED
 from ci_tools.release import units_of
 from ci_tools.storage import locked
 from ci_tools.targets import UPLOADERS
@@ -17,15 +18,26 @@ from ci_tools.targets.addresses import places_of, targets_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ci_tools.model import Edition
     from ci_tools.outside import Outside
     from ci_tools.release import Change, Unit, Withheld
     from ci_tools.targets import Target
     from ci_tools.transaction import Shown
 
-__all__ = ["PLAN", "Destination", "Outcome", "preview", "publish", "targets_at"]
+__all__ = [
+    "PLAN",
+    "Destination",
+    "Outcome",
+    "in_folder",
+    "preview",
+    "publish",
+    "refuse_untagged",
+    "targets_at",
+]
 
 PLAN = "plan.json"  # beside the files that were built by it
 LOCAL = "dir:"
+HOW_UNTAGGED = "release its tag or a nightly; `release: { untagged: true }` in the config does without a tag"
 OWN_INDEX = re.compile("dir:|s3:")  # the targets that take wheel variants
 
 
@@ -36,6 +48,7 @@ class Destination(NamedTuple):
     also: tuple[str, ...] = ()  # besides those, or besides where the plan says
     only: str = ""  # one unit: core, or a platform
     without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
+    released: bool = False  # refuse a commit without its tag altogether
     replace: bool = False  # let a file take the place of one of its name, in an index of one's own
     uploader: str = UPLOADERS[0]  # to PyPI and its like
 
@@ -90,15 +103,32 @@ def _opened(
         msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
         raise InputError(msg)
     plan = releaseplan.read(folder / PLAN)
+    to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
+    refuse_untagged(plan.edition, f"{plan.project} {plan.version}", to)
+    plan = plan._replace(edition=in_folder(plan.edition))
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
     kept = tuple(made for made in plan.jobs if made.job not in to.without)
     units, left = units_of(plan._replace(jobs=kept), found, to.only)
-    to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
     targets = targets_at(to, outside)
     if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
         units = tuple(_with_variants(unit, extra, outside) for unit in units)
     return units, left, targets
+
+
+def refuse_untagged(edition: Edition, what: str, to: Destination) -> None:
+    """Refuse to show others a commit that nobody released; a folder may have it, so that it can be looked at."""
+    if edition != UNTAGGED:
+        return
+    distant = [place for address in to.addresses for place in places_of(address) if not place.startswith(LOCAL)]
+    if distant or to.released:
+        msg = f"this is {what} of a commit without its tag, and {distant[0] if distant else 'a workflow'} takes no such"
+        raise InputError(msg, hint=HOW_UNTAGGED)
+
+
+def in_folder(edition: Edition) -> Edition:
+    """Return the edition that a folder of one's own has of one: a commit without a tag lies where its version would."""
+    return STABLE if edition == UNTAGGED else edition
 
 
 def _with_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:

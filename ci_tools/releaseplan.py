@@ -14,7 +14,7 @@ from ci_tools import planfile
 from ci_tools.edition import is_template, tag_of, title_of
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.index import project_and_version
-from ci_tools.model import FOLDER, STABLE, Route
+from ci_tools.model import FOLDER, UNTAGGED, Route
 from ci_tools.release import Made, Offer, ReleasePlan
 from ci_tools.shape import SchemaValidator
 
@@ -41,7 +41,7 @@ def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
     if wrong:
         raise RejectedInput([Problem(where, what) for what in wrong], hint=HINT)
     project, request = plan["project"], plan["request"]
-    edition = planfile.edition_of(dict(plan)) or STABLE
+    edition = planfile.edition_of(dict(plan)) or UNTAGGED  # _untrue has shown that it names one
     known = {"name": project["name"], "version": project["version"]}
     return ReleasePlan(
         project=project["name"],
@@ -91,7 +91,8 @@ def _untrue(plan: Json) -> Iterator[str]:
     yield from (
         f"{job['name']}: {folder!r} is no folder of an index" for job, folder in folders if not FOLDER.fullmatch(folder)
     )
-    templates = ((key, template) for key, template in plan["request"]["release"].items() if not is_template(template))
+    named = plan["request"]["release"]
+    templates = ((key, named[key]) for key in ("tag", "title") if not is_template(named[key]))
     yield from (f"at request.release.{key}: expected a template of {{name}} and {{version}}" for key, _ in templates)
 
 

@@ -22,7 +22,13 @@ TAGS = "refs/tags/"
 BOOLEANS = {"": False, "false": False, "true": True}
 HERE = ("--trust-source",)  # such a job may read the repository and nothing else: it is what confines the project
 POSITIONAL = ""
-EDITION = ("base", "event", "nightly", "ref")  # what says which release of the version it is, and what came before
+EDITION = (
+    "base",
+    "event",
+    "nightly",
+    "ref",
+    "repository",
+)  # what says which release it is, and what came before
 EVERYWHERE = ("cache", "copy", "verb")  # the rest: a file that gets what is printed too, and the action's own
 
 
@@ -85,6 +91,7 @@ VERBS: Mapping[str, Verb] = {
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
+        always=("--released",),  # a workflow publishes no untagged commit, not even to a folder that it uploads
         flags={"dry_run": "--dry-run", "replace": "--replace", "pypi": "--also=pypi"},
         several={"to": "--to"},
     ),
@@ -143,11 +150,20 @@ def _given(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -> tuple[str, ...]:
-    """Return which release of the version it is: a nightly, that of the tag that is built, or a stable one."""
-    if _is_true("nightly", given.get("nightly", "")):
+    """Return which release of the version it is, as far as the event says it; git is asked for the rest.
+
+    A pull request proposes and releases nothing, whatever its config says.
+    """
+    event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
+    if event.startswith("pull_request"):
+        return ("--untagged",)
+    if _is_true("nightly", given.get("nightly", "")) or event == "schedule":
         return (f"--nightly={today}",)
-    ref = given.get("ref") or environ.get("GITHUB_REF", "")
-    return (f"--tag={ref.removeprefix(TAGS)}",) if ref.startswith(TAGS) else ()
+    if "ref" in given:
+        return (f"--ref={given['ref']}",)
+    own = environ.get("GITHUB_REPOSITORY", "")
+    ref = environ.get("GITHUB_REF", "") if given.get("repository", own) == own else ""  # another one has other tags
+    return (f"--ref={ref}",) if ref.startswith(TAGS) else ()
 
 
 def _base(given: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:

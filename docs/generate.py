@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools import __main__ as command_line
 from ci_tools import arguments, audit, catalog, config, errors, planfile, planning, steps
 from ci_tools.model import (
+    STABLE,
     AcceleratorKind,
     Build,
     Command,
@@ -323,7 +324,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "where": "the file and line where `requires_python` was read",
     },
     "edition": {
-        "channel": "`stable`, `test` or `nightly`",
+        "channel": "`stable`, `test` or `nightly`; null for a commit without the tag of its version",
         "candidate": "the N of a tag that ends in `-rcN`; 0: none",
         "date": "of a nightly, `20261121`",
     },
@@ -403,7 +404,7 @@ def plan_keys() -> Iterator[str]:
 
 def _reference() -> Planned:
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    return planning.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside)
+    return planning.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside, edition=STABLE)
 
 
 def _refuse_difference(title: str, meanings: Mapping[str, str], found: Any) -> None:  # noqa: ANN401 - JSON

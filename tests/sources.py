@@ -62,9 +62,9 @@ def evidence_of(folder: Path) -> Evidence:
     return evidence.gather(request, source.open_tree(request, folder, outside), catalog.load(), outside)
 
 
-def plan_of(folder: Path) -> Plan:
+def plan_of(folder: Path, *, tag: str = "") -> Plan:
     """Return the plan of the folder's fatwheel.yml."""
-    return planning.make_plan(folder / "fatwheel.yml", world(folder.parent)).plan
+    return planning.make_plan(folder / "fatwheel.yml", world(folder.parent), tag=tag).plan
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -38,6 +38,7 @@ class PlatformFacts(NamedTuple):
     runner: str
     extension_suffix: str
     container: str = ""  # the image that jobs of that wheel platform are built in, with {version} of the accelerator
+    toolkit_container: str = ""  # the same with a CUDA toolkit in it, with {version} of that
 
     @property
     def host(self) -> str:
@@ -58,6 +59,7 @@ class Cuda(NamedTuple):
     pypi: str  # the exact cuda-toolkit version on the package index; empty where it has no compiler there
     driver: str  # the Linux driver it ships with: the floor for its PTX
     sass_driver: str  # the oldest Linux driver branch that runs its SASS
+    has_image: bool = False  # whether upstream publishes an image with it
 
     def knows(self, arch: CudaArch) -> bool:
         """Whether its nvcc compiles for `arch`."""
@@ -162,6 +164,7 @@ def _platform(table: Mapping[str, str]) -> PlatformFacts:
         table["runner"],
         table["extension-suffix"],
         table.get("container", ""),
+        table.get("toolkit-container", ""),
     )
 
 
@@ -177,6 +180,7 @@ def _cuda(table: Mapping[str, Any]) -> Cuda:
         table.get("pypi", ""),
         table["driver"],
         table["sass_driver"],
+        table.get("image", False),
     )
 
 

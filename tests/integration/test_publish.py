@@ -62,7 +62,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, fatwheel: CommandLine) ->
     project = write_project(tmp_path_factory.mktemp("finished") / "tiny")
     with (project / "fatwheel.yml").open("a") as config:
         config.write("publish:\n  pypi: wheels\n")
-    ran = fatwheel("release", "--to", "dir:dist/index", cwd=project)
+    ran = fatwheel("release", "--to", "dir:dist/index", "--tag", "v1.0", cwd=project)
     assert ran.status == 0, ran.stderr
     return project
 

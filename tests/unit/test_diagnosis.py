@@ -395,3 +395,34 @@ def test_the_guide_has_every_rule() -> None:
 
 def test_a_uses_reads_as_it_is_written() -> None:
     assert [str(Used("a/b", "/c", "v1", "")), str(Used("a/b", "/c", "", ""))] == ["a/b/c@v1", "a/b/c"]
+
+
+CALL = f"uses: octo/fatwheel/.github/workflows/publish.yml@{'a' * 40}"
+CHOSEN = "${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
+
+
+@pytest.mark.parametrize(
+    ("written", "rules"),
+    [
+        pytest.param(f'with: {{environment: "{CHOSEN}"}}', set(), id="what-the-guide-shows"),
+        pytest.param(
+            "with: {environment: \"${{ github.event_name == 'push' && 'release' || '' }}\"}",
+            {"environment-by-event"},
+            id="no-approval-by-hand",
+        ),
+        pytest.param("if: github.ref_type == 'tag'", {"published-by-event"}, id="every-tag"),
+        pytest.param(
+            "if: github.event_name != 'pull_request' && needs.wheels.outputs.channel != 'none'", set(), id="channel-too"
+        ),
+    ],
+)
+def test_what_is_released_hangs_on_no_event(written: str, rules: set[str]) -> None:
+    said = {rule for rule, _ in found(with_job(f"\n    {CALL}\n    {written}"))}
+    assert said & {"environment-by-event", "published-by-event"} == rules
+
+
+def test_the_environment_of_all_but_nightlies_is_looked_for_by_its_name() -> None:
+    facts = with_job(f'\n    {CALL}\n    with: {{environment: "{CHOSEN}"}}', environments={})
+    assert [finding.what for finding in diagnose(facts) if finding.rule == "environment"] == [
+        'there is no environment "release"'
+    ]

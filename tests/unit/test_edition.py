@@ -14,12 +14,12 @@ from packaging.version import Version
 from ci_tools import edits, planfile, planning
 from ci_tools.edition import nightly, of_tag, tag_of, variables, version
 from ci_tools.errors import InputError, Rejected
-from ci_tools.model import Channel, Edition, Project
+from ci_tools.model import UNTAGGED, Channel, Edition, Project
 from ci_tools.projectfile import ProjectFile
 from ci_tools.sdist import write_dated
 from ci_tools.source import Tree
 from ci_tools.versionfiles import restated
-from tests.sources import CONFIG, demo, request_of, world, write
+from tests.sources import CONFIG, committed, demo, git, request_of, world, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -237,8 +237,10 @@ def test_a_plan_is_of_the_edition_that_a_tag_says(tmp_path: Path) -> None:
 
 def test_a_plan_says_its_edition(tmp_path: Path) -> None:
     config, outside = demo(tmp_path / "demo") / "fatwheel.yml", world(tmp_path)
-    stable = planfile.to_json(planning.make_plan(config, outside).plan)
+    stable = planfile.to_json(planning.make_plan(config, outside, tag="v1.0").plan)
     assert stable["edition"] == {"channel": "stable", "candidate": 0, "date": ""}
+    untagged = planfile.to_json(planning.make_plan(config, outside).plan)
+    assert untagged == {**stable, "edition": {"channel": None, "candidate": 0, "date": ""}}
     candidate = planfile.to_json(planning.make_plan(config, outside, edition=CANDIDATE).plan)
     assert candidate == {**stable, "edition": {"channel": "test", "candidate": 3, "date": ""}}
 
@@ -247,8 +249,61 @@ def test_only_what_is_for_everybody_goes_to_pypi(tmp_path: Path) -> None:
     project = demo(tmp_path / "demo")
     config = project / "fatwheel.yml"
     config.write_text(config.read_text() + "publish: {pypi: wheels}\n")
-    plans = [planning.make_plan(config, world(tmp_path), edition=edition).plan for edition in (Edition(), CANDIDATE)]
-    assert [[one["target"] for one in planfile.to_json(plan)["publish"]] for plan in plans] == [["pypi"], []]
+    editions = (Edition(), CANDIDATE, UNTAGGED)
+    plans = [planning.make_plan(config, world(tmp_path), edition=edition).plan for edition in editions]
+    assert [[one["target"] for one in planfile.to_json(plan)["publish"]] for plan in plans] == [["pypi"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("tags", "ref", "edition"),
+    [
+        pytest.param(["v1.0"], "", Edition(), id="the-tag-is-there-and-nobody-named-it"),
+        pytest.param(["v1.0"], "main", Edition(), id="a-branch-at-the-tag"),
+        pytest.param(["v1.0-rc3"], "v1.0-rc3", CANDIDATE, id="a-candidate-by-its-name"),
+        pytest.param(["v1.0-rc3"], "refs/tags/v1.0-rc3", CANDIDATE, id="a-candidate-by-its-ref"),
+        pytest.param(["v1.0-rc3", "v1.0-rc2"], "HEAD", CANDIDATE, id="the-newest-candidate"),
+        pytest.param(["v1.0", "v1.0-rc3"], "v1.0-rc3", CANDIDATE, id="the-one-that-was-named"),
+        pytest.param(["v1.0", "v1.0-rc3"], "", Edition(), id="the-version-s-own"),
+        pytest.param(["v1.1", "1.0", "nightly"], "", UNTAGGED, id="tags-of-others"),
+        pytest.param([], "", UNTAGGED, id="no-tag"),
+    ],
+)
+def test_what_git_says_of_a_commit_is_released_however_it_was_given(
+    tags: list[str], ref: str, edition: Edition, tmp_path: Path
+) -> None:
+    project = demo(tmp_path / "demo")
+    committed(project)
+    for tag in tags:
+        git(project, "tag", "--annotate", tag, "--message", "x")
+    assert edition_of(project, ref, tmp_path) == edition
+
+
+def edition_of(project: Path, ref: str, home: Path) -> Edition:
+    """Return the edition that is planned in a checkout of a ref."""
+    config, outside = project / "fatwheel.yml", world(home)
+    tag = planning.tag_named(ref, config, outside) if ref else ""
+    return planning.make_plan(config, outside, tag=tag).plan.edition
+
+
+def test_a_commit_after_the_tag_is_not_its_release(tmp_path: Path) -> None:
+    project = demo(tmp_path / "demo")
+    committed(project)
+    git(project, "tag", "v1.0")
+    git(project, "commit", "--quiet", "--allow-empty", "--message", "later")
+    assert edition_of(project, "", tmp_path) == UNTAGGED
+    with pytest.raises(InputError, match=r"the tag v1\.0 is not at the commit that is checked out"):
+        edition_of(project, "refs/tags/v1.0", tmp_path)
+    with pytest.raises(InputError, match=r"--tag: v1\.0 is at another commit"):
+        planning.make_plan(project / "fatwheel.yml", world(tmp_path), tag="v1.0")
+
+
+def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
+    project = demo(tmp_path / "demo")
+    write(project, {"fatwheel.yml": CONFIG + "release: {untagged: true}\n"})
+    committed(project)
+    assert edition_of(project, "", tmp_path) == Edition()
+    git(project, "tag", "v1.0-rc3")
+    assert edition_of(project, "", tmp_path) == CANDIDATE
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ publish: {pypi: wheels}
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return plan_of(demo(tmp_path_factory.mktemp("gathering") / "source", FILES))
+    return plan_of(demo(tmp_path_factory.mktemp("gathering") / "source", FILES), tag="v1.0")
 
 
 @pytest.fixture

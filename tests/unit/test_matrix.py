@@ -33,7 +33,7 @@ validate: {imports: [demo], commands: [demo], timeout-seconds: 300}
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return plan_of(demo(tmp_path_factory.mktemp("matrix") / "source", FILES))
+    return plan_of(demo(tmp_path_factory.mktemp("matrix") / "source", FILES), tag="v1.0")
 
 
 def rows(plan: Plan, name: str) -> list[dict[str, Any]]:

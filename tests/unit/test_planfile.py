@@ -131,7 +131,9 @@ def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
     ],
 )
 def test_pypi_gets_what_its_route_says(tmp_path: Path, route: str, files: list[str] | None) -> None:
-    plan = plan_of(demo(tmp_path / "a", {**FILES, "fatwheel.yml": CONFIG.replace("pypi: wheels", f"pypi: {route}")}))
+    plan = plan_of(
+        demo(tmp_path / "a", {**FILES, "fatwheel.yml": CONFIG.replace("pypi: wheels", f"pypi: {route}")}), tag="v1.0"
+    )
     published = {item["target"]: item["files"] for item in planfile.to_json(plan)["publish"]}
     assert published.get("pypi") == files
     assert published["dir:out"] == [*(job.wheel for job in plan.jobs), "demo-1.0.tar.gz"]
@@ -208,7 +210,8 @@ def test_a_job_misspelt_is_refused_with_the_nearest(tmp_path: Path) -> None:
         planned.job("pur")
 
 
-GOOD: dict[str, Any] = {"schema": 1, "pins": {"commit": "0" * 40}}
+EDITION = {"channel": None, "candidate": 0, "date": ""}
+GOOD: dict[str, Any] = {"schema": 1, "pins": {"commit": "0" * 40}, "edition": EDITION}
 
 
 @pytest.mark.parametrize(

@@ -31,25 +31,37 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         pytest.param(
             "plan",
             {"GITHUB_REF": "refs/tags/v1.0", "WITH_NIGHTLY": "false"},
-            ["plan", "--tag=v1.0", "--trust-source", "--format", "github"],
+            ["plan", "--ref=refs/tags/v1.0", "--trust-source", "--format", "github"],
             id="a-run-of-a-tag",
         ),
         pytest.param(
             "plan",
             {"GITHUB_REF": "refs/heads/main", "WITH_REF": "refs/tags/v1.0"},
-            ["plan", "--tag=v1.0", "--trust-source", "--format", "github"],
+            ["plan", "--ref=refs/tags/v1.0", "--trust-source", "--format", "github"],
             id="a-tag-that-the-caller-names",
         ),
         pytest.param(
             "plan",
-            {"GITHUB_REF": "refs/tags/v1.0", "WITH_REF": "main"},
+            {"GITHUB_REF": "refs/tags/v1.0", "GITHUB_REPOSITORY": "me/mine", "WITH_REPOSITORY": "you/yours"},
             ["plan", "--trust-source", "--format", "github"],
+            id="another-repository-in-a-run-of-a-tag",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/main"},
+            ["plan", "--nightly=20261121", "--trust-source", "--format", "github"],
+            id="a-schedule-is-a-nightly",
+        ),
+        pytest.param(
+            "plan",
+            {"GITHUB_REF": "refs/tags/v1.0", "WITH_REF": "main"},
+            ["plan", "--ref=main", "--trust-source", "--format", "github"],
             id="a-branch-that-the-caller-names-in-a-run-of-a-tag",
         ),
         pytest.param(
             "plan",
             {"GITHUB_EVENT_NAME": "pull_request", "WITH_BASE": "abc"},
-            ["plan", "--against=abc", "--trust-source", "--format", "github"],
+            ["plan", "--untagged", "--against=abc", "--trust-source", "--format", "github"],
             id="a-pull-request",
         ),
         pytest.param(
@@ -61,7 +73,7 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         pytest.param(
             "plan",
             {"GITHUB_EVENT_NAME": "push", "WITH_EVENT": "pull_request", "WITH_BASE": "abc"},
-            ["plan", "--against=abc", "--trust-source", "--format", "github"],
+            ["plan", "--untagged", "--against=abc", "--trust-source", "--format", "github"],
             id="an-event-that-the-caller-names",
         ),
         pytest.param(
@@ -79,7 +91,7 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         pytest.param(
             "publish",
             {"WITH_FOLDER": "dist", "WITH_TO": "dir:a\ns3://b/c", "WITH_DRY_RUN": "true", "WITH_PYPI": "true"},
-            ["publish", "--to=dir:a", "--to=s3://b/c", "--dry-run", "--also=pypi", "--", "dist"],
+            ["publish", "--to=dir:a", "--to=s3://b/c", "--dry-run", "--also=pypi", "--released", "--", "dist"],
             id="publish",
         ),
     ],

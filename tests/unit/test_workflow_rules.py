@@ -80,7 +80,7 @@ on:
   push:
 permissions: {}
 concurrency:
-  group: release
+  { group: release, queue: max }
 defaults:
   run:
     shell: bash
@@ -481,7 +481,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
         pytest.param(
             rules.runs_are_kept_apart,
             "caller",
-            "concurrency:\n  group: release\n",
+            "concurrency:\n  { group: release, queue: max }\n",
             "",
             "caller:1: runs on push may meet, expected concurrency: with a group",
             id="runs-that-meet",
@@ -490,9 +490,25 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             rules.runs_are_kept_apart,
             "called",
             "permissions: {}\n",
-            "permissions: {}\nconcurrency:\n  group: x-${{ github.workflow }}\n",
+            "permissions: {}\nconcurrency:\n  group: x-${{ github.workflow }}\n  queue: max\n",
             "called:17: a called workflow's group must not be named by github.workflow",
             id="a-called-workflow-that-ends-its-caller",
+        ),
+        pytest.param(
+            rules.runs_that_wait_are_kept,
+            "caller",
+            "group: release, queue: max",
+            "group: release, cancel-in-progress: false",
+            "caller:5: of the runs that wait all but one are cancelled, expected queue: max",
+            id="runs-that-are-dropped",
+        ),
+        pytest.param(
+            rules.runs_that_wait_are_kept,
+            "caller",
+            "group: release, queue: max",
+            "group: release, queue: max, cancel-in-progress: true",
+            "caller:5: queue: max keeps what cancel-in-progress ends, expected one of them",
+            id="runs-that-are-kept-and-ended",
         ),
         pytest.param(
             rules.conditions_behind_others_are_said,
@@ -630,6 +646,7 @@ OF_AN_EXAMPLE = (
     rules.needs_are_declared,
     rules.actions_are_given_what_they_take,
     rules.labels_have_a_runner,
+    rules.runs_that_wait_are_kept,
     rules.conditions_behind_others_are_said,
     rules.actions_have_the_rights_they_need,
 )

@@ -1,10 +1,11 @@
 """Runs workflow files as they are, under act, on a fresh copy of the repository, and tells what came of every job.
 
-act runs every job on this machine, whatever its runner label says, and knows no `$/`, no `container:` there, no store
-of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same files, `container:` becomes a
-variable (which gives the toolkit every Python of this machine, as an image of manylinux has them),
-`job.workflow_repository` and `job.workflow_sha` are written out, and each action of others is stood for by a script of
-`standins`. What GitHub refuses before any job starts is refused here as well (`startup`), and what act lets pass in
+act runs every job on this machine, whatever its runner label says, and knows no `$/`, no `queue:` of runs that wait, no
+`container:` there, no store of artifacts. So in the copy `$/path` becomes OWNER/NAME/path@PIN, which names the same
+files, `queue: max` is left out, `container:` becomes a variable (which gives the toolkit every Python of this machine,
+as an image of manylinux has them), `job.workflow_repository` and `job.workflow_sha` are written out, and each action of
+others is stood for by a script of `standins`. What GitHub refuses before any job starts is refused here as well
+(`startup`), and what act lets pass in
 silence is a problem of the run (`Run.problems`).
 """
 
@@ -45,6 +46,7 @@ END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
 """
+QUEUE = re.compile(r"^\s+queue: max\b.*|(?<=[{,])\s*queue: max,?|,\s*queue: max(?=\s*\})")
 OURS = re.compile(r"(uses[\"']?:\s*[\"']?)\$/([^\s\"'#]*)")
 AUTHOR = {
     f"GIT_{who}_{what}": value
@@ -219,6 +221,7 @@ def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
             "" if "env" in file.jobs[keys[1]] else f"{' ' * depth}env: {{STANDIN_CONTAINER: {_image(lines[first])}}}"
         )
         lines[first:last] = [f"{image}\n", *["\n"] * (last - first - 1)]
+    lines = [QUEUE.sub("", line) for line in lines]
     for known, value in (("repository", prefix.rstrip("/")), ("sha", pin)):
         lines = [line.replace(f"job.workflow_{known}", f"'{value}'") for line in lines]
     return OURS.sub(lambda use: f"{use[1]}{prefix}{use[2]}".rstrip("/") + f"@{pin}", "".join(lines))

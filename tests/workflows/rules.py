@@ -515,6 +515,24 @@ def runs_are_kept_apart(file: File, _: Project) -> Iterator[Finding]:
         yield file.finding(("concurrency",), "a called workflow's group must not be named by github.workflow")
 
 
+def runs_that_wait_are_kept(file: File, _: Project) -> Iterator[Finding]:
+    """GitHub keeps one waiting run of a group and cancels the others, unless its `queue` is `max`.
+
+    https://docs.github.com/en/actions/how-tos/write-workflows/choose-when-workflows-run/control-workflow-concurrency
+    """
+    places: list[tuple[Keys, Any]] = [(("jobs", name, "concurrency"), job) for name, job in file.jobs.items()]
+    for keys, value in ((("concurrency",), file.value), *places):
+        said = value.get("concurrency")
+        if said is None:
+            continue
+        said = said if isinstance(said, dict) else {"group": said}
+        cancels, queue = said.get("cancel-in-progress", False), said.get("queue", "single")
+        if cancels is False and queue != "max":
+            yield file.finding(keys, "of the runs that wait all but one are cancelled, expected queue: max")
+        if cancels is not False and queue == "max":
+            yield file.finding(keys, "queue: max keeps what cancel-in-progress ends, expected one of them")
+
+
 def conditions_behind_others_are_said(file: File, _: Project) -> Iterator[Finding]:
     """GitHub's own success() asks after every job before this one, those that a needed job looked past included.
 
@@ -597,6 +615,7 @@ RULES: tuple[Rule, ...] = (
     labels_have_a_runner,
     the_shell_is_named,
     runs_are_kept_apart,
+    runs_that_wait_are_kept,
     conditions_behind_others_are_said,
     actions_have_the_rights_they_need,
     nothing_is_granted_in_vain,

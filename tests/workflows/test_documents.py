@@ -30,12 +30,14 @@ def whole(page: str) -> str:
     return [text for name, text in EXAMPLES.items() if name.rpartition("-")[0] == page][-1]
 
 
-def ran(page: str, event: Event, ours: Repository, home: Path, *, change: bool = False) -> Run:
+def ran(page: str, event: Event, ours: Repository, home: Path, *, change: bool = False, later: bool = False) -> Run:
     """Run what a page shows, for a pure project that is published to a folder and to PyPI."""
     pinned = re.sub(r"OWNER/fatwheel/(\S+)@SHA", rf"fatwheel/fatwheel/\1@{ours.pin}", whole(page))
     config = f"{PURE['fatwheel.yml']}  targets: ['dir:{home / 'index'}']\n"
     files = {**PURE, "fatwheel.yml": config, ".github/workflows/main.yml": pinned}
     mine = harness.repository(home / "caller", name="me/mine", files=files, tag="v1.0")
+    if later:
+        harness.change(mine, {"tiny/later.py": ""})
     if change:
         event = Event.pull_request(base=harness.change(mine, {"tiny/more.py": ""}))
     with pypiserver(home / "pypi") as index:
@@ -73,3 +75,24 @@ def test_a_schedule_makes_a_nightly_that_pypi_does_not_get(ours: Repository, tmp
     assert run.succeeded, run.log
     assert any(map(NIGHT.fullmatch, published(tmp_path / "index" / "nightly")))
     assert published(tmp_path / "pypi") == set()
+
+
+def test_a_person_releases_the_tag_that_they_name(ours: Repository, tmp_path: Path) -> None:
+    run = ran("release-from-github", Event.dispatch(ref="v1.0", nightly=False), ours, tmp_path, later=True)
+    assert run.succeeded, run.log
+    whole = {"tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"}
+    assert published(tmp_path / "pypi") == published(tmp_path / "index") == whole
+
+
+@pytest.mark.long
+def test_a_person_makes_a_nightly(ours: Repository, tmp_path: Path) -> None:
+    run = ran("release-from-github", Event.dispatch(nightly=True), ours, tmp_path, later=True)
+    assert run.succeeded, run.log
+    assert any(map(NIGHT.fullmatch, published(tmp_path / "index" / "nightly")))
+
+
+def test_a_branch_without_the_tag_is_built_and_published_nowhere(ours: Repository, tmp_path: Path) -> None:
+    run = ran("release-from-github", Event.dispatch(), ours, tmp_path, later=True)
+    assert run.succeeded, run.log
+    assert "tiny-1.0-py3-none-any.whl" in published(run.artifacts / "fatwheel-release")
+    assert published(tmp_path / "pypi") | published(tmp_path / "index") == set()

@@ -93,7 +93,7 @@ def test_what_is_published_is_what_was_attested(published: Run, home: Path) -> N
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        pytest.param(Event.dispatch(channel="edge"), "channel is edge, expected one of stable, nightly", id="channel"),
+        pytest.param(Event.dispatch(nightly="edge"), "nightly is edge, expected true or false", id="nightly"),
         pytest.param(Event.dispatch(only="windows"), "only is windows, expected one of", id="platform"),
         pytest.param(Event.dispatch(dry_run="maybe"), "dry-run is maybe, expected true or false", id="dry-run"),
         pytest.param(Event.dispatch(force="x"), "takes no force", id="undeclared"),
@@ -126,7 +126,7 @@ def test_a_dry_run_by_hand_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(Event.dispatch(config="package/fatwheel.yml", channel="nightly", dry_run=False), id="by-hand"),
+        pytest.param(Event.dispatch(config="package/fatwheel.yml", nightly=True, dry_run=False), id="by-hand"),
         pytest.param(Event.schedule("17 4 * * 1"), id="by-the-clock"),
     ],
 )
