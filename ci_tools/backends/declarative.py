@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools.backends.facts import Read
@@ -86,7 +86,7 @@ def _required(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
     try:
         return canonicalize_name(Requirement(str(requirement)).name)
-    except InvalidRequirement:
+    except ValueError:  # also more digits than Python converts
         return ""
 
 

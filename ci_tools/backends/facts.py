@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from ci_tools.model import Extensions, Minor, Python, PythonApi, TorchAbi
@@ -48,7 +48,7 @@ def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) 
 
 def _admits(project: ProjectFile, python: Python) -> bool:
     try:
-        specifier = SpecifierSet(project.text("project", "requires-python"))
-    except InvalidSpecifier:
+        specifier = parse_specifiers(project.text("project", "requires-python"))
+    except ValueError:  # also more digits than Python converts
         return True
     return any(specifier.contains(f"{python.version}.{patch}", prereleases=True) for patch in (0, 99))
