@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci_tools.model import Name
 
@@ -105,7 +105,7 @@ class Tag(NamedTuple):
         """The version that it names in full; None for `v4`, a candidate, or another kind of tag."""
         try:
             version = Version(self.name)
-        except InvalidVersion:
+        except ValueError:  # also more digits than Python converts
             return None
         return version if len(version.release) > 2 and not version.is_prerelease else None  # noqa: PLR2004 - X.Y.Z
 

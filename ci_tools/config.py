@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pathspec import GitIgnoreSpec
 
 from ci_tools import hooks, platformfiles, runner, shape, yamlfile
@@ -343,7 +343,7 @@ class _Meaning:
 def _is_version(text: str) -> bool:
     try:
         Version(text)
-    except InvalidVersion:
+    except ValueError:  # also more digits than Python converts
         return False
     return True
 

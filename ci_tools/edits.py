@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.platformfiles import INCLUDE
@@ -129,7 +129,7 @@ def _switch(text: str, module: ast.Module) -> list[Change]:
 def _parsed(text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
@@ -420,7 +420,7 @@ def _is_of(text: str, version: str) -> bool:
     """Whether a text is a version of the same release, on its way to it or it."""
     try:
         return Version(text).base_version == Version(version).base_version
-    except InvalidVersion:
+    except ValueError:  # also more digits than Python converts
         return False
 
 

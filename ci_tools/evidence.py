@@ -211,7 +211,7 @@ def _required(requirement: object) -> str:
 
     try:
         return canonicalize_name(requirements.Requirement(str(requirement)).name)
-    except requirements.InvalidRequirement:
+    except ValueError:  # also more digits than Python converts
         return ""
 
 

@@ -6,6 +6,7 @@ too few a wrong wheel.
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from itertools import pairwise
@@ -36,7 +37,10 @@ __all__ = [
 ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
 # `op.cu.in` is filled in by a build; to a compiler `binding.C` is C++.
 COMPILED = re.compile(rf"\.(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.[^/]*)?$", re.IGNORECASE)
-SPACE = r"(?:[ \t]|\\\r?\n|/\*.*?\*/)*"
+# A comment ends in one place only, and within a page: else a search for what follows it tries every other end.
+SPACE = r"(?:[ \t]|\\\r?\n|/\*(?:[^*]|\*(?!/)){0,4000}\*/)*"
+MOST_TARGETS = 10  # definitions of one macro in a file
+BLOCK_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 INCLUDE = re.compile(
     rf"""
     ^(?!{SPACE}//)[^"\n]*? (?: (?:\#|%:) {SPACE} (?:include_next|include|import) | \bextern[ ]+from ) {SPACE}
@@ -54,9 +58,10 @@ TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t
 FORCED = re.compile(r"(?:-include-pch|-include(?!-)|-imacros|--pre-include|--include(?!-)|/FI|-FI)=?(.*)")
 DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
 CMAKE_IF = re.compile(r"^[ \t]*(end)?if[ \t]*\(", re.MULTILINE | re.IGNORECASE)
-CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]", re.DOTALL)
+CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?(?:\]\1\]|\Z)", re.DOTALL)
 USES_TORCH = re.compile(
-    r"find_package\s*\(\s*Torch\b|\bTORCH_LIBRARIES\b|torch\.utils(?:\.| import .*\b)cpp_extension\b", re.IGNORECASE
+    r"find_package\s*\(\s*Torch\b|\bTORCH_LIBRARIES\b|torch\.utils(?:\.| import .{0,200}\b)cpp_extension\b",
+    re.IGNORECASE,
 )
 UNLIMITED_HEADER = re.compile(
     r"^(pybind11/|boost/python|torch/(extension|python)\.h$|torch/csrc/.*(python|pybind|THP))"
@@ -304,18 +309,31 @@ def _target(tree: Tree, files: Iterable[str]) -> Target | None:
 
 def _targets(file: str, text: str) -> Iterator[Target]:
     text = _uncommented(file, text)
-    for match in (TARGET_FLAG if _is_build_file(file, ".") else TARGET_DEFINE).finditer(text):
+    yield from (_targets_by_flag if _is_build_file(file, ".") else _targets_by_macro)(file, text)
+
+
+def _targets_by_flag(file: str, text: str) -> Iterator[Target]:
+    """Yield the targets that a build file sets, each conditional within an `if()` of CMake."""
+    line, depth, done = 1, 0, 0
+    for match in TARGET_FLAG.finditer(text):
+        line += text.count("\n", done, match.end())
+        depth += sum(-1 if found[1] else 1 for found in CMAKE_IF.finditer(text, done, match.start()))
+        done = match.end()
+        version = Minor(int(match[1], 16), int(match[2], 16))
+        yield Target(version, Place(file, line), conditional=_is_cmake(file) and depth > 0)
+
+
+def _targets_by_macro(file: str, text: str) -> Iterator[Target]:
+    """Yield the targets that a source defines, conditional where that may not be reached, or is after torch's headers.
+
+    Of a file with more than a few, the first is conditional: nobody wrote it, and to look at each would take minutes.
+    """
+    found = list(itertools.islice(TARGET_DEFINE.finditer(text), MOST_TARGETS + 1))
+    for match in found:
+        is_clear = len(found) <= MOST_TARGETS and is_defined(text[: match.end()], TARGET_DEFINE)
         place = Place(file, text.count("\n", 0, match.end()) + 1)
         version = Minor(int(match[1], 16), int(match[2], 16))
-        yield Target(version, place, _is_conditional(file, text, match))
-
-
-def _is_conditional(file: str, text: str, match: re.Match[str]) -> bool:
-    """Whether what sets a target may not be reached, or is only after a header of torch's."""
-    before = text[: match.start()]
-    if _is_build_file(file, "."):
-        return _is_cmake(file) and _is_in_if(before)
-    return not is_defined(text[: match.end()], TARGET_DEFINE) or "torch/" in before
+        yield Target(version, place, conditional=not is_clear or "torch/" in text[: match.start()])
 
 
 def is_defined(text: str, definition: re.Pattern[str]) -> bool:
@@ -341,10 +359,6 @@ def _guards(text: str, directive: re.Match[str], definition: str) -> bool:
     return name in definition.split() or re.match(rf"#[ \t]*define[ \t]+{re.escape(name)}\b", following) is not None
 
 
-def _is_in_if(before: str) -> bool:
-    return sum(-1 if end else 1 for end in CMAKE_IF.findall(before)) > 0
-
-
 def _is_cmake(file: str) -> bool:
     return file.endswith((".cmake", "CMakeLists.txt"))
 
@@ -352,9 +366,12 @@ def _is_cmake(file: str) -> bool:
 def _uncommented(file: str, text: str) -> str:
     """Return a file's text without its comments, each line where it was."""
     if not _is_build_file(file, "."):
-        return re.sub(r"/\*.*?\*/", _blank, text, flags=re.DOTALL)
+        return BLOCK_COMMENT.sub(_blank, text)
     return re.sub(r"#.*", "", CMAKE_COMMENT.sub(_blank, text) if _is_cmake(file) else text)
 
 
 def _blank(comment: re.Match[str]) -> str:
+    """Return the line ends of a comment; one that does not end is none, and stays."""
+    if comment.end() == len(comment.string) and not comment[0].endswith(("*/", "]")):
+        return comment[0]
     return "\n" * comment[0].count("\n")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Use", "closure", "uses"]
 
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
 # Macros and inline functions of the limited API that its list of symbols does not name: found out with a compiler.
@@ -85,14 +85,19 @@ def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, 
 
 def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
     text = COMMENT.sub(_blank, text)
+    told = _defined(text)  # and then each name, of which the first use is enough
     for match in CALL.finditer(text):
         name = match[1]
         since = KNOWN.get(name)
         is_there = (since and since <= lowest) or ALWAYS.fullmatch(name)
-        if not is_there and name not in _defined(text) and not name.startswith("PyArray"):
+        if not is_there and name not in told and not name.startswith("PyArray"):
+            told.add(name)
             yield Use(name, _place(file, text, match.start()), since)
     for match in STRUCTURE.finditer(text):
-        yield Use(" ".join(match[0].rstrip("={ ").split()), _place(file, text, match.start()), None)
+        name = " ".join(match[0].rstrip("={ ").split())
+        if name not in told:
+            told.add(name)
+            yield Use(name, _place(file, text, match.start()), None)
 
 
 def _defined(text: str) -> set[str]:
@@ -105,4 +110,7 @@ def _place(file: str, text: str, at: int) -> Place:
 
 
 def _blank(comment: re.Match[str]) -> str:
+    """Return the line ends of a comment; a block that does not end is none, and stays."""
+    if comment[0].startswith("/*") and not comment[0].endswith("*/"):
+        return comment[0]
     return "\n" * comment[0].count("\n")

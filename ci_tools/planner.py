@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from ci_tools import __version__, hooks
@@ -44,6 +43,7 @@ from ci_tools.model import (
     admits,
 )
 from ci_tools.sites import sites_of
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -532,8 +532,8 @@ def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
     """Return the Pythons asked for that `requires-python` admits: some patch release of them is enough."""
     project = evidence.project
     try:
-        specifier = SpecifierSet(project.requires_python)
-    except InvalidSpecifier:
+        specifier = parse_specifiers(project.requires_python)
+    except ValueError:  # also more digits than Python converts
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from None
     return frozenset(python for python in request.pythons if admits(specifier, python.version))
@@ -543,7 +543,11 @@ def _refused_torches(
     torches: Iterable[Minor | None], asked: Requirement, who: str
 ) -> Iterator[tuple[Minor | None, str]]:
     """Yield the torch versions of which a requirement of the project's admits no patch release, and why."""
-    specifier = SpecifierSet(asked.specifier)
+    try:
+        specifier = parse_specifiers(asked.specifier)
+    except ValueError:  # more digits than Python converts
+        msg = f"{asked.where}: the versions of torch that it requires are no versions (PEP 440)"
+        raise InputError(msg) from None
     for torch in torches:
         if torch and not admits(specifier, torch):
             yield torch, f"{who} torch {asked.specifier} ({asked.where})"

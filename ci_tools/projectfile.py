@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.includes import Place
@@ -176,7 +176,7 @@ class ProjectFile:
             raise InputError(msg, hint=f'say it in {self.request.config}: `version: "1.2.3"`')
         try:
             versions = {Version(version) for version in (own, asked) if version}
-        except InvalidVersion:
+        except ValueError:  # also more digits than Python converts
             msg = f'{where}: "{own}" is not a version (PEP 440)'
             raise InputError(msg) from None
         if len(versions) > 1:

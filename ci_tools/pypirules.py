@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import readme_renderer.rst
 from packaging.metadata import ExceptionGroup, Metadata
 from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
     canonicalize_name,
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from trove_classifiers import classifiers, deprecated_classifiers
 
 from ci_tools.errors import Problem, nearest
@@ -103,7 +101,7 @@ def identity(file: str) -> tuple[NormalizedName, Version]:
         if file.endswith(".whl"):
             return parse_wheel_filename(file)[:2]
         return parse_sdist_filename(file)
-    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion) as error:
+    except ValueError as error:  # also more digits than Python converts
         raise ValueError(str(error)) from None
 
 
@@ -195,7 +193,7 @@ def _name(file: Archive) -> Iterator[str]:
 def _platform(file: Archive) -> Iterator[str]:
     try:
         platforms = {tag.platform for tag in parse_wheel_filename(file.name)[3]}
-    except (InvalidWheelFilename, InvalidVersion):
+    except ValueError:  # also more digits than Python converts
         return
     for platform in sorted(platforms):
         if not PLATFORMS.fullmatch(platform):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci_tools import planfile
 from ci_tools.edition import is_template, tag_of, title_of
@@ -79,7 +79,7 @@ def _untrue(plan: Json) -> Iterator[str]:
     name, text = plan["project"]["name"], plan["project"]["version"]
     try:
         version = Version(text)
-    except InvalidVersion:
+    except ValueError:  # also more digits than Python converts
         yield f'at project.version: "{text}" is not a version (PEP 440)'
         return
     if planfile.edition_of(dict(plan)) is None:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci_tools.errors import Rejected
 from ci_tools.model import Finding, Level
@@ -71,7 +71,7 @@ def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[t
 def _same_version(found: str, expected: str) -> bool:
     try:
         return Version(found) == Version(expected)
-    except InvalidVersion:
+    except ValueError:  # also more digits than Python converts
         return False
 
 

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidName, canonicalize_name
 
 from ci_tools import testinfra
@@ -17,6 +16,7 @@ from ci_tools.errors import InputError
 from ci_tools.includes import Includes, compiled, torch_abi
 from ci_tools.model import AcceleratorKind, CudaArch, Globs, Minor, Platform, Python, admits
 from ci_tools.source import Tree, matching, tree_at
+from ci_tools.specifiers import parse_specifiers
 from ci_tools.storage import write_atomically
 from ci_tools.testinfra import Fate
 from ci_tools.testinfra.triggers import PLACE, workflow
@@ -182,9 +182,9 @@ def _depth(name: str) -> tuple[int, str]:
 def _pythons(project: _Project, catalog: Catalog) -> list[str]:
     """Return the catalogued Pythons that the project admits and torch ships for."""
     try:
-        admitted = SpecifierSet(project.requires_python)
-    except InvalidSpecifier:
-        admitted = SpecifierSet()
+        admitted = parse_specifiers(project.requires_python)
+    except ValueError:  # also more digits than Python converts
+        admitted = parse_specifiers("")
     newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
     shipped = [python for python in catalog.pythons if python in newest | older]

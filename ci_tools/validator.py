@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 from packaging import tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import InvalidVersion
+from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.hooks import in_source, script_of
@@ -60,7 +59,7 @@ def own_python(wheel: str) -> Python | None:
     """Return the one Python a wheel of that file name is for; None where several can run it."""
     try:
         tagged = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(wheel)[3]}
-    except (InvalidWheelFilename, InvalidVersion):
+    except ValueError:  # also more digits than Python converts
         return None
     pythons = (Python(Minor(3, minor), free_threaded) for minor in range(100) for free_threaded in (False, True))
     return next((python for python in pythons if tagged == {(python.interpreter_tag, python.abi_tag)}), None)

@@ -20,8 +20,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.binaryformat import binary_format
 from ci_tools.errors import Rejected
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from packaging.tags import Tag
+    from packaging.version import Version
 
 __all__ = [
     "CONTROL",
@@ -172,7 +172,7 @@ class Wheel:
         """The project, version and tags of the file name; None where it is no wheel's name."""
         try:
             name, version, _, tags = parse_wheel_filename(self.path.name)
-        except (InvalidWheelFilename, InvalidVersion):
+        except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
             return None
         return name, version, tags
 

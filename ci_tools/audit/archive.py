@@ -112,6 +112,9 @@ def members(subject: Subject) -> Iterator[Flaw]:
     names = [info.filename for info in subject.wheel.infos]
     for info in subject.wheel.archive.infolist():
         yield from _odd_mode(info)
+    open_to_all = [info.filename for info in subject.wheel.archive.infolist() if _may_be_written(info)]
+    if open_to_all:
+        yield Flaw(f"{listed(open_to_all)} may be written by everybody", "-rw-rw-rw-", "-rw-r--r--", Level.WARNING)
     for name in dict.fromkeys(names):
         yield from _odd_name(name, subject)
         if LEFT_OVER.search(name):
@@ -141,10 +144,13 @@ def _odd_mode(info: zipfile.ZipInfo) -> Iterator[Flaw]:
         yield Flaw(f"{info.filename} is no plain file", stat.filemode(mode), "a file")
     elif mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX) and not is_folder(info):
         yield Flaw(f"{info.filename} would run as another user", stat.filemode(mode), "-rw-r--r-- or -rwxr-xr-x")
-    elif mode & OTHERS_MAY_WRITE and not stat.S_ISLNK(mode):
-        yield Flaw(f"{info.filename} may be written by everybody", stat.filemode(mode), "-rw-r--r--", Level.WARNING)
     elif mode and not mode & stat.S_IRUSR and not is_folder(info):
         yield Flaw(f"{info.filename} may not be read", stat.filemode(mode), "-rw-r--r--", Level.WARNING)
+
+
+def _may_be_written(info: zipfile.ZipInfo) -> bool:
+    mode = info.external_attr >> 16
+    return bool(mode & OTHERS_MAY_WRITE) and not stat.S_ISLNK(mode)
 
 
 def _odd_name(name: str, subject: Subject) -> Iterator[Flaw]:

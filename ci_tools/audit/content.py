@@ -8,10 +8,9 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from ci_tools.audit.subject import CHUNK, Flaw, listed
 from ci_tools.model import Level
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +22,10 @@ __all__ = ["build_paths", "prediction", "pure", "text"]
 
 MOST_TEXT = 4 << 20  # bytes; what is longer is data
 # Folders of a person or of a builder's work. /usr, /opt, /dev and the like are the same on many machines.
+# /root/.cargo is where the images that Rust is built in have its packages, and says nothing of anybody.
 # Each starts with a character that stands for itself, which a search finds far quicker than one of several.
 BUILD_PATH = re.compile(
-    rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root|builds|project|__w)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
+    rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds|project|__w)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
 )
 WINDOWS_PATH = re.compile(rb":\\(?:[Uu]sers|a|actions)\\[\x20-\x7e]{1,200}")
 WITHIN_PATH = re.compile(rb"[\w.+-]")  # what precedes a part of a longer path, such as a toolset's own /root
@@ -138,8 +138,8 @@ def text(subject: Subject) -> Iterator[Flaw]:
 def _admits_this_python(specifier: str) -> bool:
     """Whether a wheel is for the Python that audits it; code for a later one may have syntax that this one lacks."""
     try:
-        return SpecifierSet(specifier).contains(platform.python_version(), prereleases=True)
-    except InvalidSpecifier:
+        return parse_specifiers(specifier).contains(platform.python_version(), prereleases=True)
+    except ValueError:  # also more digits than Python converts
         return True
 
 

@@ -24,6 +24,7 @@ ENTRY_POINT = re.compile(r"(?P<module>[\w.]+)\s*(?::\s*(?P<object>[\w.]+))?\s*(?
 SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 MODULE = re.compile(r"(?P<path>.+?)(?:/__init__)?(?P<kind>\.py|\.[\w.-]*so|\.[\w.-]*pyd)")
+DEEPEST = 200  # folders within folders
 MOST_CODE = 1 << 20  # bytes of a module that is read for its names
 MAKES_NAMES = frozenset({"globals", "vars", "exec", "setattr", "__getattr__", "modules"})
 
@@ -70,12 +71,12 @@ def _modules(subject: Subject) -> Mapping[str, Member | None]:
     """Return the modules of the wheel by name, with the file that tells their names; None for a package without one."""
     found: dict[str, Member | None] = {}
     for member in subject.members:
-        match = MODULE.fullmatch(DATA.sub("", member.name))
-        path = match["path"] if match else ""
-        parts = path.split("/")
-        if match and all(map(str.isidentifier, parts)):
-            for count in range(1, len(parts)):
-                found.setdefault(".".join(parts[:count]), None)
+        name = DATA.sub("", member.name)
+        match = MODULE.fullmatch(name)
+        parts = (match["path"] if match else name).split("/")[:DEEPEST]
+        for count in range(1, len(parts)):  # a folder is a package, whatever lies in it (PEP 420)
+            found.setdefault(".".join(parts[:count]), None)
+        if match:
             found[".".join(parts)] = member if match["kind"] == ".py" else None
     return found
 

@@ -7,7 +7,7 @@ import re
 import zipfile
 from typing import TYPE_CHECKING
 
-from ci_tools.audit.subject import CHUNK, Flaw
+from ci_tools.audit.subject import CHUNK, Flaw, listed
 from ci_tools.binaryformat import binary_format
 from ci_tools.model import Level
 from ci_tools.wheelfile import DAMAGE, is_folder
@@ -57,9 +57,10 @@ def hidden(subject: Subject) -> Iterator[Flaw]:
             if _is_padded(file):
                 yield Flaw(f"{member.name} is a library behind padding", "ELF", "a file that begins as what it is")
         with member.open() as file:
-            for inner, kind in _compiled_within(file, MOST_DEPTH):
-                level = Level.ERROR if subject.job else Level.WARNING
-                yield Flaw(f"{member.name} holds {inner}, which is compiled", kind, "no compiled file", level)
+            found = dict(_compiled_within(file, MOST_DEPTH))
+        if found:
+            level = Level.ERROR if subject.job else Level.WARNING
+            yield Flaw(f"{member.name} holds compiled files", listed(found), "no compiled file", level)
 
 
 def _is_padded(file: BinaryIO) -> bool:

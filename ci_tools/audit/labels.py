@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.metadata import ExceptionGroup, Metadata
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import Requirement
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from ci_tools.audit.subject import Flaw, listed
 from ci_tools.model import Level
 from ci_tools.process import redacted
 from ci_tools.pypirules import classifier_problems, description_problems
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from packaging.specifiers import SpecifierSet
 
     from ci_tools.audit.subject import Subject
     from ci_tools.model import Minor
@@ -62,12 +64,16 @@ def names(subject: Subject) -> Iterator[Flaw]:
 def _version(text: str) -> Version | None:
     try:
         return Version(text)
-    except InvalidVersion:
+    except ValueError:  # also more digits than Python converts
         return None
 
 
 def tags(subject: Subject) -> Iterator[Flaw]:
-    """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones."""
+    """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones.
+
+    Where a wheel of others for one platform says Root-Is-Purelib, it is a warning: NVIDIA's do, and what is installed
+    works wherever Python has one folder for both.
+    """
     if subject.wheel.named is None:
         return
     said = {tag for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in _expanded(line)}
@@ -75,7 +81,9 @@ def tags(subject: Subject) -> Iterator[Flaw]:
         yield Flaw("WHEEL and the file name differ in their tags", listed(said), listed(subject.tags))
     purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
     if purelib != str(subject.is_pure).lower():
-        yield Flaw("Root-Is-Purelib does not fit the tags", purelib or "nothing", str(subject.is_pure).lower())
+        level = Level.WARNING if purelib == "true" and subject.job is None else Level.ERROR
+        expected = str(subject.is_pure).lower()
+        yield Flaw("Root-Is-Purelib does not fit the tags", purelib or "nothing", expected, level)
     if subject.job and subject.wheel.path.name != subject.job.wheel:
         yield Flaw("the file name is not the planned one", subject.wheel.path.name, subject.job.wheel)
 
@@ -92,8 +100,8 @@ def requires_python(subject: Subject) -> Iterator[Flaw]:
     """Requires-Python admits every Python the wheel is to serve."""
     said = subject.wheel.metadata.get("Requires-Python", "")
     try:
-        specifier = SpecifierSet(said)
-    except InvalidSpecifier:
+        specifier = parse_specifiers(said)
+    except ValueError:  # also more digits than Python converts
         yield Flaw("Requires-Python is no specifier", said, "one such as >=3.10 (PEP 440)")
         return
     served = {cell.python.version for cell in subject.job.covers} if subject.job else set()
@@ -111,7 +119,7 @@ def requires_torch(subject: Subject) -> Iterator[Flaw]:
     torches = [requirement for requirement in said if canonicalize_name(requirement.name) == "torch"]
     always = [requirement for requirement in torches if requirement.marker is None]
     found = "; ".join(map(str, torches)) or "nothing"
-    within = set(SpecifierSet(job.requires_torch))
+    within = set(parse_specifiers(job.requires_torch))
     if within and (not always or not all(within <= set(requirement.specifier) for requirement in torches)):
         yield Flaw("another torch may be installed than the wheel is for", found, f"torch{job.requires_torch}")
     served = sorted({cell.torch for cell in job.covers if cell.torch})
@@ -123,8 +131,10 @@ def requires_torch(subject: Subject) -> Iterator[Flaw]:
 def requirements(wheel: Wheel) -> Iterator[Requirement]:
     """Yield what a wheel requires; a text that is no requirement is the `metadata` rule's."""
     for text in wheel.metadata.get_all("Requires-Dist", []):
-        with suppress(InvalidRequirement):
-            yield Requirement(" ".join(text.split()))
+        with suppress(ValueError):
+            requirement = Requirement(" ".join(text.split()))
+            requirement.specifier.contains("0")  # which reads its versions, or raises
+            yield requirement
 
 
 def _admits(specifier: SpecifierSet, minor: Minor) -> bool:

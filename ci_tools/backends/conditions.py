@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from ci_tools.backends.tomlfile import table
 from ci_tools.process import INHERITED
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -106,7 +105,7 @@ def _searched(value: str, pattern: object) -> bool | None:
 def _matches(answer: Callable[[CellFacts, Any], bool | None], cell: CellFacts, wanted: object) -> bool | None:
     try:
         return answer(cell, wanted)
-    except InvalidSpecifier:
+    except ValueError:  # also more digits than Python converts
         return None
 
 
@@ -117,6 +116,6 @@ OF_THE_CELL: dict[str, Callable[[CellFacts, Any], bool | None]] = {
     "implementation-name": lambda _, wanted: _searched("cpython", wanted),
     "platform-machine": lambda cell, wanted: _searched(MACHINES.get(cell.machine, cell.machine), wanted),
     "platform-system": lambda cell, wanted: _searched(SYSTEMS[cell.os], wanted) if cell.os in SYSTEMS else None,
-    "python-version": lambda cell, wanted: SpecifierSet(str(wanted)).contains(str(cell.python.version)),
+    "python-version": lambda cell, wanted: parse_specifiers(str(wanted)).contains(str(cell.python.version)),
     "state": lambda _, wanted: _searched("wheel", wanted),
 }

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools.backends.facts import Read, requires_python
@@ -123,7 +123,7 @@ def _required(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
     try:
         return canonicalize_name(Requirement(str(requirement)).name)
-    except InvalidRequirement:
+    except ValueError:  # also more digits than Python converts
         return ""
 
 

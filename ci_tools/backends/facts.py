@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from ci_tools.model import PURE_TAG, admits
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from ci_tools.model import Extensions, Minor, Python, PythonApi, TorchAbi
@@ -53,6 +54,6 @@ def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) 
 def requires_python(project: ProjectFile) -> SpecifierSet:
     """Return the Pythons that `[project]` admits: all where it says nothing, or what is no specifier."""
     try:
-        return SpecifierSet(project.text("project", "requires-python"))
-    except InvalidSpecifier:
+        return parse_specifiers(project.text("project", "requires-python"))
+    except ValueError:  # also more digits than Python converts
         return SpecifierSet()

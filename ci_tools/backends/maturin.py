@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from ci_tools.backends.cargo import Crate, Files, Used, used
 from ci_tools.backends.facts import Read, oldest
 from ci_tools.model import Binding, Extensions, Minor, PythonApi, TorchAbi
+from ci_tools.specifiers import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,8 +74,8 @@ def _features(project: ProjectFile, crate: Crate, cell: CellFacts) -> Iterator[s
 
 def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
     try:
-        versions = SpecifierSet(str(condition.get("python-version", "")))
-    except InvalidSpecifier:
+        versions = parse_specifiers(str(condition.get("python-version", "")))
+    except ValueError:  # also more digits than Python converts
         return False
     is_cpython = str(condition.get("python-implementation", "cpython")).lower() == "cpython"
     return is_cpython and versions.contains(str(cell.python.version), prereleases=True)

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 LAYERS = (
     "errors observer",
     "model workflowcommands",
-    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps waits tomltext",
+    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps tomltext waits"
+    # ruff: noqa: ISC004 - one line of the table
+    " specifiers",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
     "config source remotewheel edits cells blocks changes variants sites callers",

@@ -142,6 +142,7 @@ def test_an_executable_stack_is_found(tmp_path: Path) -> None:
         pytest.param(r"C:\\Users\\ann\\demo\\a.cu", r"C:\Users\ann", id="windows"),
         pytest.param("/tmp/fatwheel-demo-1.0-job/a.cu", "", id="our-own-folder"),  # noqa: S108 - a name
         pytest.param("/opt/rh/toolset/root/usr/include", "", id="root-of-a-toolset"),
+        pytest.param("/root/.cargo/registry/src/a.rs", "", id="packages-of-rust"),
         pytest.param("/usr/share/zoneinfo", "", id="system"),
         pytest.param("csrc/a.cu", "", id="relative"),
     ],
@@ -316,6 +317,12 @@ def test_libraries_that_auditwheel_adds_need_no_plan(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- a launcher
 
 
+def test_a_platform_wheel_of_others_may_say_that_it_is_pure(tmp_path: Path) -> None:
+    wheel = rewritten(native(tmp_path, PLAIN), "WHEEL", "Purelib: false", "Purelib: true")
+    assert seen(findings(wheel)) == {("tags", "true", WARNING)}
+    assert ("tags", "true", ERROR) in seen(findings(wheel, planned(LINUX)))
+
+
 def test_a_launcher_in_a_foreign_pure_wheel_is_a_warning(tmp_path: Path) -> None:
     wheel = edited(make(tmp_path), {"demo/cli.exe": PE})
     assert seen(findings(wheel)) == {("pure", "PE", WARNING)}
@@ -440,7 +447,7 @@ def test_libraries_within_other_files_are_found(content: bytes, level: Level | N
 
 def test_our_own_build_hides_no_library_in_an_archive(tmp_path: Path) -> None:
     wheel = edited(make(tmp_path), {"demo/data.zip": nested(library=PLAIN)})
-    assert seen(findings(wheel, planned(PURE))) == {("hidden", "ELF", ERROR)}
+    assert seen(findings(wheel, planned(PURE))) == {("hidden", "library", ERROR)}
 
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c"])

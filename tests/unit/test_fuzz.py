@@ -1,0 +1,36 @@
+"""Whatever is read: no traceback, no hang, and little memory. `tests/fuzzing.py` makes the mutants and reads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzzing import READERS, mutant
+
+ROOT = Path(__file__).parents[2]
+A_FEW, MANY = 4, 500
+
+
+def read_mutants(reader: str, first: int, count: int) -> None:
+    """Read mutants in a process of its own, whose memory is measured."""
+    command = [sys.executable, "-m", "tests.fuzzing", reader, str(first), str(count)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3000, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_a_mutant_is_the_same_each_time() -> None:
+    assert mutant("meson", 1) == mutant("meson", 1) != mutant("meson", 2)
+
+
+@pytest.mark.parametrize("readers", [tuple(READERS)[:11], tuple(READERS)[11:]], ids=["sources", "wheels"])
+def test_a_few_mutants_are_read_or_refused(readers: tuple[str, ...]) -> None:
+    read_mutants(",".join(readers), 0, A_FEW)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reader", READERS)
+def test_many_mutants_are_read_or_refused(reader: str) -> None:
+    read_mutants(reader, 1000, MANY)
