@@ -37,7 +37,10 @@ __all__ = [
 
 PLAN = "plan.json"  # beside the files that were built by it
 LOCAL = "dir:"
-HOW_UNTAGGED = "release its tag or a nightly; `release: { untagged: true }` in the config does without a tag"
+HOW_UNTAGGED = (
+    "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"
+    " `release: { untagged: true }` in the config does without tags"
+)
 OWN_INDEX = re.compile("dir:|s3:")  # the targets that take wheel variants
 
 

@@ -744,7 +744,8 @@ ACTION = """\
 
 `uses: OWNER/fatwheel@` and a commit runs one verb on this runner, for those who write their own workflow. The Python
 of the job is left alone: Fatwheel lies in an environment of its own, and of it only the command `fatwheel` is on PATH
-afterwards. An input that its verb does not take is an error."""
+afterwards. An input that its verb does not take is an error. `plan` asks git which tag the commit has, and so what is
+released: `actions/checkout` fetches the tags with `fetch-depth: 0`."""
 PRINTED = {
     steps.Prints.LOG: "the log",
     steps.Prints.OUTPUTS: "the outputs",

@@ -48,8 +48,8 @@ def act(verb: str, name: str = "", *, fails: bool = False, **given: str | bool) 
 
 
 def job(*texts: str) -> Job:
-    """Return a job with the source and a Python of the caller's."""
-    first = (f"uses: {CHECKOUT}", f"uses: {SETUP_PYTHON}\nwith:\n  python-version: '3.12'")
+    """Return a job with the source, its tags and a Python of the caller's."""
+    first = (f"uses: {CHECKOUT}\nwith:\n  fetch-depth: 0", f"uses: {SETUP_PYTHON}\nwith:\n  python-version: '3.12'")
     return steps("mine", *first, *texts)
 
 
@@ -83,7 +83,7 @@ def used(ours: Repository, home: Path) -> Run:
         SAME,
         TELL,
     )
-    return ran(home, ours, job(*texts))
+    return ran(home, ours, job(*texts), tag="v1.0")
 
 
 def test_every_verb_runs_on_the_callers_runner(used: Run, home: Path) -> None:

@@ -35,11 +35,11 @@ WRONG = NATIVE["csrc/fast.c"].replace("PyLong_FromLong(42)", "missing")
 
 @pytest.fixture(scope="module")
 def released(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """A pure project that is built on a push, and published to PyPI by the caller's own job."""
+    """A pure project that is built at its tag, and published to PyPI by the caller's own job."""
     home = tmp_path_factory.mktemp("released")
     with pypiserver(home / "pypi") as index:
         world = World(index=index.upload, index_token=PASSWORD)
-        yield ran(home, ours, WHEELS, TELL, pypi("wheels"), world=world)
+        yield ran(home, ours, WHEELS, TELL, pypi("wheels"), world=world, tag="v1.0")
 
 
 def test_every_job_of_a_good_project_is_green(released: Run) -> None:
@@ -58,6 +58,7 @@ def test_the_caller_s_next_job_sees_the_outputs(released: Run) -> None:
     assert outputs == {
         "any": "true",
         "changed": "true",
+        "channel": "stable",
         "pypi": "true",
         "units": '["core"]',
         "version": "1.0",
