@@ -172,10 +172,9 @@ class PageWriter:
         tag as well, and is written over; who may have done so sees the newer manifest, since that came before its page.
         """
         folders = directory.folders | directory.filling if only is None else frozenset(only)
-        written = -1
         strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
-        if strangers:
-            manifest = self.take_in(ledger, manifest, strangers, directory)
+        written = -1 if strangers else manifest.generation
+        manifest = self.take_in(ledger, manifest, strangers, directory) if strangers else ledger.newest(manifest)
         while written < manifest.generation:
             before = manifest.generation
             for page in self.pages(ledger, manifest, folders, directory.root):

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import MachineError
 from ci_tools.targets.ledger import Damaged, Ledger
 from ci_tools.targets.store import of_bytes
-from ci_tools.upkeep import undo
 from ci_tools.upkeep.flaws import BROKEN, Flaw
 from ci_tools.upkeep.look import known_directory, manifest_of
 from ci_tools.upkeep.reading import read_file
 from ci_tools.upkeep.rebuild import manifest_from_pages
-from ci_tools.upkeep.undo import FileEdit
+from ci_tools.upkeep.undo import FileEdit, record_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +57,7 @@ def _recover(index: WheelIndex, directory: Directory, project: str, error: Damag
     rebuilt = manifest_from_pages(index, project, directory.folders | directory.filling)
     if rebuilt is None:
         return
-    undo.record(index, (), [FileEdit(error.key, damaged)])
+    record_edits(index, (), [FileEdit(error.key, damaged)])
     manifest = rebuilt.manifest._replace(generation=rebuilt.manifest.generation + 1)
     if not index.store.put(error.key, of_bytes(manifest.dumps()), instead_of=found):
         msg = f"{index.store.url(error.key)} changes while it is made again"

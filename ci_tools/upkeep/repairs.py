@@ -12,7 +12,6 @@ from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.targets.ledger import Damaged, Ledger
 from ci_tools.targets.store import of_bytes
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, keys_of, metadata_of
-from ci_tools.upkeep import undo
 from ci_tools.upkeep.flaws import (
     BACK,
     BROKEN,
@@ -31,7 +30,7 @@ from ci_tools.upkeep.leftovers import forget_notes
 from ci_tools.upkeep.look import look_at, read, refuse_no_index
 from ci_tools.upkeep.reading import fetch, read_file
 from ci_tools.upkeep.recovery import recover_manifests
-from ci_tools.upkeep.undo import Edit, FileEdit
+from ci_tools.upkeep.undo import Edit, FileEdit, finish_record, record_edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +84,7 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
                 left = frozenset(look_at(index, {flaw.key for flaw in look.flaws}).flaws)
         else:
             left = frozenset(look.flaws)
-        undo.finish(index)
+        finish_record(index)
         if remove_unlisted:
             forget_notes(index, look)
     return (*recovered, *(_mended(flaw, left) for flaw in look.flaws))
@@ -114,7 +113,7 @@ def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
     removed = {flaw.key for flaw in look.flaws if flaw.what == UNLISTED and remove_unlisted}
     files = tuple(_file_edits(index, look, removed))
     if files or any(edit.before for edit in edits.values()):
-        undo.record(index, edits.values(), files)
+        record_edits(index, edits.values(), files)
     _mend_directory(ledger, look)
     changed = [ledger.change_manifest(project, edit.apply, above=look.generation)[1] for project, edit in edits.items()]
     for flaw in (flaw for flaw in look.flaws if flaw.what == NO_METADATA):

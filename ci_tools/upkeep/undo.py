@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.targets.wheelindex import WheelIndex
 
-__all__ = ["Edit", "FileEdit", "finish", "record", "undo_repair"]
+__all__ = ["Edit", "FileEdit", "finish_record", "record_edits", "undo_repair"]
 
 RECORD = f"{OWN}undo.json"
 KEPT = f"{OWN}undo/"
@@ -112,7 +112,7 @@ def _read(index: WheelIndex) -> Record | None:
 # ---------------------------------------------------------------- recorded
 
 
-def record(index: WheelIndex, edits: Iterable[Edit], files: Iterable[FileEdit]) -> None:
+def record_edits(index: WheelIndex, edits: Iterable[Edit], files: Iterable[FileEdit]) -> None:
     """Record what a repair is about to change, and keep the files that it overwrites or removes.
 
     What a repair before had begun, and did not end, is kept as it was before that one.
@@ -157,7 +157,7 @@ def _keep(index: WheelIndex, file: FileEdit) -> None:
         index.store.put(f"{KEPT}{sha256}", of_file(path, sha256), instead_of=None)
 
 
-def finish(index: WheelIndex) -> None:
+def finish_record(index: WheelIndex) -> None:
     """Note that a repair is done, and what became of the files that it changed."""
     old = None
     with suppress(InputError):
