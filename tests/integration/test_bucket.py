@@ -602,7 +602,7 @@ def end_in_half(here: Here, tmp_path: Path, wheel: str) -> None:
         halve(between, lambda event: event.where.endswith(PAGE))
         with pytest.raises(MachineError, match=f"{PAGE} in s3://.* has other bytes than were sent"):
             releases.publish(index_of(here.target(between.server_port), here.outside), release)
-    assert ((PAGE, upkeep.STALE) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
+    assert ((PAGE, upkeep.OTHERS) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
 
 
 def test_a_page_that_was_halved_on_its_way_is_mended_by_the_next_run(here: Here, tmp_path: Path) -> None:
