@@ -199,7 +199,6 @@ def _shown(project: ProjectFile) -> None:
         backends.read(project, {}, CellFacts("linux", "x86_64", Python.parse(python)))
     project.project(())
     list(project.dependencies())
-    list(project.warnings())
     includes = Includes(project.tree)
     files = compiled(project.tree.files, (), ())
     torch_abi(includes, files, "")
