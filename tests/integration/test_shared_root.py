@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import index_script
-from tests.buckets import BUCKET, NO_PROXY, keys, moto, s3rver
+from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto
 from tests.foreign_indexes import listed, lost, s3pypi_upload, upload_wheels, website
 from tests.index_script import BucketPlace
 from tests.wheels import make
@@ -45,21 +45,15 @@ releases.publish(index_of(target, outside), releases.unit(project, *items, versi
 """
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(moto, id="moto"), pytest.param(s3rver, id="s3rver", marks=pytest.mark.long)]
-)
-def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
-    """A bucket whose server knows conditional writes, and one whose server does not."""
-    try:
-        with request.param() as served:
-            yield served
-    except LookupError as error:
-        pytest.skip(str(error))
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with moto() as served:
+        yield served
 
 
 @pytest.fixture(autouse=True)
-def _credentials(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {**bucket.environ, **NO_PROXY}.items():
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**CREDENTIALS, **NO_PROXY}.items():
         monkeypatch.setenv(name, value)
 
 

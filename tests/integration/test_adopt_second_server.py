@@ -1,0 +1,48 @@
+"""A tree by hand in a bucket of s3rver, which knows no conditional writes: adopted, and published into."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import adopt
+from ci_tools.outside import Outside, Silent
+from ci_tools.targets.addresses import index_of
+from tests import releases
+from tests.buckets import NO_PROXY, s3rver
+from tests.foreign_indexes import by_hand, listed, lost, upload_tree, website
+from tests.wheels import make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.buckets import Bucket
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    try:
+        with s3rver() as served:
+            for name, value in {**served.environ, **NO_PROXY}.items():
+                monkeypatch.setenv(name, value)
+            yield served
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.slow
+def test_a_tree_is_adopted_and_published_into_under_the_lock(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    upload_tree(bucket, "whl", by_hand(tmp_path / "tree", tmp_path / "elsewhere", mount="/whl"))
+    outside = Outside(environ=os.environ, cache=tmp_path / "cache", reporter=Silent())
+    wheel = make(tmp_path / "made", "demo-3.0-py3-none-any.whl")
+    with website(bucket) as site:
+        before = listed(f"{site}/whl", "cu118", "cu121")
+        adopt.adopt(index_of(bucket.target(), outside), (), outside)
+        releases.publish(index_of(bucket.target(), outside), releases.unit("demo", releases.item(wheel), version="3.0"))
+        after = listed(f"{site}/whl", "cu118", "cu121")
+    assert lost(before, after) == []
+    assert ("demo/", "demo-3.0-py3-none-any.whl") in after
