@@ -3,7 +3,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKFLOWS := $(wildcard .github/workflows/*.yml .github/actions/*/action.yml action.yml)
 LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
   --python-version 3.10 --only-binary :all:
 PARSER := tests/workflows/node_modules/.package-lock.json
@@ -33,8 +32,7 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 'package/*.cpp' 'tests/kernels/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
-	@node tests/workflows/parse.mjs $(WORKFLOWS)
-	@$(BIN)/zizmor --quiet --offline --persona=pedantic --strict-collection --config .github/zizmor.yml $(WORKFLOWS)
+	@$(BIN)/python -m tests.workflows.lint
 
 lock: $(VENV)/.tests ## bring the packages that workflows install up to date, each with its hashes
 	@$(LOCK) pyproject.toml -o .github/actions/setup/requirements.txt

@@ -45,6 +45,8 @@ RIGHTS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("aws-actions/configure-aws-credentials", "role-to-assume", {"id-token": "write"}),
     ("pypa/gh-action-pypi-publish", "", {"id-token": "write"}),
 )
+# That GitHub knows by name: Workflow syntax, `jobs.<job_id>.steps[*].shell`.
+SHELLS = frozenset({"bash", "cmd", "powershell", "pwsh", "python", "sh"})
 SIGNING = frozenset({"attestations", "id-token"})
 RANKS = {"none": 0, "read": 1, "write": 2}
 
@@ -184,7 +186,7 @@ def strings(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, str]]:
             yield from strings(item, (*keys, number))
 
 
-CONTEXT = re.compile(r"(?<![\w.-])(inputs|secrets|needs|steps|jobs)((?:\.[\w*-]+|\['[^']*'\])*)")
+CONTEXT = re.compile(r"(?<![\w.-])(inputs|secrets|needs|steps|jobs|matrix)((?:\.[\w*-]+|\['[^']*'\])*)")
 NAME = re.compile(r"\.([\w*-]+)|\['([^']*)'\]")
 EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 LITERAL = re.compile(r"(?<!\[)'(?:[^']|'')*'")
@@ -505,6 +507,73 @@ def the_shell_is_named(file: File, _: Project) -> Iterator[Finding]:
             )
 
 
+def shells_are_known(file: File, _: Project) -> Iterator[Finding]:
+    """GitHub knows six shells by name; any other is a command with {0} in the place of the script.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax, `jobs.<job_id>.steps[*].shell`
+    """
+    for keys, shell in strings(file.value):
+        if keys[-1] == "shell" and "with" not in keys and shell not in SHELLS and "{0}" not in shell:
+            yield file.finding(keys, f"there is no shell {shell}, expected one of {', '.join(sorted(SHELLS))}")
+
+
+def the_matrix_has_what_is_used(file: File, _: Project) -> Iterator[Finding]:
+    """Elsewhere `matrix.x` is an empty text, and nothing says so; a matrix that is made at run time may have it."""
+    for reference in file.references:
+        if reference.context != "matrix" or not reference.names or reference.job is None:
+            continue
+        matrix = file.jobs[reference.job].get("strategy", {}).get("matrix")
+        if matrix is None:
+            message = f"matrix.{reference.names[0]} is used, but the job {reference.job} has no matrix"
+            yield file.finding(reference.keys, message)
+        elif isinstance(matrix, dict) and not _is_made_later(matrix) and reference.names[0] not in _columns(matrix):
+            yield file.finding(reference.keys, f"the matrix of {reference.job} has no {reference.names[0]}")
+
+
+def _is_made_later(matrix: Mapping[str, Any]) -> bool:
+    """Whether an expression gives the matrix rows whose keys are not known from here."""
+    return "${{" in str(matrix.get("include", ""))
+
+
+def _columns(matrix: Mapping[str, Any]) -> set[str]:
+    included = matrix.get("include", [])
+    rows = [row for row in included if isinstance(row, dict)] if isinstance(included, list) else []
+    return {*matrix, *(name for row in rows for name in row)} - {"include", "exclude"}
+
+
+def inputs_are_given_what_they_are(file: File, files: Project) -> Iterator[Finding]:
+    """GitHub refuses a run in which an input of a called workflow is given, or has by default, another type's value."""
+    for name, (keys, value) in file.declared("inputs").items():
+        if not file.is_action and not _is_of_type(value.get("default"), value):
+            message = f"the input {name} is by default {value['default']!r}, expected {_wanted(value)}"
+            yield file.finding((*keys, "default"), message)
+    for job, value in file.jobs.items():
+        called = _called(value.get("uses", ""), files)
+        taken = called.declared("inputs", "workflow_call") if called else {}
+        for name, given in value.get("with", {}).items():
+            if name in taken and not _is_of_type(given, taken[name][1]):
+                where = ("jobs", job, "with", name)
+                yield file.finding(where, f"the input {name} is given {given!r}, expected {_wanted(taken[name][1])}")
+
+
+def _is_of_type(value: object, declared: Mapping[str, Any]) -> bool:
+    """Whether a value fits what an input declares; what an expression gives is not known from here."""
+    if value is None or (isinstance(value, str) and "${{" in value):
+        return True
+    kind = declared.get("type", "string")
+    if kind == "choice":
+        return value in declared.get("options", [])
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"boolean": isinstance(value, bool), "number": is_number}.get(kind, isinstance(value, str))
+
+
+def _wanted(declared: Mapping[str, Any]) -> str:
+    """Return what an input takes, in words."""
+    kind = declared.get("type", "string")
+    options = ", ".join(f'"{option}"' for option in declared.get("options", []))
+    return {"boolean": "true or false", "number": "a number", "choice": f"one of {options}"}.get(kind, "a text")
+
+
 def runs_are_kept_apart(file: File, _: Project) -> Iterator[Finding]:
     """Two runs of one release must not meet; `github.workflow` in a called one is its caller, which it would end."""
     started = set(file.triggers) - {"workflow_call"}
@@ -614,6 +683,9 @@ RULES: tuple[Rule, ...] = (
     nobody_asks_for_more_than_is_granted,
     labels_have_a_runner,
     the_shell_is_named,
+    shells_are_known,
+    the_matrix_has_what_is_used,
+    inputs_are_given_what_they_are,
     runs_are_kept_apart,
     runs_that_wait_are_kept,
     conditions_behind_others_are_said,
