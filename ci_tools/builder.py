@@ -280,7 +280,7 @@ class _Shell(NamedTuple):
         left = max(self.deadline - time.monotonic(), 1)
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
         if ended.status:
-            took = f"{what} took over {self.bench.minutes} minutes"
+            took = f"{what} took over {self.bench.minutes} minutes (`timeout-minutes` in the config allows more)"
             raise _failed(self.bench.log, took if ended.timed_out else f"{what} failed")
 
 

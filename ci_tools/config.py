@@ -403,7 +403,7 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
             )
             for platform, table in root["platforms"].items()
         ),
-        build=_build(root.get("build") or {}, document, name),
+        build=_build(root.get("build") or {}, document, name, catalog),
         validate=_validation(root.get("validate") or {}),
         publish=_publish(root.get("publish") or {}),
         release=Release(**(root.get("release") or {})),
@@ -460,7 +460,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         toolchain=ToolchainKind(table.get("toolchain", "auto")),
         env=_env(table.get("env")),
         care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib", 0)),
-        minutes=table.get("timeout-minutes", HOSTED_MINUTES),
+        minutes=table.get("timeout-minutes", catalog.minutes.of(facts)),
     )
 
 
@@ -503,14 +503,14 @@ def _env(table: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in (table or {}).items())
 
 
-def _build(table: Table, document: Document, name: str) -> Build:
+def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Build:
     return Build(
         before=_hooks("before", table, document, name),
         after=_hooks("after", table, document, name),
         env=_env(table.get("env")),
         constraints=table.get("constraints", ""),
         max_jobs=table.get("max-jobs", 0),
-        timeout_minutes=table.get("timeout-minutes", Build().timeout_minutes),
+        timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
     )
 
 

@@ -184,7 +184,14 @@ that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows 
 Editors complete the file from [the schema](../../ci_tools/schema/fatwheel.schema.json) when it starts with
 `# yaml-language-server: $schema=` and the schema's path."""
 
-WORDS = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "object": "mapping", "null": ""}
+WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "`true` or `false`",
+    "object": "mapping",
+    "null": "",
+}
 MODELS = {
     "source": PathSource,
     "platforms": PlatformRequest,
@@ -200,6 +207,7 @@ OTHER_DEFAULTS = {
     "platforms.wheel-platform": "[by platform](catalog.md#platforms)",
     "platforms.runner": "[by platform](catalog.md#platforms)",
     "build.max-jobs": "one per core",
+    "build.timeout-minutes": "[by what it compiles](catalog.md#minutes)",
     "build.free-disk": "`false`",
     "build.swap-gib": "`0`",
     "build.job-memory-gib": "not known",
@@ -662,6 +670,8 @@ def catalog_tables() -> Iterator[str]:
     yield from table(("feature", "of"), _features(known))
     yield from ("", "## torch", "", TORCH)
     yield from table(("torch", "release", "Python", "CUDA", "ROCm", "XPU"), map(_torch, known.torch.values()))
+    yield from ("", "## Minutes", "", "How long one build may take where the config says no `timeout-minutes`.")
+    yield from table(("what it compiles", "minutes"), _minutes(known))
     yield from ("", "## Size limits", "", "The largest file each place takes.")
     yield from table(("place", "bytes"), ((f"`{place}`", f"{most:,}") for place, most in known.limits.items()))
 
@@ -669,6 +679,11 @@ def catalog_tables() -> Iterator[str]:
 def _platforms(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
     for name, facts in known.platforms.items():
         yield f"`{name}`", facts.host, facts.accelerator or "", f"`{facts.wheel_platform}`", f"`{facts.runner}`"
+
+
+def _minutes(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:
+    kinds = ("nothing: a pure wheel, an sdist", "code for a CPU", "code for an accelerator: CUDA, ROCm, XPU")
+    return zip(kinds, known.minutes, strict=True)
 
 
 def _cudas(known: catalog.Catalog) -> Iterator[tuple[object, ...]]:

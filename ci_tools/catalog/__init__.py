@@ -22,10 +22,11 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Catalog", "Cuda", "GfxFacts", "Headers", "PlatformFacts", "Rocm", "TorchRelease", "load"]
+__all__ = ["BuildMinutes", "Catalog", "Cuda", "GfxFacts", "Headers", "PlatformFacts", "Rocm", "TorchRelease", "load"]
 
 HERE = Path(__file__).parent
-FILES = ("cuda.toml", "libraries.toml", "limits.toml", "platforms.toml", "python.toml", "rocm.toml", "torch.toml")
+NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "rocm", "torch")
+FILES = tuple(f"{name}.toml" for name in NAMES)
 
 
 class PlatformFacts(NamedTuple):
@@ -89,6 +90,18 @@ class GfxFacts:
         return is_there and {*code.features} <= {*asked.features}
 
 
+class BuildMinutes(NamedTuple):
+    """How long one build may take by default, in minutes, by what it compiles."""
+
+    pure: int
+    native: int
+    accelerator: int  # device code: CUDA, ROCm, XPU
+
+    def of(self, facts: PlatformFacts) -> int:
+        """Return that of a native build for a platform."""
+        return self.accelerator if facts.accelerator else self.native
+
+
 class Headers(NamedTuple):
     """The smallest wheel that carries a torch release's headers; `size` in bytes."""
 
@@ -119,6 +132,7 @@ class Catalog:
     gfx: GfxFacts
     torch: Mapping[Minor, TorchRelease]
     limits: Mapping[str, int]  # bytes
+    minutes: BuildMinutes
     brought: tuple[str, ...]  # file name patterns of libraries that torch or a driver brings; no wheel carries a copy
     sha256: str
 
@@ -149,6 +163,7 @@ def load() -> Catalog:
         gfx=_gfx(tables["rocm.toml"]),
         torch={torch.version: torch for torch in map(_torch, tables["torch.toml"]["release"])},
         limits=tables["limits.toml"],
+        minutes=BuildMinutes(**tables["minutes.toml"]["builds"]),
         brought=tuple(pattern for patterns in tables["libraries.toml"].values() for pattern in patterns),
         sha256=hashlib.sha256(b"".join(data.values())).hexdigest(),
     )

@@ -13,7 +13,7 @@ import pytest
 from ci_tools import catalog, config, planfile, planvalues, runner
 from ci_tools.__main__ import main
 from ci_tools.errors import InputError, MachineError
-from ci_tools.model import NO_CARE, Care
+from ci_tools.model import HOSTED_MINUTES, NO_CARE, Care
 from ci_tools.process import output, run
 from tests.sources import demo, plan_of, write
 
@@ -231,6 +231,17 @@ def test_the_plan_says_what_each_job_gets(plan: Plan, name: str, care: Care, min
 def test_a_plan_that_is_read_again_says_the_same(plan: Plan) -> None:
     again = planvalues.plan_of(planfile.to_json(plan))
     assert [(job.care, job.minutes) for job in again.jobs] == [(job.care, job.minutes) for job in plan.jobs]
+
+
+def test_a_job_without_a_limit_of_its_own_gets_what_one_of_its_kind_takes(tmp_path: Path) -> None:
+    cuda = "{ owner: me, native: ['*.cu'], cuda: ['13.0'], archs: ['9.0'] }"
+    platforms = f"{{ linux-cuda: {cuda}, windows: {{ enabled: true, owner: me }}, linux-cpu: }}"
+    text = f"package: demo\npython: ['3.12']\nplatforms: {platforms}\n"
+    folder = demo(tmp_path / "a", {"fatwheel.yml": text, "k.cu": "int f;\n"})
+    found = {job.name: job.minutes for job in plan_of(folder).jobs}
+    known = catalog.load().minutes
+    assert found == {"pure": known.pure, "linux-cuda-cu130-cp312": known.accelerator, "windows-cp312": known.native}
+    assert known.pure < known.native < known.accelerator < HOSTED_MINUTES
 
 
 def test_the_pure_job_is_never_longer_than_a_hosted_runner_lets_it(tmp_path: Path) -> None:

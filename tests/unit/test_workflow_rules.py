@@ -64,6 +64,7 @@ jobs:
         uses: actions/upload-artifact@{SHA} # v7.0.1
         with:
           path: dist
+          retention-days: 30
   check:
     name: Check the names
     runs-on: ubuntu-latest
@@ -287,6 +288,22 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             id="a-job-without-an-end",
         ),
         pytest.param(
+            rules.jobs_have_a_timeout,
+            "caller",
+            "timeout-minutes: 5",
+            "timeout-minutes: 360",
+            "caller:22: job say may run for 360 minutes, expected 30 or less",
+            id="a-job-that-hangs-for-hours",
+        ),
+        pytest.param(
+            rules.artifacts_go_in_time,
+            "called",
+            "          retention-days: 30\n",
+            "",
+            "called:40: GitHub keeps the artifact for 90 days, expected retention-days",
+            id="an-artifact-that-stays",
+        ),
+        pytest.param(
             rules.nothing_is_uploaded_always,
             "called",
             "      - name: Keep the wheels\n",
@@ -339,7 +356,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "TOKEN: ${{ secrets.token }}",
             "TOKEN: ${{ inputs['cfg'] || secrets.token }}",
-            "called:52: inputs.cfg is declared nowhere in this file",
+            "called:53: inputs.cfg is declared nowhere in this file",
             id="an-undeclared-input",
         ),
         pytest.param(
@@ -347,7 +364,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "called",
             "TOKEN: ${{ secrets.token }}",
             "TOKEN: ${{ secrets.TOKENS }}",
-            "called:52: secrets.TOKENS is not among the secrets that this workflow takes",
+            "called:53: secrets.TOKENS is not among the secrets that this workflow takes",
             id="an-undeclared-secret",
         ),
         pytest.param(
@@ -557,7 +574,7 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "    name: Check the names\n",
             "    name: Check the names\n    if: ${{ !cancelled() }}\n    needs: build\n"
             "  last:\n    needs: check\n    runs-on: ubuntu-latest\n    steps: []\n  other:\n",
-            "called:48: last is skipped where a job before check was not successful: say success() or !cancelled()",
+            "called:49: last is skipped where a job before check was not successful: say success() or !cancelled()",
             id="a-condition-behind-another",
         ),
         pytest.param(

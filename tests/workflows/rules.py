@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Keys: TypeAlias = tuple[str | int, ...]
 
 MOST_RUN_LINES = 4
+MOST_MINUTES = 30  # of a job that the catalog does not name
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 VERSION = re.compile(r"\s# v\d+\.\d+\.\d+\b")
 OURS = ("./", "$/")
@@ -54,6 +55,11 @@ RANKS = {"none": 0, "read": 1, "write": 2}
 ACTIONS: dict[str, dict[str, Any]] = tomllib.loads(
     (Path(__file__).parent / "standins" / "actions.toml").read_text(encoding="utf-8")
 )
+
+# How long the jobs of our workflows may take, by their ids.
+MINUTES: dict[str, int] = tomllib.loads(
+    (Path(__file__).parents[2] / "ci_tools" / "catalog" / "minutes.toml").read_text(encoding="utf-8")
+)["jobs"]
 
 
 class Finding(NamedTuple):
@@ -276,9 +282,23 @@ def checkouts_keep_no_credentials(file: File, _: Project) -> Iterator[Finding]:
 
 
 def jobs_have_a_timeout(file: File, _: Project) -> Iterator[Finding]:
+    """A limit is near what its job takes: the plan's for a row of a matrix, else the catalog's or less."""
     for name, job in file.jobs.items():
-        if "uses" not in job and "timeout-minutes" not in job:
+        if "uses" in job:
+            continue
+        most, said = MINUTES.get(name, MOST_MINUTES), job.get("timeout-minutes")
+        if said is None:
             yield file.finding(("jobs", name), f"job {name} may run for six hours, expected timeout-minutes")
+        elif said != "${{ matrix.minutes }}" and not (isinstance(said, int) and said <= most):
+            keys = ("jobs", name, "timeout-minutes")
+            yield file.finding(keys, f"job {name} may run for {said} minutes, expected {most} or less")
+
+
+def artifacts_go_in_time(file: File, _: Project) -> Iterator[Finding]:
+    """Without a word GitHub keeps an artifact for as long as the repository's settings say, 90 days at first."""
+    for step in file.steps:
+        if step.action == "actions/upload-artifact" and "retention-days" not in step.value.get("with", {}):
+            yield file.finding(step.keys, "GitHub keeps the artifact for 90 days, expected retention-days")
 
 
 def nothing_is_uploaded_always(file: File, _: Project) -> Iterator[Finding]:
@@ -667,6 +687,7 @@ RULES: tuple[Rule, ...] = (
     run_is_short_and_expands_nothing,
     checkouts_keep_no_credentials,
     jobs_have_a_timeout,
+    artifacts_go_in_time,
     nothing_is_uploaded_always,
     no_input_is_code,
     matrices_are_gated,
