@@ -34,7 +34,7 @@ from ci_tools import (
     workflowcommands,
 )
 from ci_tools.arguments import parser
-from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
+from ci_tools.errors import FatwheelError, InputError, LeftUndone, MachineError, nearest
 from ci_tools.model import UNTAGGED, Level, Platform, Python
 from ci_tools.outside import Outside
 from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ci_tools.model import Edition, Plan, Trial
+    from ci_tools.model import Edition, Plan, Site, Trial
     from ci_tools.planning import Planned
     from ci_tools.targets.wheelindex import WheelIndex
     from ci_tools.upkeep import Flaw
@@ -196,9 +196,8 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
             file.write(text.encode())
     if options.against:
         return _compare(planned, options, outside)
-    planned = planned._replace(plan=_only(planned.plan, options.only))
-    if options.only and options.format == "github":
-        planned = planned._replace(plan=planfile.own(planned.plan, Platform(options.only)))
+    narrowed = _share if options.format == "github" else _only
+    planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.prove:
         return _prove(planned, options, outside)
     _print_plan(planned, options.format, explain=options.explain)
@@ -305,12 +304,18 @@ def _step(options: argparse.Namespace, outside: Outside) -> int:
     step = steps.step_of(options.name, outside.environ, today)
     files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
     words = io.StringIO()
+    undone: LeftUndone | None = None
     with _inert(outside.environ), redirect_stdout(words if files else sys.stderr):
         outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
-        status = _run(Console(stderr=True), step.arguments)
+        try:
+            status = _run(Console(stderr=True), step.arguments)
+        except LeftUndone as error:  # which is no failure: what was printed counts
+            undone = error
     for path in files:
         with path.open("a", encoding="utf-8") as file:
             file.write(words.getvalue())
+    if undone:
+        raise undone
     return status
 
 
@@ -354,7 +359,8 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
         raise InputError(msg)
     planned = _planned(options, path, outside)
-    for made in pipeline.build(planned, options.job.split(","), options.out, outside):
+    jobs = options.job.split(",")
+    for made in pipeline.build(planned, jobs, options.out, outside, keep_going=options.keep_going):
         print(made.path)
     return DONE
 
@@ -404,28 +410,34 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
         msg = "no wheel is named"
         raise InputError(msg, hint="`fatwheel validate dist/*.whl` tries those of a folder")
     plan = planvalues.read(options.plan) if options.plan else None
-    trials = _tried_at_site(plan, options, outside) if plan else _tried_here(options, outside)
+    trials = _tried_at_sites(plan, options, outside) if plan else _tried_here(options, outside)
     terminal.show(terminal.trials_table(trials))
     pipeline.refuse_failures(trials, plan)
     return DONE
 
 
-def _tried_at_site(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
-    """Try what the plan says of a site; the source is asked for its scripts, or to build from the sdist."""
+def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
+    """Try what the plan says of some sites; the source is asked for its scripts, or to build from the sdist."""
     from ci_tools import pipeline
 
-    sites = {site.name: site for site in plan.sites}
-    if options.site not in sites:
-        msg = f'--site: the plan has no site "{options.site}", {nearest(options.site, sites)}'
-        raise InputError(msg)
     path = options.config or planfile.config_of(options.plan)
-    return pipeline.validate_site(
-        sites[options.site],
+    return pipeline.validate_sites(
+        [_site(plan, word) for word in options.site],
         plan,
         options.plan.parent,
         outside,
         lambda: planning.make_plan(path, outside, pinned=options.plan),
     )
+
+
+def _site(plan: Plan, word: str) -> Site:
+    """Return the site of a name, or of a number."""
+    sites = {site.name: site for site in plan.sites}
+    known = {**{str(number): site for number, site in enumerate(plan.sites)}, **sites}
+    if word not in known:
+        msg = f'--site: the plan has no site "{word}", {nearest(word, sites)}'
+        raise InputError(msg)
+    return known[word]
 
 
 def _tried_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
@@ -458,6 +470,23 @@ def _gather(options: argparse.Namespace, outside: Outside) -> int:
     else:
         terminal.show(terminal.assembled_tables(found))
     return DONE
+
+
+def _trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    from ci_tools import gathering, planvalues
+
+    plan = _share(planvalues.read(options.plan), options.only)
+    found = matrix.trials(plan, gathering.built(options.folders, plan))
+    print(_outputs(found.outputs()), end="")
+    if found.unbuilt:
+        msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
+        raise LeftUndone(msg)
+    return DONE
+
+
+def _share(plan: Plan, only: str | None) -> Plan:
+    """Return what one workflow makes of a plan: a platform's own wheels, or all."""
+    return planfile.own(_only(plan, only), Platform(only)) if only else plan
 
 
 def _python(text: str) -> Python:
@@ -682,6 +711,7 @@ VERBS: Mapping[str, Verb] = {
     "audit": _audit,
     "validate": _validate,
     "gather": _gather,
+    "trials": _trials,
     "attested": _attested,
     "publish": _publish,
     "release": _release,

@@ -110,6 +110,8 @@ def _add_work(verbs: Verbs) -> None:
     text = "a job of the plan, or sdist; several are separated by commas"
     build.add_argument("--job", required=True, type=_filled, metavar="NAME", help=text)
     build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
+    text = "of several jobs, build and audit the others where one fails, and end badly once there is none left"
+    build.add_argument("--keep-going", action="store_true", help=text)
 
     audit = _verb(verbs, "audit", "check what is inside wheels")
     text = "a wheel file; default: all of the plan's that lie beside --plan"
@@ -130,7 +132,8 @@ def _add_work(verbs: Verbs) -> None:
     text = "the plan.json whose --site this machine is; it lies beside the wheels"
     validate.add_argument("--plan", type=Path, metavar="FILE", help=text)
     text = "the place of the plan that this machine is; it says which files are tried, and with which Python"
-    validate.add_argument("--site", type=_filled, metavar="NAME", help=text)
+    text += "; several by their numbers in the plan, each with this option"
+    validate.add_argument("--site", type=_filled, action="append", default=[], metavar="NAME", help=text)
     _trust_argument(validate)
 
 
@@ -146,6 +149,12 @@ def _add_gathering(verbs: Verbs) -> None:
     gather.add_argument("--only", type=_filled, metavar="UNIT", help="this unit alone has to be whole")
     forms = "what stdout gets: a table for people, or a workflow's outputs; default: %(default)s"
     gather.add_argument("--format", choices=("table", "github"), default="table", help=forms)
+
+    text = "say which trials of a plan are worth a runner: those of the wheels that were built"
+    trials = _verb(verbs, "trials", text)
+    trials.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
+    trials.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
+    trials.add_argument("--only", type=_filled, metavar="PLATFORM", help="those of this platform's own wheels")
 
     text = "say whether every file of a release is what a workflow of GitHub signed"
     attested = _verb(verbs, "attested", text)

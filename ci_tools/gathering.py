@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Plan, Receipt
     from ci_tools.outside import Outside
 
-__all__ = ["gather"]
+__all__ = ["built", "gather"]
 
 UNSEEN = Trial("install it", Outcome.FAILED, "nothing was heard from there")
 
@@ -51,7 +51,7 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
 
 def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
     """Yield every file below the folders that the plan knows, with its receipt; note the others as problems."""
-    jobs = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name} | {plan.sdist: SDIST}
+    jobs = _jobs(plan)
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
         if path.name not in jobs:
@@ -62,6 +62,21 @@ def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iter
             problems.append(Problem(str(path), "it is of another job, or of another source than the plan's"))
         else:
             yield Found(path, receipt)
+
+
+def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
+    """Return the files of a plan that receipts below some folders say were built from its source."""
+    jobs = _jobs(plan)
+    found = filter(None, map(receipts.read, _below(folders, "*.json")))
+    return frozenset(
+        one.file for one in found if (one.job, one.source) == (jobs.get(one.file), plan.pins.source_sha256)
+    )
+
+
+def _jobs(plan: Plan) -> dict[str, str]:
+    """Return the job of every file that a plan makes."""
+    wheels = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
+    return wheels | {plan.sdist: SDIST}
 
 
 def _is_there(folder: Path, outside: Outside) -> bool:

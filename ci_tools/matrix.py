@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
-from ci_tools.model import SDIST
+from ci_tools.model import HOSTED_MINUTES, SDIST
 from ci_tools.planfile import runs_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.model import Job, Plan, Site
 
     Row = dict[str, Any]
+    Join = Callable[[Sequence[Row]], Row]
 
-__all__ = ["builds", "outputs", "sites"]
+__all__ = ["Trials", "builds", "outputs", "sites", "trials"]
 
 MOST_ROWS = 256  # jobs of one matrix on GitHub
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
 NO_CHANNEL = "none"  # of a commit without the version's tag
 HOST = "/host"  # where a container sees the disk of its runner
 MOST_TEXT = 1 << 20  # bytes of all outputs of a job on GitHub
+# What the rows of one runner may differ in that does all of them in turn.
+OF_ONE_BUILD = frozenset({"name", "jobs", "minutes", "python"})
+OF_ONE_TRIAL = frozenset({"name", "number", "numbers", "built", "minutes"})
+FEWER = (
+    "ask for fewer platforms at a time (--only PLATFORM), or see `fatwheel advise`;"
+    " with a shorter `timeout-minutes` one runner does more of them in turn"
+)
 
 
 def outputs(plan: Plan) -> dict[str, str]:
@@ -37,8 +46,8 @@ def outputs(plan: Plan) -> dict[str, str]:
         "commit": plan.pins.commit,
         "any": json.dumps(bool(plan.jobs)),
         "changed": "true",  # from nothing, where it is not compared
-        "builds": _dumps("builds", builds(plan)),
-        "sites": _dumps("sites", sites(plan)),
+        "builds": _matrix(builds(plan)),
+        "sites": _matrix(sites(plan)),
     }
     size = sum(map(len, found.values()))
     if size > MOST_TEXT:
@@ -47,22 +56,30 @@ def outputs(plan: Plan) -> dict[str, str]:
     return found
 
 
-def _dumps(name: str, rows: Iterable[Row]) -> str:
-    listed = list(rows)
-    if len(listed) > MOST_ROWS:
-        msg = f"the plan has {len(listed)} {name}, and GitHub runs {MOST_ROWS} jobs of one matrix"
-        raise InputError(msg, hint="ask for fewer platforms at a time (--only PLATFORM), or see `fatwheel advise`")
-    return json.dumps({"include": listed}, separators=(",", ":"))
+def _matrix(rows: Sequence[Row]) -> str:
+    return json.dumps({"include": rows}, separators=(",", ":"))
 
 
-def builds(plan: Plan) -> Iterator[Row]:
-    """Yield a row for each runner that builds: one job, and with the first the sdist, which is held against it."""
+# ---------------------------------------------------------------- builds
+
+
+def builds(plan: Plan) -> list[Row]:
+    """Return a row for each runner that builds: one job, and with the first the sdist, which is held against it.
+
+    Where GitHub would not take so many, jobs that have all but their names in common share a runner, and are built in
+    turn. Raises InputError where that is not enough.
+    """
+    return _few(list(_builds(plan)), "builds", _is_built_alike, _built_in_turn)
+
+
+def _builds(plan: Plan) -> Iterator[Row]:
     first = next((site.files[1] for site in plan.sites if site.job == SDIST), "")
     for job in plan.jobs:
         names = [SDIST, job.name] if job.wheel == first else [job.name]
         yield {
             "name": job.name,
             "jobs": ",".join(names),
+            "several": False,
             "platform": str(job.platform or ""),
             "runner": runs_on(job.runner),
             "container": _container(job),
@@ -72,6 +89,15 @@ def builds(plan: Plan) -> Iterator[Row]:
             "required": job.required,
             "minutes": INSTALLING + len(names) * job.minutes,  # so that a build that takes too long can say so
         }
+
+
+def _is_built_alike(row: Row) -> str:
+    """Return what the rows have in common that one runner can build; an image has every Python."""
+    return json.dumps({**_but(row, OF_ONE_BUILD), "python": "" if row["container"] else row["python"]})
+
+
+def _built_in_turn(rows: Sequence[Row]) -> Row:
+    return {**_in_turn(rows), "jobs": ",".join(row["jobs"] for row in rows)}
 
 
 def _wants_room(job: Job) -> bool:
@@ -89,21 +115,61 @@ def _container(job: Job) -> str | Row:
     return {**row, "options": "--privileged"} if job.care.swap_gib else row  # swapon is for the privileged alone
 
 
-def sites(plan: Plan) -> Iterator[Row]:
-    """Yield a row for each place where a wheel is tried, with the row of the builds that has its files."""
+# ---------------------------------------------------------------- trials
+
+
+class Trials(NamedTuple):
+    """Which trials of a plan are worth a runner, and which jobs have no wheel to try."""
+
+    rows: list[Row]
+    unbuilt: tuple[str, ...]  # the names of jobs
+
+    def outputs(self) -> dict[str, str]:
+        """Return what a workflow has to know of them, each on one line."""
+        return {"any": json.dumps(bool(self.rows)), "sites": _matrix(self.rows)}
+
+
+def trials(plan: Plan, built: AbstractSet[str]) -> Trials:
+    """Return the trials of those wheels that were built; `built` are the names of the plan's files that there are."""
+    kept = frozenset(site.name for site in plan.sites if built >= {*site.files})
+    makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
+    missing = (name for site in plan.sites for name in site.files if name not in built)
+    return Trials(sites(plan, kept), tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing)))
+
+
+def sites(plan: Plan, kept: AbstractSet[str] | None = None) -> list[Row]:
+    """Return a row for each place where a wheel is tried, with the row of the builds that has its files.
+
+    `kept` names the places that are meant, by default all. Where GitHub would not take so many, trials on one kind of
+    runner with one Python share a runner, and are made in turn. Raises InputError where that is not enough.
+    """
+    rows = [row for row in _sites(plan) if kept is None or row["name"] in kept]
+    return _few(rows, "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
+
+
+def _sites(plan: Plan) -> Iterator[Row]:
     makers = {name: job for job in plan.jobs for name in (job.wheel, job.public)}
+    places = {name: row["name"] for row in builds(plan) for name in row["jobs"].split(",")}
     for number, site in enumerate(plan.sites):
         job = makers[site.files[-1]]
         yield {
             "name": site.name,
             "number": number,
-            "built": job.name,
+            "numbers": str(number),
+            "several": False,
+            "built": places[job.name],
             "runner": runs_on(site.runner),
             "python": str(site.python),
             "owner": job.owner,
             "required": job.required,
             "minutes": INSTALLING + _minutes(plan, site, job),
         }
+
+
+def _tried_in_turn(rows: Sequence[Row]) -> Row:
+    built = ",".join(dict.fromkeys(row["built"] for row in rows))
+    numbers = " ".join(row["numbers"] for row in rows)
+    return {**_in_turn(rows), "built": f"{{{built}}}" if "," in built else built, "numbers": numbers}
 
 
 def _minutes(plan: Plan, site: Site, job: Job) -> int:
@@ -113,3 +179,51 @@ def _minutes(plan: Plan, site: Site, job: Job) -> int:
     validation = plan.request.validate
     tried = len(validation.imports) + len(validation.commands)
     return len(site.files) * tried * -(-validation.timeout_seconds // 60)
+
+
+# ---------------------------------------------------------------- more than GitHub takes
+
+
+def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join) -> list[Row]:
+    """Return rows of which GitHub takes so many: as they are, or the least of them together that makes them few enough.
+
+    Raises InputError where even as many as fit into the time of one runner leave too many.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(alike(row), []).append(row)
+    for most in range(-(-len(rows) // MOST_ROWS), min(len(rows), HOSTED_MINUTES) + 1):
+        parts = [part for group in groups.values() for part in _parts(group, most)]
+        if len(parts) <= MOST_ROWS:
+            return [join(part) if part[1:] else part[0] for part in parts]
+    most_time = f"each for {HOSTED_MINUTES} minutes"
+    msg = f"the plan has {len(rows)} {what}, and GitHub runs {MOST_ROWS} jobs of one matrix, {most_time}"
+    raise InputError(msg, hint=FEWER)
+
+
+def _parts(rows: Iterable[Row], most: int) -> list[list[Row]]:
+    """Return rows in parts of `most` at most, each with the time to do all of them on a hosted runner."""
+    parts: list[list[Row]] = []
+    left = 0  # minutes that the last part may still take
+    for row in rows:
+        if not parts or len(parts[-1]) == most or _own(row) > left:
+            parts.append([])
+            left = HOSTED_MINUTES - INSTALLING
+        parts[-1].append(row)
+        left -= _own(row)
+    return parts
+
+
+def _own(row: Row) -> int:
+    """Return the minutes that a row takes beside what is installed before: that is done once for several."""
+    minutes: int = row["minutes"] - INSTALLING
+    return minutes
+
+
+def _in_turn(rows: Sequence[Row]) -> Row:
+    name = f"{rows[0]['name']} and {len(rows) - 1} more"
+    return {**rows[0], "name": name, "several": True, "minutes": INSTALLING + sum(map(_own, rows))}
+
+
+def _but(row: Row, names: AbstractSet[str]) -> Row:
+    return {name: value for name, value in row.items() if name not in names}

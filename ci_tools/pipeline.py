@@ -51,7 +51,7 @@ __all__ = [
     "refuse_failures",
     "release",
     "validate_files",
-    "validate_site",
+    "validate_sites",
 ]
 
 
@@ -92,17 +92,45 @@ class Released:
 # ---------------------------------------------------------------- build
 
 
-def build(planned: Planned, names: Sequence[str], out: Path, outside: Outside) -> tuple[Made, ...]:
+def build(
+    planned: Planned, names: Sequence[str], out: Path, outside: Outside, *, keep_going: bool = False
+) -> tuple[Made, ...]:
     """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same.
 
-    Raises InputError where `out` is a file, or holds files of the source.
+    With `keep_going`, a job that fails stops no other, each is audited as well, and nothing is left of a bad one;
+    what failed is raised at the end. Raises InputError where `out` is a file, or holds files of the source.
     """
     _refuse_place(out, planned)
     jobs = [None if name == SDIST else planned.job(name) for name in names]
     with _working_in(out, outside):
         with write_atomically(out / PLAN) as file:
             file.write(planfile.dumps(planned.plan).encode())
+        if keep_going:
+            return _built_one_by_one(planned, jobs, out, outside)
         return tuple(made for job in jobs for made in _finished(planned, job, out, outside))
+
+
+def _built_one_by_one(planned: Planned, jobs: Sequence[Job | None], out: Path, outside: Outside) -> tuple[Made, ...]:
+    """Build and audit each job; raise Rejected with all that failed once there is none left."""
+    made: list[Made] = []
+    failed: list[Rejected | MachineError] = []
+    for job in jobs:
+        names = [job.wheel, job.public] if job else [planned.plan.sdist]
+        try:
+            files = tuple(_finished(planned, job, out, outside))
+            refuse_findings(audit_files([file.path for file in files], planned.plan, outside), planned.plan)
+        except (Rejected, MachineError) as error:
+            for path in (out / name for name in names if name):
+                path.unlink(missing_ok=True)
+                receipts.path_of(path).unlink(missing_ok=True)
+            outside.reporter.say(f"{job.name if job else SDIST} failed, the others are built all the same")
+            failed.append(error)
+        else:
+            made += files
+    if failed:
+        hints = dict.fromkeys(error.hint for error in failed if error.hint)
+        raise Rejected("\n".join(error.message for error in failed), hint="; ".join(hints))
+    return tuple(made)
 
 
 def _refuse_place(out: Path, planned: Planned) -> None:
@@ -288,6 +316,36 @@ def validate_files(
 ) -> dict[str, tuple[Trial, ...]]:
     """Install each wheel in a clean environment and run what the config says; without one, import what it installs."""
     return {path.name: _validate(path, request, here, outside) for path in paths}
+
+
+def validate_sites(
+    sites: Sequence[Site], plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
+) -> dict[str, tuple[Trial, ...]]:
+    """Try what some sites of the plan try, one after the other; one that cannot be tried here stops no other.
+
+    Raises MachineError with all that could not be tried once there is none left.
+    """
+    tried: dict[str, tuple[Trial, ...]] = {}
+    failed: list[InputError | MachineError] = []
+    for found in (_tried_or_why(site, plan, folder, outside, planned) for site in sites):
+        if isinstance(found, dict):
+            tried |= {name: (*tried.get(name, ()), *trials) for name, trials in found.items()}
+        else:
+            failed.append(found)
+    if failed:
+        refuse_failures(tried, plan)
+        raise failed[0] if not failed[1:] else MachineError("\n".join(error.message for error in failed))
+    return tried
+
+
+def _tried_or_why(
+    site: Site, plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
+) -> dict[str, tuple[Trial, ...]] | InputError | MachineError:
+    """Return what came of the trials at a site, or why none could be made."""
+    try:
+        return validate_site(site, plan, folder, outside, planned)
+    except (InputError, MachineError) as error:
+        return error
 
 
 def validate_site(

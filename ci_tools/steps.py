@@ -71,11 +71,15 @@ VERBS: Mapping[str, Verb] = {
     ),
     "summary": Verb({"folder": POSITIONAL, "against": "--against", "only": "--only"}, prints=Prints.PAGE),
     "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}),
-    "build": Verb({"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"}, always=HERE),
+    "build": Verb(
+        {"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"},
+        flags={"keep_going": "--keep-going"},
+        always=HERE,
+    ),
     "audit": Verb({"plan": "--plan", "config": "--config"}, several={"files": POSITIONAL}),
     "validate": Verb(
         {"config": "--config", "plan": "--plan", "site": "--site", "python": "--python"},
-        several={"files": POSITIONAL},
+        several={"files": POSITIONAL, "sites": "--site"},
         always=HERE,
     ),
     "gather": Verb(
@@ -84,6 +88,7 @@ VERBS: Mapping[str, Verb] = {
         always=("--format", "github"),
         prints=Prints.OUTPUTS,
     ),
+    "trials": Verb({"plan": "--plan", "only": "--only"}, several={"folders": POSITIONAL}, prints=Prints.OUTPUTS),
     "attested": Verb(
         {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"}
     ),

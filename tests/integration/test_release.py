@@ -273,3 +273,29 @@ def test_a_build_that_needs_torch_gets_the_jobs_own(fatwheel: CommandLine, nativ
     config.write_text(config.read_text() + "build: {constraints: pins.txt}\n")
     ran = release(fatwheel, native_project)
     assert (ran.status, "torch==2.10.*" in ran.stderr) == (1, True), ran.stderr
+
+
+def test_of_several_jobs_one_that_fails_stops_no_other_and_is_tried_nowhere(
+    fatwheel: CommandLine, project: Path
+) -> None:
+    with (project / "fatwheel.yml").open("a") as file:
+        file.write("build: { before: ['false'] }\n")
+    ran = fatwheel("build", "--job", "pure,sdist", "--out", "dist", "--keep-going", cwd=project)
+    assert (ran.status, "build.before (fatwheel.yml:13) failed" in ran.stderr) == (1, True), ran.stderr
+    assert {path.name for path in (project / "dist/receipts").iterdir()} == {"tiny-1.0.tar.gz.json"}
+    chosen = fatwheel("trials", "dist", "--plan", "dist/plan.json", cwd=project)
+    assert (chosen.status, chosen.stdout) == (0, 'any=false\nsites={"include":[]}\n')
+    assert "there is no wheel of pure, so none of its trials is started" in chosen.stderr
+
+
+def test_several_sites_of_a_plan_are_tried_in_turn(fatwheel: CommandLine, project: Path) -> None:
+    assert fatwheel("build", "--job", "pure,sdist", "--out", "dist", "--keep-going", cwd=project).status == 0
+    ran = fatwheel("validate", "--plan", "dist/plan.json", "--site", "0", "--site", "1", cwd=project)
+    assert (ran.status, ran.stdout.count("passed") > 2) == (0, True), ran.stderr
+    receipts = [json.loads(path.read_text()) for path in sorted((project / "dist/receipts").iterdir())]
+    assert {receipt["file"]: len(receipt["validated"]) for receipt in receipts} == {
+        "tiny-1.0-py3-none-any.whl": 1,
+        "tiny-1.0.tar.gz": 1,
+    }
+    refused = fatwheel("validate", "--plan", "dist/plan.json", "--site", "7", cwd=project)
+    assert (refused.status, 'the plan has no site "7"' in refused.stderr) == (2, True)

@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools import matrix, planfile
 from ci_tools.errors import InputError
-from ci_tools.model import Care, Platform
+from ci_tools.model import HOSTED_MINUTES, Care, Platform
 from tests.sources import demo, plan_of
 
 if TYPE_CHECKING:
@@ -128,15 +128,63 @@ def test_a_platform_s_own_pipeline_makes_its_native_wheels_alone(plan: Plan) -> 
     assert not planfile.own(planfile.only(plan, Platform.WINDOWS), Platform.WINDOWS).jobs
 
 
-@pytest.mark.parametrize("name", ["builds", "sites"])
-def test_a_matrix_that_github_would_not_run_is_refused(plan: Plan, name: str) -> None:
-    job, site = plan.jobs[0], plan.sites[1]
-    many = {
-        "builds": {"jobs": tuple(replace(job, name=f"j{number}") for number in range(257))},
-        "sites": {"sites": (site,) * 257},
-    }
-    with pytest.raises(InputError, match=f"257 {name}, and GitHub runs 256 jobs of one matrix"):
-        matrix.outputs(replace(plan, **many[name]))  # type: ignore[arg-type]  # one of the two
+def many(plan: Plan, count: int, minutes: int = 90) -> Plan:
+    """Return a plan of `count` jobs that differ in nothing but their names, each tried at one place."""
+    job, site = plan.jobs[1], next(site for site in plan.sites if site.job == plan.jobs[1].name)
+    jobs = [replace(job, name=f"j{number}", wheel=f"{number}.whl", minutes=minutes) for number in range(count)]
+    sites = [replace(site, name=f"s{job.name}", job=job.name, files=(job.wheel,)) for job in jobs]
+    return replace(plan, jobs=tuple(jobs), sites=tuple(sites))
+
+
+def test_as_many_rows_as_github_runs_stay_apart(plan: Plan) -> None:
+    found = many(plan, 256)
+    assert [row["jobs"] for row in rows(found, "builds")] == [job.name for job in found.jobs]
+    assert not any(row["several"] for name in ("builds", "sites") for row in rows(found, name))
+
+
+def test_more_jobs_than_github_runs_are_built_in_turn_and_tried_in_turn(plan: Plan) -> None:
+    found = many(plan, 600)
+    together, tried = rows(found, "builds"), rows(found, "sites")
+    assert [name for row in together for name in row["jobs"].split(",")] == [job.name for job in found.jobs]
+    assert [int(word) for row in tried for word in row["numbers"].split()] == list(range(600))
+    assert (len(together), len(tried)) == (200, 200)
+    assert max(row["minutes"] for row in together) == matrix.INSTALLING + 3 * 90 <= HOSTED_MINUTES
+    names = {row["name"] for row in together}
+    assert all(set(row["built"].strip("{}").split(",")) <= names for row in tried)
+    assert together[0]["name"] == "j0 and 2 more"
+
+
+def test_rows_that_ask_for_other_runners_are_never_put_together(plan: Plan) -> None:
+    found = many(plan, 300)
+    own = tuple(replace(job, runner=("own",)) if number % 2 else job for number, job in enumerate(found.jobs))
+    for row in rows(replace(found, jobs=own), "builds"):
+        assert {int(name[1:]) % 2 for name in row["jobs"].split(",")} == {int(row["runner"] == "own")}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "name"), [pytest.param(300, "builds", id="builds"), pytest.param(1, "sites", id="sites")]
+)
+def test_rows_that_do_not_fit_into_the_time_of_their_runners_are_refused(plan: Plan, minutes: int, name: str) -> None:
+    found = many(plan, 257 if name == "builds" else 9000, minutes)
+    expected = f"the plan has {len(found.jobs)} {name}, and GitHub runs 256 jobs of one matrix"
+    with pytest.raises(InputError, match=expected) as caught:
+        matrix.outputs(found)
+    assert "with a shorter `timeout-minutes` one runner does more of them in turn" in caught.value.hint
+
+
+def test_a_failed_wheel_starts_no_trial(plan: Plan) -> None:
+    native, *_ = (job for job in plan.jobs if job.owner)
+    files = {plan.sdist, *(job.wheel for job in plan.jobs if job is not native)}
+    found = matrix.trials(plan, files)
+    assert found.unbuilt == (native.name,)
+    assert [row["name"] for row in found.rows] == [site.name for site in plan.sites if site.job != native.name]
+    assert [row["number"] for row in found.rows] == [n for n, site in enumerate(plan.sites) if site.job != native.name]
+
+
+def test_without_a_wheel_there_is_no_trial(plan: Plan) -> None:
+    found = matrix.trials(plan, {plan.sdist})
+    assert found.outputs() == {"any": "false", "sites": '{"include":[]}'}
+    assert found.unbuilt == tuple(job.name for job in plan.jobs)
 
 
 def test_matrices_that_are_too_large_for_github_are_refused(plan: Plan) -> None:

@@ -46,7 +46,7 @@ def test_every_job_of_a_good_project_is_green(released: Run) -> None:
     assert released.succeeded, released.log
     place = "ubuntu-24.04, Python 3.12"
     validated = [f"Validate {what} on {place}" for what in ("pure", "sdist")]
-    names = ["Plan", "Build pure", *validated, "Gather", "Attest", "Tell", "Pypi", "Wheels"]
+    names = ["Plan", "Build pure", "Choose the trials", *validated, "Gather", "Attest", "Tell", "Pypi", "Wheels"]
     assert released.results == dict.fromkeys(names, "success")
     assert released.annotations == ()
 
@@ -76,6 +76,7 @@ def test_the_caller_s_next_job_sees_the_outputs(released: Run) -> None:
     [
         pytest.param("fatwheel-plan", {"plan.json"}, id="plan"),
         pytest.param("fatwheel-built-pure", {WHEEL, SDIST, *RECEIPTS}, id="built"),
+        pytest.param("fatwheel-receipts-pure", {path.partition("/")[2] for path in RECEIPTS}, id="receipts"),
         pytest.param("fatwheel-release", {WHEEL, SDIST, "plan.json", *RECEIPTS}, id="release"),
         pytest.param("fatwheel-pypi", {WHEEL, SDIST}, id="pypi"),
         pytest.param("fatwheel-attestation", {"attestation.json"}, id="attestation"),
@@ -135,6 +136,14 @@ def test_a_compiler_s_last_words_are_annotated_for_the_platform_s_owner(failed: 
     assert annotation.message.endswith("hint: @me/speed looks after linux-cpu")
 
 
+def test_a_wheel_that_failed_starts_no_trial(failed: Run) -> None:
+    assert [job.name for job in failed.jobs if job.steps and "linux-cpu" in job.name] == ["Build linux-cpu-cp312"]
+    (annotation,) = failed.job("Choose the trials").annotations
+    assert annotation.message == "there is no wheel of linux-cpu-cp312, so none of its trials is started"
+    summary = failed.job("Gather").summary
+    assert re.search(r"linux-cpu-cp312.*everything.*Python 3\.12.*it is not built", summary)
+
+
 def test_the_logs_of_a_failed_build_are_kept(failed: Run) -> None:
     log = failed.artifacts / "fatwheel-logs-linux-cpu-cp312" / "linux-cpu-cp312.log"
     assert "undeclared" in log.read_text()
@@ -152,6 +161,22 @@ def test_the_summary_names_the_owner_of_what_failed(failed: Run) -> None:
     summary = failed.job("Gather").summary
     assert "**linux-cpu failed**, owned by @me/speed: there is no wheel of linux-cpu-cp312" in summary
     assert "**Ready to publish without linux-cpu.**" in summary
+
+
+@pytest.mark.long
+def test_more_jobs_than_rows_share_a_runner_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
+    matrix = (harness.ROOT / "ci_tools/matrix.py").read_text(encoding="utf-8")
+    few = matrix.replace("if len(parts) <= MOST_ROWS", 'if len(parts) <= {"builds": 2, "sites": 7}[what]')
+    mine = harness.ours(tmp_path / "ours", files={"ci_tools/matrix.py": few})
+    wrong = NATIVE["csrc/fast.c"].replace("42", "\n#if PY_VERSION_HEX < 0x030b0000\nmissing\n#endif\n42")
+    config = NATIVE["fatwheel.yml"].replace('["3.12"]', '["3.10", "3.11", "3.12"]')
+    run = ran(tmp_path, mine, WHEELS, files={**NATIVE, "fatwheel.yml": config, "csrc/fast.c": wrong})
+    assert run.job("Build linux-cpu-cp310 and 2 more").result == "failure"
+    assert run.job("Build pure").result == "success"
+    wheels = [name for name in held(run, "fatwheel-release") if re.match(r"tiny-1.0-cp3\d+-cp", name)]
+    assert {name.split("-")[2] for name in wheels} == {"cp311", "cp312"}
+    tried = [job.name for job in run.jobs if job.steps and job.name.startswith("Validate linux-cpu")]
+    assert sorted(name.partition(" on ")[0] for name in tried) == [f"Validate linux-cpu-cp31{n}" for n in (1, 2)]
 
 
 @pytest.mark.long

@@ -34,7 +34,17 @@ def chosen(names: list[str]) -> list[str]:
     if INPUTS["artifact-ids"]:
         asked = {number.strip() for number in INPUTS["artifact-ids"].split(",")}
         return [name for name in names if identifier(name) in asked]
-    return [name for name in names if fnmatchcase(name, INPUTS["pattern"] or "*")]
+    patterns = alternatives(INPUTS["pattern"] or "*")
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def alternatives(pattern: str) -> list[str]:
+    """Return the patterns that {one,another} in one stands for, as minimatch does; {one} stands for itself."""
+    head, brace, rest = pattern.partition("{")
+    inner, closed, tail = rest.partition("}")
+    if not (brace and closed and "," in inner):
+        return [pattern]
+    return [f"{head}{one}{tail}" for one in inner.split(",")]
 
 
 def main() -> None:
