@@ -185,6 +185,10 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.against and (options.prove or options.only):
         msg = "--against compares whole plans, expected no --prove or --only beside it"
         raise InputError(msg)
+    if options.to:
+        from ci_tools.targets import addresses
+
+        addresses.refuse_folders(options.to)
     planned = _planned(options, options.config, outside)
     _refuse_another(planned.plan, options.package)
     text = planfile.dumps(planned.plan)
@@ -457,6 +461,14 @@ def _attested(options: argparse.Namespace, outside: Outside) -> int:
     return DONE
 
 
+def _unattested(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    from ci_tools import attestation, summary
+
+    print(summary.unattested_page(attestation.hold_to_receipts(options.folder)), end="")
+    msg = f"no file of {options.folder} is attested: each is held against its receipt only"
+    raise LeftUndone(msg)
+
+
 def _gather(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import assembly
 
@@ -505,6 +517,8 @@ def _publish(options: argparse.Namespace, outside: Outside) -> int:
         also=tuple(options.also),
         only=options.only or "",
         released=options.released,
+        distant=options.distant,
+        unattested=options.unattested,
         replace=options.replace,
         uploader=options.uploader,
     )
@@ -713,6 +727,7 @@ VERBS: Mapping[str, Verb] = {
     "gather": _gather,
     "trials": _trials,
     "attested": _attested,
+    "unattested": _unattested,
     "publish": _publish,
     "release": _release,
     "index adopt": _index_adopt,

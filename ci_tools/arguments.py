@@ -61,6 +61,8 @@ def _add_planning(verbs: Verbs) -> None:
     _edition_arguments(plan)
     text = "the project's name, as a check: end where the config names another"
     plan.add_argument("--package", type=_filled, metavar="NAME", help=text)
+    text = "a target that the release will go to, as a check: end where none can from another machine; may be repeated"
+    plan.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     prove = "build what the plan calls redundant too, as far as this machine can, and compare"
     plan.add_argument("--prove", action="store_true", help=prove)
     text = "say too what differs from the plan of a git revision such as main, of a plan.json, or of a release's folder"
@@ -166,6 +168,10 @@ def _add_gathering(verbs: Verbs) -> None:
     text = "a folder with the attestation; default: GitHub is asked for it"
     attested.add_argument("--bundles", type=Path, metavar="DIR", help=text)
 
+    text = "hold every file of a release against its receipt, and print a page that says that nobody signed it"
+    unattested = _verb(verbs, "unattested", text)
+    unattested.add_argument("folder", type=Path, metavar="DIR", help="the release")
+
 
 def _add_publishing(verbs: Verbs) -> None:
     publish = _verb(verbs, "publish", "publish finished files, each release unit at every target or at none")
@@ -180,6 +186,10 @@ def _add_publishing(verbs: Verbs) -> None:
     )
     text = "refuse a commit without the version's tag altogether, as a workflow does"
     publish.add_argument("--released", action="store_true", help=text)
+    text = "refuse a folder as a target: this machine is thrown away with it"
+    publish.add_argument("--distant", action="store_true", help=text)
+    text = "say in the notes of the release that its files are not attested"
+    publish.add_argument("--unattested", action="store_true", help=text)
 
     release = _verb(verbs, "release", "plan, build, audit, validate, publish and install, on this machine")
     _config_argument(release)

@@ -6,6 +6,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools import receipts
 from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.markdown import one_line
 from ci_tools.process import clean_environment, run, tail
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
     from ci_tools.outside import Outside
 
-__all__ = ["verify"]
+__all__ = ["hold_to_receipts", "verify"]
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")
-PARTS = ("*.whl", "*.tar.gz", "plan.json", "receipts/*.json")  # all that publishing reads
+FILES = ("*.whl", "*.tar.gz")
+PARTS = (*FILES, "plan.json", "receipts/*.json")  # all that publishing reads
 # What gh is to see of our variables: who it asks, and as whom.
 GH = ("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_ENTERPRISE_TOKEN", "GH_CONFIG_DIR", "XDG_CONFIG_HOME")
 TIMEOUT = 300.0  # seconds for one file
@@ -52,6 +54,22 @@ def verify(
     refused = [problem for path in files for problem in verifier.refused(path)]
     if refused:
         raise Rejected("\n".join(map(str, refused)), hint="nothing of it is to be published")
+    return files
+
+
+def hold_to_receipts(folder: Path) -> tuple[Path, ...]:
+    """Return the wheels and the sdist of a release folder once each is what its receipt says, byte for byte.
+
+    Raises Rejected with every file that is not, and InputError where there is none.
+    """
+    files = tuple(sorted(path for part in FILES for path in folder.glob(part)))
+    if not files:
+        msg = f"{folder} has no release, expected what `fatwheel gather` wrote"
+        raise InputError(msg)
+    wrong = [path for path in files if receipts.load(path) is None]
+    if wrong:
+        problems = (Problem(one_line(path), "it has no receipt of its present bytes") for path in wrong)
+        raise Rejected("\n".join(map(str, problems)), hint="nothing of it is to be published")
     return files
 
 

@@ -17,7 +17,7 @@ from ci_tools.errors import Problem, RejectedInput
 from ci_tools.yamlfile import compose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "INHERITED",
@@ -28,6 +28,7 @@ __all__ = [
     "access",
     "at_home",
     "lacking",
+    "needed_to_publish",
     "one_line",
     "read",
     "united",
@@ -44,8 +45,11 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
 USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@([!-~]+)")
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
+EXPRESSION = "${{"  # what is not known before a run
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
+PLATFORM = re.compile(r"/platform\.ya?ml$")
+WHEELS = re.compile(r"/wheels\.ya?ml$")
 OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - every run has it
 
 RELEASE = (("contents", "write"),)
@@ -107,6 +111,7 @@ class Job:
     condition: str  # its `if:`
     secrets: frozenset[str]
     passed: frozenset[str]  # names of secrets that the called workflow gets
+    given: Mapping[str, str]  # its `with:`
 
     @property
     def uses(self) -> tuple[Used, ...]:
@@ -121,7 +126,20 @@ class Job:
     @property
     def publishes(self) -> bool:
         """Whether it calls the workflow of Fatwheel that publishes a release."""
-        return bool(self.call and self.call.is_call and PUBLISHES.search(self.call.path))
+        return self._calls(PUBLISHES)
+
+    @property
+    def builds_all(self) -> bool:
+        """Whether it calls the workflow of Fatwheel that builds a config's platforms."""
+        return self._calls(WHEELS)
+
+    @property
+    def builds_one(self) -> bool:
+        """Whether it calls the workflow of Fatwheel that is one platform's own."""
+        return self._calls(PLATFORM)
+
+    def _calls(self, path: re.Pattern[str]) -> bool:
+        return bool(self.call and self.call.is_call and path.search(self.call.path))
 
     @property
     def is_trusted_publisher(self) -> bool:
@@ -171,6 +189,17 @@ def lacking(grants: Mapping[str, str], needed: Mapping[str, str]) -> Grants:
     """Return what of `needed` is not in `grants`."""
     few = ACCESSES.index
     return {scope: wanted for scope, wanted in needed.items() if few(access(grants, scope)) < few(wanted)}
+
+
+def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Grants:
+    """Return what publish.yml needs of its caller: by its `with:`, and by the targets that it publishes to."""
+    reasons = {
+        ("attestations", "read"): given.get("attest") != "never",  # to verify where the files came from
+        ("actions", "read"): bool(given.get("run-id")),  # to take the artifacts of another run
+        ("contents", "write"): any(target.startswith("github:") for target in targets),  # to make the release
+        ("id-token", "write"): bool(given.get("aws-role")),  # to assume the role
+    }
+    return {scope: wanted for (scope, wanted), applies in reasons.items() if applies}
 
 
 # -- reading
@@ -248,6 +277,7 @@ def _job(node: yaml.Node, path: str) -> Job:
         condition=one_line(_text(parts.get("if")), LONGEST_CONDITION),
         secrets=_secrets([node]),
         passed=frozenset([INHERITED]) if _text(passed) == INHERITED else frozenset(_children(passed)),
+        given={key: one_line(_text(value)) for key, value in _children(parts.get("with")).items()},
     )
 
 

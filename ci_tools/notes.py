@@ -20,6 +20,7 @@ HEAD = (
     "|---|---|---|---|---|---|--:|",
 )
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
+UNATTESTED = "The files are not attested: nothing that GitHub signed says which run made them."
 FENCE = "`" * 3
 
 
@@ -103,4 +104,5 @@ def _origin(unit: Unit) -> list[str]:
     toolchains = sorted({f"{made.accelerator or 'CPU'} by the toolchain {made.toolchain}" for made in native})
     built = [f"Compiled for {markdown.text(', '.join(toolchains))}."] if toolchains else []
     commit = [f"Commit {markdown.text(unit.commit)}."] if unit.commit else []
-    return [" ".join([*commit, *built]), ""] if commit or built else []
+    signed = [UNATTESTED] if unit.unattested else []
+    return [" ".join([*commit, *built, *signed]), ""] if commit or built or signed else []

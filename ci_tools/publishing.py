@@ -13,7 +13,7 @@ from ci_tools.model import STABLE, UNTAGGED
 from ci_tools.release import units_of
 from ci_tools.storage import locked
 from ci_tools.targets import UPLOADERS
-from ci_tools.targets.addresses import places_of, targets_of
+from ci_tools.targets.addresses import places_of, refuse_folders, targets_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,8 @@ class Destination(NamedTuple):
     only: str = ""  # one unit: core, or a platform
     without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
     released: bool = False  # refuse a commit without its tag altogether
+    distant: bool = False  # refuse a folder
+    unattested: bool = False  # say that the files are not attested
     replace: bool = False  # let a file take the place of one of its name, in an index of one's own
     uploader: str = UPLOADERS[0]  # to PyPI and its like
 
@@ -107,6 +109,8 @@ def _opened(
         raise InputError(msg)
     plan = releaseplan.read(folder / PLAN)
     to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
+    if to.distant:
+        refuse_folders(to.addresses)
     refuse_untagged(plan.edition, f"{plan.project} {plan.version}", to)
     plan = plan._replace(edition=in_folder(plan.edition))
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
@@ -114,6 +118,7 @@ def _opened(
     kept = tuple(made for made in plan.jobs if made.job not in to.without)
     units, left = units_of(plan._replace(jobs=kept), found, to.only)
     targets = targets_at(to, outside)
+    units = tuple(replace(unit, unattested=to.unattested) for unit in units)
     if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
         units = tuple(_with_variants(unit, extra, outside) for unit in units)
     return units, left, targets

@@ -84,6 +84,7 @@ class Unit:
     title: str = ""
     route: Route = Route.NONE  # what PyPI gets of it
     offers: tuple[Offer, ...] = ()  # every combination asked for
+    unattested: bool = False  # whether its files were left without an attestation on purpose
 
     @property
     def files(self) -> tuple[Item, ...]:

@@ -29,6 +29,8 @@ EDITION = (
     "ref",
     "repository",
 )  # what says which release it is, and what came before
+ATTESTATION = ("attest", "private")  # whether the files will be signed, and whether the repository is private
+ATTEST = ("public", "always", "never")
 EVERYWHERE = ("cache", "copy", "verb")  # the rest: a file that gets what is printed too, and the action's own
 
 
@@ -51,6 +53,7 @@ class Verb(NamedTuple):
     several: Mapping[str, str] = NONE  # the option that each word of an input goes to
     always: tuple[str, ...] = ()
     takes_edition: bool = False
+    takes_attestation: bool = False
     prints: Prints = Prints.LOG
     verb: str = ""  # of the command line, where it has another name
 
@@ -58,8 +61,10 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
+        several={"to": "--to"},
         always=(*HERE, "--format", "github"),
         takes_edition=True,
+        takes_attestation=True,
         prints=Prints.OUTPUTS,
     ),
     "compare": Verb(
@@ -92,12 +97,19 @@ VERBS: Mapping[str, Verb] = {
     "attested": Verb(
         {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"}
     ),
+    "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE),
     "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
         always=("--released",),  # a workflow publishes no untagged commit, not even to a folder that it uploads
-        flags={"dry_run": "--dry-run", "replace": "--replace", "pypi": "--also=pypi"},
+        flags={
+            "distant": "--distant",
+            "dry_run": "--dry-run",
+            "pypi": "--also=pypi",
+            "replace": "--replace",
+            "unattested": "--unattested",
+        },
         several={"to": "--to"},
     ),
 }
@@ -125,6 +137,8 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
         raise InputError(msg)
     verb = VERBS[name]
     given = _given(name, verb, environ)
+    if verb.takes_attestation:
+        _refuse_undecided(given, environ)
     words = [(option, given[key]) for key, option in verb.options.items() if key in given]
     words += [(option, word) for key, option in verb.several.items() for word in given.get(key, "").split()]
     named = (f"{option}={value}" for option, value in words if option)
@@ -144,7 +158,8 @@ def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
 def _given(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what a step says, by the names of its inputs; raise InputError where the verb takes no such thing."""
     given = {key.removeprefix(PREFIX).lower(): value for key, value in environ.items() if key.startswith(PREFIX)}
-    known = {*verb.options, *verb.flags, *verb.several, *(EDITION if verb.takes_edition else ()), *EVERYWHERE}
+    known = {*verb.options, *verb.flags, *verb.several, *EVERYWHERE}
+    known |= {*(EDITION if verb.takes_edition else ()), *(ATTESTATION if verb.takes_attestation else ())}
     filled = {key: value for key, value in given.items() if value.strip()}
     unknown = sorted(filled.keys() - known)
     if unknown:
@@ -152,6 +167,22 @@ def _given(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
         msg = f'`{name}` takes no "{shown}", {nearest(shown, (key.replace("_", "-") for key in known))}'
         raise InputError(msg)
     return filled
+
+
+def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Raise InputError where the files could not be signed at the end, which nobody is to learn only then.
+
+    GitHub attests the files of a private repository on the plan Enterprise Cloud only ("Using artifact attestations to
+    establish provenance for builds", https://docs.github.com), and no event says which plan it is.
+    """
+    attest = given.get("attest", ATTEST[0])
+    if attest not in ATTEST:
+        msg = f'attest: "{attest}" is none of {", ".join(ATTEST)}'
+        raise InputError(msg, hint=nearest(attest, ATTEST))
+    event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
+    if attest == ATTEST[0] and _is_true("private", given.get("private", "")) and not event.startswith("pull_request"):
+        msg = "the repository is private, and GitHub attests private ones on the plan Enterprise Cloud only"
+        raise InputError(msg, hint="with: `attest: always` on that plan, else `attest: never`, for publish.yml as well")
 
 
 def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -> tuple[str, ...]:

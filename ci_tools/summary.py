@@ -18,12 +18,13 @@ from ci_tools.release import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ci_tools.comparison import Comparison, Row
     from ci_tools.model import Covered, Finding, Job, Plan, Receipt, Trial, Validated
     from ci_tools.release import Withheld
 
-__all__ = ["MOST_OF_A_COMMENT", "MOST_OF_A_STEP", "Finished", "plan_page", "release_page"]
+__all__ = ["MOST_OF_A_COMMENT", "MOST_OF_A_STEP", "Finished", "plan_page", "release_page", "unattested_page"]
 
 MOST_OF_A_STEP = 1_000_000  # bytes; GitHub takes 1 MiB of a step's summary, and nothing of one that is larger
 MOST_OF_A_COMMENT = 65_000  # bytes; GitHub takes 65,536 characters
@@ -97,6 +98,12 @@ def release_page(finished: Finished, comparison: Comparison | None = None, *, mo
         *_warnings(plan),
     ]
     return _page(sections, most)
+
+
+def unattested_page(files: Sequence[Path]) -> str:
+    """Return what a release says on its page that nobody signed."""
+    what = "nothing that GitHub signed says which run made them"
+    return f"⚠️ **Not attested:** {_count(len(files), 'file')}, each as its receipt says; {what}.\n\n"
 
 
 # ---------------------------------------------------------------- a page

@@ -17,9 +17,9 @@ LAYERS = (
     "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps tomltext waits"
     # ruff: noqa: ISC004 - one line of the table
     " specifiers",
-    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
+    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
-    "config source remotewheel edits cells blocks changes variants sites callers",
+    "attestation config source remotewheel edits cells blocks changes variants sites callers",
     "stage checkup",
     "observation diagnosis",
     "includes",

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.attestation import verify
+from ci_tools import receipts
+from ci_tools.attestation import hold_to_receipts, verify
 from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.model import Receipt
 from ci_tools.outside import Outside, Silent
 from tests.workflows import harness
 
@@ -262,3 +264,40 @@ def test_a_step_ends_by_what_was_found(spoil: Callable[[Signed], object], status
     line = [sys.executable, "-m", "ci_tools", "step", "attested"]
     told = subprocess.run(line, cwd=signed.home, env=own, capture_output=True, text=True, check=False)
     assert (told.returncode, "Traceback" in told.stderr) == (status, False), told.stderr
+
+
+# ---------------------------------------------------------------- a release that nobody signed
+
+
+def test_without_an_attestation_each_file_is_held_against_its_receipt(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    assert hold_to_receipts(tmp_path) == (path,)
+    path.write_bytes(b"another")
+    with pytest.raises(Rejected, match=r"demo-1\.0\.tar\.gz: it has no receipt of its present bytes"):
+        hold_to_receipts(tmp_path)
+
+
+def test_a_folder_without_files_is_no_release_that_nobody_signed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no release"):
+        hold_to_receipts(tmp_path)
+
+
+def test_a_step_says_on_its_page_that_nobody_signed(tmp_path: Path) -> None:
+    made(tmp_path)
+    page = tmp_path / "page.md"
+    environ = {**os.environ, "WITH_FOLDER": str(tmp_path), "GITHUB_STEP_SUMMARY": str(page), "GITHUB_ACTIONS": "true"}
+    command = [sys.executable, "-m", "ci_tools", "step", "unattested"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "::notice title=Fatwheel::no file of" in done.stderr
+    assert page.read_text().startswith("⚠️ **Not attested:** 1 file, each as its receipt says;")
+
+
+def made(folder: Path) -> Path:
+    """Write an sdist with a receipt."""
+    path = folder / "demo-1.0.tar.gz"
+    path.write_bytes(b"an sdist")
+    digest = hashlib.sha256(b"an sdist").hexdigest()
+    known = {"project": "demo", "version": "1.0", "job": "sdist", "source": "0" * 64, "key": "k", "seconds": 1.0}
+    receipts.save(path, Receipt(file=path.name, sha256=digest, size=8, **known))  # type: ignore[arg-type]
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -81,6 +82,11 @@ def test_every_file_is_a_row_with_what_it_was_built_for_and_its_hash_can_be_chec
     assert f"{'0' * 64}  demo-1.0.tar.gz\n" in shown.text
     assert "CUDA 13.0, gcc 13" in shown.text
     assert "a" * 40 in shown.text
+
+
+def test_a_release_that_nobody_signed_says_so() -> None:
+    assert "attested" not in notes(USUAL)
+    assert "The files are not attested" in Shown(notes(replace(USUAL, unattested=True))).text
 
 
 def test_the_commands_name_the_index_and_the_page() -> None:

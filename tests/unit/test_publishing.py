@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ci_tools.__main__ import main
 from ci_tools.errors import InputError
 from ci_tools.publishing import Destination, preview
 from tests.sources import world
@@ -45,3 +46,16 @@ def test_a_workflow_publishes_it_not_even_to_a_folder(tmp_path: Path) -> None:
 def test_a_folder_of_ones_own_may_have_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is missing"):  # it goes on to look for the files
         preview(folder_of(tmp_path), Destination(("dir:own",)), world(tmp_path))
+
+
+@pytest.mark.parametrize("target", ["dir:own", "dir:own|s3://wheels/whl", "s3://wheels/whl|dir:own"])
+def test_a_runner_s_own_folder_is_no_target(target: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="dir:own is a folder of the runner, which is thrown away with it"):
+        preview(folder_of(tmp_path), Destination(("github:me/mine", target), distant=True), world(tmp_path))
+
+
+def test_a_target_is_known_to_be_wrong_before_anything_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "nothing.yml", "--to", "s3://wheels/whl", "--to", "dir:own"]) == 2
+    assert "dir:own is a folder of the runner" in capsys.readouterr().err
+    assert main(["plan", "nothing.yml", "--to", "gihtub:me/mine"]) == 2
+    assert '"gihtub:me/mine" is no target' in capsys.readouterr().err

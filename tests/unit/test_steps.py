@@ -158,3 +158,31 @@ def test_outputs_and_pages_go_to_the_files_that_github_names() -> None:
     assert steps.step_of("summary", {"WITH_FOLDER": "dist"}, TODAY).files == ("GITHUB_STEP_SUMMARY",)
     assert steps.step_of("compare", {"WITH_COPY": "page.md"}, TODAY).files == ("GITHUB_STEP_SUMMARY", "WITH_COPY")
     assert steps.step_of("build", {}, TODAY).files == ()
+
+
+PRIVATE = {"WITH_PRIVATE": "true", "GITHUB_EVENT_NAME": "push"}
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        pytest.param({**PRIVATE, "WITH_ATTEST": "always"}, id="on-the-plan-that-can"),
+        pytest.param({**PRIVATE, "WITH_ATTEST": "never"}, id="without-an-attestation"),
+        pytest.param({**PRIVATE, "WITH_ATTEST": "public", "WITH_PRIVATE": "false"}, id="public"),
+        pytest.param({**PRIVATE, "WITH_ATTEST": "public", "WITH_PRIVATE": ""}, id="not-known"),
+        pytest.param({**PRIVATE, "GITHUB_EVENT_NAME": "pull_request"}, id="a-pull-request-signs-nothing"),
+    ],
+)
+def test_a_repository_that_chose_is_planned(environ: dict[str, str]) -> None:
+    assert line("plan", environ)[0] == "plan"
+
+
+def test_a_private_repository_has_to_choose_before_anything_is_built() -> None:
+    with pytest.raises(InputError, match="the repository is private, and GitHub attests private ones") as refused:
+        line("plan", {**PRIVATE, "WITH_ATTEST": "public"})
+    assert "`attest: never`, for publish.yml as well" in refused.value.hint
+
+
+def test_another_word_than_the_three_is_refused() -> None:
+    with pytest.raises(InputError, match='attest: "false" is none of public, always, never'):
+        line("plan", {"WITH_ATTEST": "false"})

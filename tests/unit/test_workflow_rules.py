@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from ci_tools import callers
 from tests.workflows import rules
 
 if TYPE_CHECKING:
@@ -198,6 +199,22 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
             "",
             "caller:1: a workflow permits nothing on top, expected permissions: {}",
             id="no-permissions-on-top",
+        ),
+        pytest.param(
+            rules.nothing_is_permitted_on_top,
+            "called",
+            "permissions: {}\n",
+            "",
+            None,
+            id="the-callers-grants",
+        ),
+        pytest.param(
+            rules.the_projects_code_runs_without_rights,
+            "called",
+            "permissions: {}\n",
+            "permissions: read-all\n",
+            None,
+            id="a-grant-on-top",
         ),
         pytest.param(
             rules.each_grant_has_its_reason,
@@ -635,6 +652,20 @@ def test_a_rule_sees_what_breaks_it(
     assert found(tmp_path, {**FILES, place: FILES[place].replace(old, new)}, rule) == ([expected] if expected else [])
 
 
+def test_the_projects_code_never_has_the_callers_grants(tmp_path: Path) -> None:
+    text = CALLED.replace("permissions: {}\n", "").replace("    permissions:\n      contents: read #", "    #")
+    broken = found(
+        tmp_path, {**FILES, ".github/workflows/called.yml": text}, rules.the_projects_code_runs_without_rights
+    )
+    assert broken == ["called:34: a project's own code runs here, beside what the caller grants"]
+
+
+def test_publishing_takes_no_folder_that_is_lost_with_its_runner() -> None:
+    steps = OURS[".github/workflows/publish.yml"].steps
+    (publish,) = (step.value["env"] for step in steps if step.value.get("run") == "fatwheel step publish")
+    assert publish["WITH_DISTANT"] is True
+
+
 def test_every_rule_is_broken_by_a_case_above() -> None:
     cases = test_a_rule_sees_what_breaks_it.pytestmark[0].args[1]  # type: ignore[attr-defined]
     assert {case.values[0] for case in cases} == set(rules.RULES)
@@ -687,6 +718,10 @@ def test_the_examples_in_the_documents_call_what_is_there(
     name: str, granted: Mapping[str, str], job: Mapping[str, dict[str, str]]
 ) -> None:
     asked = rules.asked(OURS[name], OURS)
+    if name.endswith("publish.yml"):  # just what it needs, as far as the job says where it goes
+        asked = callers.needed_to_publish(job.get("with", {}), str(job.get("with", {}).get("to", "")).split())
+        beside = {} if "to" in job.get("with", {}) else {"contents": "write", "id-token": "write"}
+        assert granted.keys() <= asked.keys() | beside.keys()
     inputs = OURS[name].declared("inputs", "workflow_call")
     secrets = job.get("secrets", {})
     assert {

@@ -47,6 +47,7 @@ chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
 """
 QUEUE = re.compile(r"^\s+queue: max\b.*|(?<=[{,])\s*queue: max,?|,\s*queue: max(?=\s*\})")
+STAYS = re.compile(r"^\s+WITH_DISTANT: .*")  # here a folder outlives its job
 OURS = re.compile(r"(uses[\"']?:\s*[\"']?)\$/([^\s\"'#]*)")
 AUTHOR = {
     f"GIT_{who}_{what}": value
@@ -221,7 +222,7 @@ def runnable(text: str, file: rules.File, prefix: str, pin: str) -> str:
             "" if "env" in file.jobs[keys[1]] else f"{' ' * depth}env: {{STANDIN_CONTAINER: {_image(lines[first])}}}"
         )
         lines[first:last] = [f"{image}\n", *["\n"] * (last - first - 1)]
-    lines = [QUEUE.sub("", line) for line in lines]
+    lines = [STAYS.sub("", QUEUE.sub("", line)) for line in lines]
     for known, value in (("repository", prefix.rstrip("/")), ("sha", pin)):
         lines = [line.replace(f"job.workflow_{known}", f"'{value}'") for line in lines]
     return OURS.sub(lambda use: f"{use[1]}{prefix}{use[2]}".rstrip("/") + f"@{pin}", "".join(lines))

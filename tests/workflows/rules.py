@@ -223,7 +223,12 @@ def uses_are_pinned(file: File, _: Project) -> Iterator[Finding]:
 
 
 def nothing_is_permitted_on_top(file: File, _: Project) -> Iterator[Finding]:
-    if not file.is_action and file.value.get("permissions") != {}:
+    """A workflow that is only called may leave it out: then a job without grants has those of the caller's job.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/reusing-workflow-configurations
+    """
+    is_called = set(file.triggers) == {"workflow_call"} and "permissions" not in file.value
+    if not (file.is_action or is_called) and file.value.get("permissions") != {}:
         yield file.finding(("permissions",), "a workflow permits nothing on top, expected permissions: {}")
 
 
@@ -237,6 +242,18 @@ def each_grant_has_its_reason(file: File, _: Project) -> Iterator[Finding]:
             if not file.comment(("jobs", name, "permissions", scope)):
                 keys = ("jobs", name, "permissions", scope)
                 yield file.finding(keys, f"job {name} is granted {scope}, expected the reason as a comment")
+
+
+def has_the_callers(file: File, job: Mapping[str, Any], files: Project) -> bool:
+    """Whether a job, or one of a workflow that it calls, may do whatever the caller's job may."""
+    if "permissions" in file.value or "permissions" in job:
+        return False
+    called = _called(job.get("uses", ""), files)
+    return called is None or _hands_down(called, files)
+
+
+def _hands_down(file: File, files: Project) -> bool:
+    return any(has_the_callers(file, job, files) for job in file.jobs.values())
 
 
 def _grants(job: Mapping[str, Any]) -> dict[str, str]:
@@ -636,18 +653,22 @@ def conditions_behind_others_are_said(file: File, _: Project) -> Iterator[Findin
             yield file.finding(("jobs", name), message)
 
 
-def the_projects_code_runs_without_rights(file: File, _: Project) -> Iterator[Finding]:
+def the_projects_code_runs_without_rights(file: File, files: Project) -> Iterator[Finding]:
     for step in file.steps if not file.is_action else ():
         job = file.jobs[str(step.keys[1])]
         rights = [scope for scope, level in _grants(job).items() if level == "write"]
         rights += [text for _, text in strings(job) if "secrets." in text]
+        rights += ["what the caller grants"] if has_the_callers(file, job, files) else []
         if rights and PROJECT_CODE.search(step.value.get("run", "")):
             yield file.finding((*step.keys, "run"), f"a project's own code runs here, beside {', '.join(rights)}")
 
 
-def actions_have_the_rights_they_need(file: File, _: Project) -> Iterator[Finding]:
+def actions_have_the_rights_they_need(file: File, files: Project) -> Iterator[Finding]:
     for step in file.steps if not file.is_action else ():
-        granted = _grants(file.jobs[str(step.keys[1])])
+        job = file.jobs[str(step.keys[1])]
+        granted = _grants(job)
+        if has_the_callers(file, job, files) and "workflow_call" in file.triggers:
+            continue
         for action, given, rights in RIGHTS:
             applies = step.action == action and (not given or given in step.value.get("with", {}))
             for scope, level in rights.items() if applies else ():
@@ -659,7 +680,7 @@ def nothing_is_granted_in_vain(file: File, files: Project) -> Iterator[Finding]:
     for name, job in file.jobs.items():
         called = _called(job.get("uses", ""), files)
         needed = asked(called, files) if called else _signs(file, name)
-        for scope, level in _grants(job).items():
+        for scope, level in _grants(job).items() if not (called and _hands_down(called, files)) else ():
             if (called or scope in SIGNING) and RANKS[level] > RANKS[needed.get(scope, "none")]:
                 keys = ("jobs", name, "permissions", scope)
                 yield file.finding(keys, f"job {name} is granted {scope}: {level}, and nothing in it asks for that")
