@@ -37,6 +37,7 @@ ACT = Path(sys.executable).with_name("act")
 
 PASSED_ON = re.compile(r"(PIP_|UV_|SSL_|REQUESTS_CA)\w*|\w*_proxy", re.IGNORECASE)  # how this machine reaches an index
 INSTALLED = """\
+if [ "$1" = --name ]; then exit; fi
 toolkit=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,19 +27,27 @@ ENDS = "raise SystemExit('a module of the caller was imported')\n"
 
 
 def installed(
-    home: Path, environ: Mapping[str, str] | None = None, path: str = "", changed: Mapping[str, str] | None = None
+    home: Path,
+    environ: Mapping[str, str] | None = None,
+    path: str = "",
+    changed: Mapping[str, str] | None = None,
+    *,
+    is_named: bool = False,
 ) -> tuple[int, str]:
-    """Run a copy of the installer with some files changed; return its status, and all that it said."""
+    """Run a copy of the installer with some files changed; return its status, and all that it said.
+
+    What lies in `temp/fatwheel-packages` of its home before is what an earlier job kept.
+    """
     place = home / "ours" / ".github" / "actions" / "setup"
     shutil.copytree(SETUP, place)
     for name, text in (changed or {}).items():
         (place / name).write_text(text)
-    (home / "temp").mkdir()
+    (home / "temp").mkdir(exist_ok=True)
     (home / "ours" / "ci_tools").symlink_to(ROOT / "ci_tools")
     runner = {name: str(home / name.lower()) for name in ("GITHUB_PATH", "GITHUB_ENV")}
     known = {name: value for name, value in os.environ.items() if harness.PASSED_ON.fullmatch(name)}
     known |= {"PATH": path or os.environ["PATH"], "HOME": str(home), "RUNNER_TEMP": str(home / "temp"), **runner}
-    command = [shutil.which("sh") or "sh", str(place / "install.sh")]
+    command = [shutil.which("sh") or "sh", str(place / "install.sh"), *(["--name"] if is_named else [])]
     done = subprocess.run(
         command, env={**known, **(environ or {})}, cwd=home, capture_output=True, text=True, check=False
     )
@@ -63,8 +72,46 @@ def test_a_package_with_another_hash_is_refused(name: str, tmp_path: Path) -> No
     text = re.sub("sha256:[0-9a-f]{4}", "sha256:0000", (SETUP / name).read_text())
     status, said = installed(tmp_path, changed={name: text})
     assert status == 3
-    assert re.search("^::error title=Fatwheel::(pip|uv) could not install .* are above$", said, re.MULTILINE), said
+    assert re.search("^::error title=Fatwheel::(pip|uv) could not bring .* are above$", said, re.MULTILINE), said
     assert not (tmp_path / "github_path").exists()
+
+
+NO_INDEX = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}
+NO_INDEX |= {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_CACHE_DIR": "1"}
+
+
+def test_what_an_earlier_job_kept_is_installed_without_the_index_if_it_is_what_is_locked(tmp_path: Path) -> None:
+    first, again, changed = (tmp_path / name for name in ("first", "again", "changed"))
+    for home in (first, again, changed):
+        home.mkdir()
+    lock = re.search(r"^pathspec==.*\n(?:    .*\n)+", (SETUP / "requirements.txt").read_text(), re.MULTILINE)
+    few = {"requirements.txt": lock[0] if lock else ""}
+    assert installed(first, changed=few)[0] == 0
+    shutil.copytree(first / "temp" / "fatwheel-packages", again / "temp" / "fatwheel-packages")
+    status, said = installed(again, NO_INDEX, changed=few)
+    assert (status, "::" in said) == (0, False)
+    shutil.copytree(first / "temp" / "fatwheel-packages", changed / "temp" / "fatwheel-packages")
+    (wheel,) = changed.glob("temp/fatwheel-packages/pathspec-*.whl")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("pathspec/more.py", "print('changed')")
+    status, said = installed(changed, NO_INDEX, changed=few)
+    assert "::notice title=Fatwheel::the packages that were kept are not those of the lock: uv could not" in said
+    assert (status, "::error title=Fatwheel::pip could not bring what Fatwheel needs" in said) == (3, True)
+
+
+def test_the_packages_are_kept_by_the_lock_and_by_what_chooses_among_wheels(tmp_path: Path) -> None:
+    def key(changed: Mapping[str, str] | None = None) -> str:
+        home = tmp_path / str(len(list(tmp_path.iterdir())))
+        home.mkdir()
+        status, said = installed(home, {"GITHUB_OUTPUT": str(home / "out")}, changed=changed, is_named=True)
+        assert (status, said) == (0, "")
+        outputs = dict(line.split("=", 1) for line in (home / "out").read_text().splitlines())
+        assert outputs["path"] == str(home / "temp" / "fatwheel-packages")
+        return outputs["key"]
+
+    lock = (SETUP / "requirements.txt").read_text()
+    assert re.fullmatch(r"fatwheel-toolkit-linux-\w+-glibc-[\d.]+-cp3\d+-[0-9a-f]{32}", key())
+    assert key() == key({"requirements.txt": lock}) != key({"requirements.txt": f"{lock}\n"})
 
 
 @pytest.mark.long
@@ -113,3 +160,6 @@ def test_a_release_is_made_with_what_the_installer_installs(tmp_path: Path) -> N
     calls = (call("wheels"), say("tell", "wheels"))
     run = ran(tmp_path, ours, *calls, files={**PURE, **hostile, "fatwheel.yml": config}, world=world)
     assert (run.succeeded, told(run)["units"]) == (True, '["core"]'), run.log
+    keys = {path.name for path in (run.shared / "caches").iterdir()}
+    assert run.log.count("Cache not found for input keys: fatwheel-toolkit-") >= len(keys)
+    assert run.log.count("Cache restored from key: fatwheel-toolkit-") > len(keys)

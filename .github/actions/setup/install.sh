@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 for python in python3 python python3.14 python3.13 python3.12 python3.11 python3.10 \
   /opt/python/cp313-cp313/bin/python /opt/python/cp312-cp312/bin/python /opt/python/cp311-cp311/bin/python; do
   if "$python" -I -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; then
-    exec "$python" -I "$here/install.py"
+    exec "$python" -I "$here/install.py" "$@"
   fi
 done
 
