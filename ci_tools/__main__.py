@@ -248,12 +248,13 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
     found = baseline.compared(planned, options.config, options.against, outside)
     if options.format == "github":
         compared = {"base": options.against, "changed": json.dumps(found.is_change)}
-        print(_outputs({**matrix.outputs(planned.plan), **compared}), end="")
+        print(_outputs({**matrix.outputs(planfile.together(planned.plan)), **compared}), end="")
     elif options.format == "json":
         whole = {**planfile.to_json(planned.plan), "comparison": comparison.to_json(found)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))
     elif options.format == "markdown":
-        print(summary.plan_page(planned.plan, found, most=summary.MOST_OF_A_COMMENT), end="")
+        shared = planfile.together(planned.plan)
+        print(summary.plan_page(shared, found, most=summary.MOST_OF_A_COMMENT), end="")
     else:
         _print_plan(planned, options.format, explain=options.explain)
         terminal.show(terminal.comparison_tables(found))
@@ -497,8 +498,8 @@ def _trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG0
 
 
 def _share(plan: Plan, only: str | None) -> Plan:
-    """Return what one workflow makes of a plan: a platform's own wheels, or all."""
-    return planfile.own(_only(plan, only), Platform(only)) if only else plan
+    """Return what one workflow makes of a plan: a platform's own wheels, or all that have no workflow of their own."""
+    return planfile.own(_only(plan, only), Platform(only)) if only else planfile.together(plan)
 
 
 def _python(text: str) -> Python:

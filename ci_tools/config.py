@@ -165,6 +165,9 @@ class _Meaning:
     def platform(self, *keys: str) -> Iterator[Problem]:
         yield from self.globs(*keys, "native")
         yield from self.wheel_platform(*keys)
+        if self.get(*keys, "own-workflow") and self.get(*keys, "required"):
+            what = "a release waits for a required platform, which no other workflow can build for it"
+            yield self.at((*keys, "own-workflow"), f"{what}: expected `own-workflow` or `required`, not both")
         known = list(map(str, self.catalog.cuda))
         yield from self.known((*keys, "cuda"), known, "CUDA")
         versions = [name for _, name in self.items(*keys, "cuda") if name in known]
@@ -449,6 +452,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         enabled=Enabled(str(table.get("enabled", "auto")).lower()),
         owner=table.get("owner", ""),
         required=table.get("required", False),
+        own_workflow=table.get("own-workflow", False),
         native=_globs(table.get("native")),
         accelerators=_accelerators(facts.accelerator, table),
         archs=_archs(facts.accelerator, table, catalog),

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from ci_tools import planfile, planvalues, receipts, releaseplan
 from ci_tools.errors import InputError, RejectedInput, nearest
-from ci_tools.release import CORE, Withheld, units_of
+from ci_tools.release import CORE, Withheld, is_left, units_of
 from ci_tools.summary import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.model import Plan, Receipt
     from ci_tools.release import ReleasePlan
@@ -36,7 +37,8 @@ def read(path: Path, only: str = "") -> Finished:
         raise InputError(msg, hint="`fatwheel plan --out`, `fatwheel build` and `fatwheel release` write one")
     folder = path if path.is_dir() else None
     data = planfile.read(path / PLAN if folder else path)
-    plan = _part(planvalues.plan_of(data, str(path)), only)
+    built = {file.name for file in folder.iterdir()} if folder else set[str]()
+    plan = _part(planvalues.plan_of(data, str(path)), only, built)
     if folder is None:
         return Finished(plan, {})
     names = Finished(plan, {}).files
@@ -49,12 +51,12 @@ def read(path: Path, only: str = "") -> Finished:
     )
 
 
-def _part(plan: Plan, only: str) -> Plan:
+def _part(plan: Plan, only: str, built: AbstractSet[str]) -> Plan:
     asked = {str(platform.platform): platform.platform for platform in plan.request.platforms}
     if only and only not in asked:
         msg = f'the plan has no platform "{only}", {nearest(only, asked)}'
         raise InputError(msg)
-    return planfile.own(plan, asked[only]) if only else plan
+    return planfile.own(plan, asked[only]) if only else planfile.together(plan, built)
 
 
 def _withheld(plan: ReleasePlan, found: Mapping[str, Receipt | None]) -> Iterator[Withheld]:
@@ -62,7 +64,7 @@ def _withheld(plan: ReleasePlan, found: Mapping[str, Receipt | None]) -> Iterato
     files = {name: (Path(name), receipt) for name, receipt in found.items()}
     made = {job.platform for job in plan.jobs}
     for name in (CORE, *(platform for platform in plan.optional if platform in made)):
-        if problems := _problems(plan, files, name):
+        if not is_left(name, plan, files) and (problems := _problems(plan, files, name)):
             yield Withheld(name, problems)
 
 

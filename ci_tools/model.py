@@ -346,6 +346,9 @@ class PlatformRequest:
     enabled: Enabled = Enabled.AUTO
     owner: str = ""
     required: bool = False  # whether nothing of a release appears without it
+    own_workflow: bool = (
+        False  # whether a workflow of its own builds its native wheels, and that of all leaves them out
+    )
     native: Globs = field(default_factory=Globs)
     accelerators: tuple[Accelerator, ...] = ()  # empty where the platform has none
     archs: tuple[str, ...] = ()  # CUDA: CudaArch; ROCm: gfx names

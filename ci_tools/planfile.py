@@ -13,7 +13,7 @@ from ci_tools.errors import InputError
 from ci_tools.model import UNTAGGED, Accelerator, Channel, Edition, Minor, Name, Python, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from ci_tools.model import Cell, CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request, Site
 
@@ -25,12 +25,14 @@ __all__ = [
     "edition_of",
     "evidence_json",
     "goes_to_pypi",
+    "left",
     "only",
     "own",
     "pypi_files",
     "read",
     "runs_on",
     "to_json",
+    "together",
 ]
 
 SCHEMA_VERSION = 1
@@ -114,6 +116,30 @@ def own(plan: Plan, platform: Platform) -> Plan:
         sites=tuple(site for site in plan.sites if site.job in names),
         covered=tuple(item for item in plan.covered if item.job in names),
     )
+
+
+def together(plan: Plan, built: Container[str] = ()) -> Plan:
+    """Return what one pipeline makes for all platforms: the plan without what is left to the workflow of a platform.
+
+    One of whose files there is any in `built` is not left out: it was built here all the same.
+    """
+    apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
+    made = {job.platform for job in plan.jobs if job.wheel in built or job.public in built}
+    jobs = tuple(job for job in plan.jobs if job.platform not in apart - made)
+    names = {job.name for job in jobs}
+    makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
+    return replace(
+        plan,
+        jobs=jobs,
+        sites=tuple(site for site in plan.sites if makers[site.files[-1]] in names),
+        covered=tuple(item for item in plan.covered if item.job in names),
+    )
+
+
+def left(plan: Plan) -> list[Platform]:
+    """Return the platforms that have a workflow of their own, and no job in a plan."""
+    made = {job.platform for job in plan.jobs}
+    return [one.platform for one in plan.request.platforms if one.own_workflow and one.platform not in made]
 
 
 def _concerns(warning: str, platform: Platform) -> bool:

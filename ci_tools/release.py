@@ -9,12 +9,24 @@ from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.model import SDIST, STABLE, Edition, Level, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ci_tools.model import Receipt
 
-__all__ = ["CORE", "Change", "Item", "Made", "Offer", "Published", "ReleasePlan", "Unit", "Withheld", "units_of"]
+__all__ = [
+    "CORE",
+    "Change",
+    "Item",
+    "Made",
+    "Offer",
+    "Published",
+    "ReleasePlan",
+    "Unit",
+    "Withheld",
+    "is_left",
+    "units_of",
+]
 
 CORE = "core"  # the pure wheel, the sdist and every required platform
 UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
@@ -104,6 +116,7 @@ class ReleasePlan(NamedTuple):
     jobs: tuple[Made, ...]
     platforms: tuple[str, ...]  # all that were asked for
     optional: tuple[str, ...]  # those that the release does not wait for
+    apart: tuple[str, ...]  # those of them that a workflow of their own builds
     targets: tuple[str, ...]
     route: Route
     variants: bool
@@ -150,6 +163,8 @@ def units_of(
         members = {only: members[only]}
     units, left = [], []
     for name, files in members.items():
+        if is_left(name, plan, found) and not only:
+            continue
         problems = [problem for file, made in files for problem in _problems(file, made, plan, found)]
         if problems and name in {CORE, only}:
             raise RejectedInput(problems, hint=UNFINISHED)
@@ -158,6 +173,12 @@ def units_of(
         elif files:
             units.append(_unit(name, files, plan, found))
     return tuple(units), tuple(left)
+
+
+def is_left(name: str, plan: ReleasePlan, found: Container[str]) -> bool:
+    """Whether a platform is left to its own workflow: none of its files is among those that were found."""
+    own = (file for made in plan.jobs if made.platform == name for file in (made.wheel, made.public))
+    return name in plan.apart and not any(file in found for file in own)
 
 
 def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, Made | None]]]:

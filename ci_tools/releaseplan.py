@@ -53,6 +53,7 @@ def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
         jobs=tuple(map(_made, plan["jobs"])),
         platforms=tuple(asked["platform"] for asked in request["platforms"]),
         optional=tuple(asked["platform"] for asked in request["platforms"] if not asked["required"]),
+        apart=tuple(asked["platform"] for asked in request["platforms"] if asked.get("own_workflow")),
         targets=tuple(request["publish"]["targets"]),
         route=Route(request["publish"]["pypi"]),
         variants=request["publish"].get("variants", False),

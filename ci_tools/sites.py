@@ -28,7 +28,8 @@ def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, .
     """
     runners = {platform.platform: _runner(platform) for platform in request.platforms}
     sites = tuple(site for job in jobs for site in _sites(job, runners, request.validate.torch))
-    return (*_of_sdist(jobs, sdist), *sites)
+    apart = {platform.platform for platform in request.platforms if platform.own_workflow}
+    return (*_of_sdist([job for job in jobs if job.platform not in apart] or jobs, sdist), *sites)
 
 
 def _runner(request: PlatformRequest) -> _Runner:

@@ -14,6 +14,7 @@ from ci_tools.blocks import SKIPPED, Axes, blocks, grouped
 from ci_tools.comparison import sentences
 from ci_tools.markdown import code, row, table_head, text
 from ci_tools.model import SDIST, Level, Outcome
+from ci_tools.planfile import left
 from ci_tools.release import CORE
 
 if TYPE_CHECKING:
@@ -75,9 +76,11 @@ class _Section(NamedTuple):
 def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
     """Return the page of a plan, of at most `most` bytes; a comparison comes first."""
     if comparison is None:
-        return _page([_heading(plan), *_idle(plan), *_wheels(plan), *_skipped(plan), *_warnings(plan)], most)
+        return _page(
+            [_heading(plan), *_idle(plan), *_left(plan), *_wheels(plan), *_skipped(plan), *_warnings(plan)], most
+        )
     rest = (*_folded("The plan, and its reasons", _wheels(plan)), *_skipped(plan))
-    return _page([_heading(plan), *_changes(comparison), *rest], most)
+    return _page([_heading(plan), *_left(plan), *_changes(comparison), *rest], most)
 
 
 def release_page(finished: Finished, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
@@ -86,6 +89,7 @@ def release_page(finished: Finished, comparison: Comparison | None = None, *, mo
     sections = [
         _heading(plan),
         *_state(finished),
+        *_left(plan),
         *(_changes(comparison) if comparison else ()),
         *_files(finished),
         *_tried(finished),
@@ -191,6 +195,12 @@ def _idle(plan: Plan) -> Iterator[_Section]:
     """Yield that there is nothing to do, where that is so."""
     if not plan.jobs:
         yield _Section("**There is nothing to build.**\n\n")
+
+
+def _left(plan: Plan) -> Iterator[_Section]:
+    """Yield which platforms are left to workflows of their own."""
+    for platform in left(plan):
+        yield _Section(f"{code(platform)} is left to its own workflow (`own-workflow: true`), and not built here.\n\n")
 
 
 def _wheels(plan: Plan) -> Iterator[_Section]:

@@ -183,8 +183,10 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     asked, left = _count(plan.cells, "cell"), _count(len(plan.jobs), "wheel")
     title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
     jobs = _table(title, "job", "cells", "wheel", "owner")
+    apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
     for job in plan.jobs:
-        _row(jobs, job.name, len(job.covers), job.wheel, job.owner)
+        whose = f"{job.owner} (in its own workflow)".strip() if job.platform in apart else job.owner
+        _row(jobs, job.name, len(job.covers), job.wheel, whose)
     yield jobs
     yield from _each_cell(plan) if explain else _grouped_cells(plan)
     if plan.warnings:

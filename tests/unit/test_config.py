@@ -194,7 +194,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("  windows:", "  windows: {cuda: [13.0]}", [
             (
                 '16:13: unknown key "cuda", known: container, enabled, env, free-disk, gpu-runner, job-memory-gib, '
-                "native, owner, required, runner, swap-gib, timeout-minutes, toolchain, wheel-platform"
+                "native, own-workflow, owner, required, runner, swap-gib, timeout-minutes, toolchain, wheel-platform"
             )],
             id="cuda-where-there-is-none"),
         pytest.param("max-jobs", "jobs", ['17:9: unknown key "jobs", did you mean "max-jobs"?'], id="build-key"),
