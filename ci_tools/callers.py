@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
+    "ATTEST_NEVER",
+    "ATTEST_PUBLIC",
+    "EXPRESSION",
     "INHERITED",
     "LARGEST",
     "Job",
+    "Outline",
     "Used",
     "Workflow",
     "access",
@@ -31,6 +35,8 @@ __all__ = [
     "needed_to_publish",
     "one_line",
     "read",
+    "read_config",
+    "read_included",
     "united",
 ]
 
@@ -45,6 +51,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
 USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@([!-~]+)")
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
+DEFAULT_CONFIG = "fatwheel.yml"
+ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"
 EXPRESSION = "${{"  # what is not known before a run
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
@@ -138,6 +146,16 @@ class Job:
         """Whether it calls the workflow of Fatwheel that is one platform's own."""
         return self._calls(PLATFORM)
 
+    @property
+    def config(self) -> str:
+        """The path of the config that it calls Fatwheel with."""
+        return self.given.get("config") or DEFAULT_CONFIG
+
+    @property
+    def attest(self) -> str:
+        """Whether it has the files signed, in the word of Fatwheel's workflows."""
+        return self.given.get("attest") or ATTEST_PUBLIC
+
     def _calls(self, path: re.Pattern[str]) -> bool:
         return bool(self.call and self.call.is_call and path.search(self.call.path))
 
@@ -168,6 +186,14 @@ class Workflow:
         return self.grants if job.grants is None else job.grants
 
 
+class Outline(NamedTuple):
+    """What of a config matters to the workflows that call Fatwheel with it."""
+
+    targets: tuple[str, ...]
+    platforms: Mapping[str, bool]  # those that are not switched off, each with whether a workflow of its own builds it
+    included: Mapping[str, str]  # the file that has the table of a platform
+
+
 # -- permissions
 
 
@@ -194,7 +220,7 @@ def lacking(grants: Mapping[str, str], needed: Mapping[str, str]) -> Grants:
 def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Grants:
     """Return what publish.yml needs of its caller: by its `with:`, and by the targets that it publishes to."""
     reasons = {
-        ("attestations", "read"): given.get("attest") != "never",  # to verify where the files came from
+        ("attestations", "read"): given.get("attest") != ATTEST_NEVER,  # to verify where the files came from
         ("actions", "read"): bool(given.get("run-id")),  # to take the artifacts of another run
         ("contents", "write"): any(target.startswith("github:") for target in targets),  # to make the release
         ("id-token", "write"): bool(given.get("aws-role")),  # to assume the role
@@ -241,6 +267,31 @@ def read(text: str, path: str) -> Workflow:
         secrets=_secrets(outside),
         required=frozenset(_required(top.get("on"))),
     )
+
+
+def read_config(text: str, path: str) -> Outline:
+    """Return what a config says of its targets and platforms; raise RejectedInput where it is no YAML."""
+    top = _children(compose(text, one_line(path)))
+    tables = {name: _children(node) for name, node in _children(top.get("platforms")).items() if NAME.fullmatch(name)}
+    targets = _items(_children(top.get("publish")).get("targets"))
+    return Outline(
+        targets=tuple(one_line(_text(target)) for target in targets),
+        platforms={name: _has_its_own(table) for name, table in tables.items() if not _is(table, "enabled", "false")},
+        included={name: _text(table["include"]) for name, table in tables.items() if _text(table.get("include"))},
+    )
+
+
+def read_included(text: str, path: str) -> bool:
+    """Return whether the table of a platform, in a file of its own, says that a workflow of its own builds it."""
+    return _has_its_own(_children(compose(text, one_line(path))))
+
+
+def _has_its_own(table: Mapping[str, yaml.Node]) -> bool:
+    return _is(table, "own-workflow", "true")
+
+
+def _is(table: Mapping[str, yaml.Node], key: str, word: str) -> bool:
+    return _text(table.get(key)).lower() == word
 
 
 def _rejected(path: str, line: int, what: str) -> RejectedInput:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import Version
@@ -12,7 +12,7 @@ from ci_tools.model import Name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ci_tools.callers import Workflow
+    from ci_tools.callers import Outline, Workflow
 
 __all__ = ["Default", "Environment", "Facts", "Finding", "Fix", "Kind", "Policy", "Tag", "Unseen", "Weight"]
 
@@ -118,6 +118,8 @@ class Facts:
     page: str  # its address for people
     branch: str  # the default one
     is_archived: bool = False
+    is_private: bool = False  # or internal to an enterprise
+    is_organization: bool = True  # whether an organisation owns it, and no person
     policy: Policy | Unseen
     default: Default | Unseen
     is_immutable: bool | Unseen
@@ -129,6 +131,7 @@ class Facts:
     called: Mapping[tuple[str, str, str], Workflow | Unseen | None]  # by repository, path and ref; None: not there
     tags: Mapping[str, tuple[Tag, ...] | Unseen]  # by repository
     behind: Mapping[tuple[str, str], int | None]  # by repository and untagged commit; None: not there
+    configs: Mapping[str, Outline | Unseen] = field(default_factory=dict)  # by path, those that there are
 
     @property
     def callers(self) -> tuple[Workflow, ...]:

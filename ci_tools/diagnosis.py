@@ -11,13 +11,24 @@ import shlex
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ci_tools.callers import INHERITED, access, lacking, united
+from ci_tools.callers import (
+    ATTEST_NEVER,
+    ATTEST_PUBLIC,
+    EXPRESSION,
+    INHERITED,
+    Outline,
+    Workflow,
+    access,
+    lacking,
+    needed_to_publish,
+    united,
+)
 from ci_tools.checkup import Facts, Finding, Fix, Kind, Tag, Unseen, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.callers import Grants, Job, Used, Workflow
+    from ci_tools.callers import Grants, Job, Used
     from ci_tools.checkup import Environment, Policy
 
 __all__ = ["diagnose"]
@@ -25,6 +36,7 @@ __all__ = ["diagnose"]
 RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # what jobs may do by default, where that is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
 GENERAL, ACTIONS, ENVIRONMENTS = "Settings, General", "Settings, Actions", "Settings, Environments"
+PUBLISH = re.compile(r"/publish\.ya?ml$")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment of all but nightlies
@@ -293,7 +305,8 @@ def _permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding
         mend = _pin(job.call, None if isinstance(tags, Unseen) else _newest(tags, job.call.ref))
         what = f"{job.call} does not exist"
         yield Finding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", mend)
-    needs = united([job.needs, _asked(called) if called and not isinstance(called, Unseen) else {}])
+    its_own, publishing = _asked(called) if isinstance(called, Workflow) else {}, _publishing(facts, workflow, job)
+    needs = united([job.needs, its_own, publishing or {}])
     granted = workflow.granted(job)
     if granted is not None and access(granted, "*") == "write":
         what, why = f"{job.name} may write everything", "a step of it needs the least of that"
@@ -303,6 +316,95 @@ def _permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding
     if missing := lacking(may, needs):
         is_sure = granted is not None or not isinstance(facts.default, Unseen)
         yield _lacks(job, missing, united([granted or {}, needs]), Weight.ERROR if is_sure else Weight.WARNING)
+    targets = _targets(facts, workflow, job)
+    if publishing is not None and targets is not None and granted and access(granted, "*") == "none":
+        yield from _in_vain(job, lacking(needs, granted), needs)
+
+
+def _in_vain(job: Job, more: Grants, needs: Grants) -> Iterator[Finding]:
+    if more:
+        what = f"{job.name} grants {', '.join(f'`{scope}: {given}`' for scope, given in more.items())}"
+        why = "what publishes may do whatever is granted, and no target of it needs that"
+        yield Finding("permissions-in-vain", Weight.HINT, job.where, what, why, _grant(needs))
+
+
+def _publishing(facts: Facts, workflow: Workflow, job: Job) -> Grants | None:
+    """Return what a job that publishes needs of its caller's grants; None where it does not, or takes none of them."""
+    called = facts.called.get(job.call[:3]) if job.call else None
+    publishes = job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
+    if not publishes or not isinstance(called, Workflow):
+        return None
+    inner = (one for one in called.jobs if called.granted(one) is None)
+    if not any(job.publishes or PUBLISH.search(one.call.path if one.call else "") for one in inner):
+        return None  # a release of Fatwheel before it took what its caller grants
+    return needed_to_publish(job.given, _targets(facts, workflow, job) or ())
+
+
+def _targets(facts: Facts, workflow: Workflow, job: Job) -> tuple[str, ...] | None:
+    """Return the addresses that a job publishes to; None where they are not known before a run."""
+    if named := job.given.get("to", ""):
+        return None if EXPRESSION in named else tuple(named.split())
+    configs = {one.config for one in workflow.jobs if one.builds_all} or {job.config}
+    found = facts.configs.get(next(iter(configs))) if len(configs) == 1 else None
+    return found.targets if isinstance(found, Outline) else None
+
+
+def _folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield that a job publishes to a folder of its runner."""
+    if job.publishes or job.builds_one:
+        for target in (one for one in _targets(facts, workflow, job) or () if one.startswith("dir:")):
+            what, why = (
+                f"{job.name} publishes to {target}",
+                "it is a folder of the runner, which is thrown away with it",
+            )
+            mend = "in that job: `to:` with the targets that are elsewhere"
+            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run ends there", mend)
+
+
+def _attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield that a private repository has not chosen whether it attests, or chose what it cannot."""
+    chose = job.attest == ATTEST_NEVER or EXPRESSION in job.attest
+    if not (facts.is_private and (job.builds_all or job.builds_one)) or chose:
+        return
+    if job.attest == ATTEST_PUBLIC or not facts.is_organization:
+        what = f"{job.name} would attest the files of a private repository"
+        why = "GitHub attests those on the plan Enterprise Cloud only, which an organisation may have"
+        choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
+        mend = f"in that job, and in the one that publishes: {choice}"
+        yield Finding("attestation", Weight.ERROR, job.where, what, why, mend)
+
+
+def _attestations(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
+    """Yield that what publishes asks for an attestation where what builds makes none, or the other way round."""
+    words = {one.attest for one in workflow.jobs if one.builds_all}
+    known = words and not any(EXPRESSION in word for word in (*words, job.attest))
+    of_this_run = job.publishes and not job.given.get("run-id")
+    if of_this_run and known and (words == {ATTEST_NEVER}) != (job.attest == ATTEST_NEVER):
+        what = f"{job.name} has another `attest` than what builds"
+        why = "it asks for an attestation that there is none of, or says of one that there is none"
+        mend = f"in that job: `attest: {min(words)}`"
+        yield Finding("attestation-differs", Weight.ERROR, job.where, what, why, mend)
+
+
+def _own_workflows(facts: Facts) -> Iterator[Finding]:
+    """Yield which platforms no workflow builds, and which two do."""
+    jobs = [job for workflow in facts.callers for job in workflow.jobs]
+    own = {(job.config, job.given.get("platform", "")): job for job in jobs if job.builds_one}
+    shared = {job.config: job for job in jobs if job.builds_all and not job.given.get("only")}
+    if any(EXPRESSION in word for key in own for word in key):
+        return  # which platforms they build is made when they run
+    yield from (_unseen(path, outline) for path, outline in facts.configs.items() if isinstance(outline, Unseen))
+    for path, outline in facts.configs.items():
+        for name, is_apart in outline.platforms.items() if isinstance(outline, Outline) else ():
+            both = own.get((path, name)) if path in shared else None
+            if is_apart and (path, name) not in own:
+                what, why = f"no workflow calls platform.yml for {name}", "`own-workflow: true` leaves it out elsewhere"
+                mend = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
+                yield Finding("own-workflow", Weight.WARNING, path, what, why, mend)
+            if not is_apart and both:
+                what = f"{both.name} builds {name}, and so does {shared[path].name}"
+                why, mend = "its wheels are built twice", f"in {path}: `own-workflow: true` for {name}"
+                yield Finding("built-twice", Weight.WARNING, both.where, what, why, mend)
 
 
 def _lacks(job: Job, missing: Grants, whole: Grants, weight: Weight) -> Finding:
@@ -416,5 +518,6 @@ RULES = (
     _secrets_outside,
     _pins,
     _immutable,
+    _own_workflows,
 )
-JOB_RULES = (_target, _permissions, _secrets, _publisher, _released)
+JOB_RULES = (_target, _permissions, _secrets, _publisher, _released, _folders, _attestation, _attestations)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from github.Repository import Repository
 
-    from ci_tools.callers import Used
+    from ci_tools.callers import Outline, Used
     from ci_tools.checkup import Finding
     from ci_tools.outside import Outside
     from ci_tools.targets.hub import Hub
@@ -195,6 +195,8 @@ def _read(api: _Api, outside: Outside) -> Facts:
             page=one_line(api.opened.html_url),
             branch=one_line(api.opened.default_branch),
             is_archived=api.opened.archived,
+            is_private=api.opened.private,
+            is_organization=api.opened.owner.type == "Organization",
             policy=policy,
             default=_seen("what jobs may do by default", ADMINISTRATION, lambda: _default(api)),
             is_immutable=_immutable(api, is_admin=not isinstance(policy, Unseen)),
@@ -206,6 +208,7 @@ def _read(api: _Api, outside: Outside) -> Facts:
             called=dict(_called(api, used, tags, workflows)),
             tags=tags,
             behind=dict(_behind(api, used, tags)),
+            configs=dict(_configs(api, workflows)),
         )
         step.result(f"{len(workflows)} workflow{'s'[: len(workflows) != 1]}, {len(facts.callers)} of them Fatwheel's")
     return facts
@@ -370,6 +373,38 @@ def _called_file(api: _Api, repository: str, path: str, ref: str) -> Workflow | 
         return callers.read(_text(api, file, ref, repository), path.lstrip("/"))
     except (InputError, Rejected) as error:
         return Unseen(f"what {path[1:]} at {ref} asks for", f"a file that can be read: {one_line(error.message)}")
+
+
+def _configs(api: _Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, Outline | Unseen]]:
+    """Yield each config that Fatwheel is called with, and that the default branch has, by its path."""
+    jobs = (job for workflow in workflows for job in workflow.jobs if job.builds_all or job.builds_one)
+    paths = dict.fromkeys(job.config for job in jobs if callers.EXPRESSION not in job.config)
+    for path in islice(paths, MOST_REPOSITORIES):
+        found = _config(api, path)
+        if found:
+            yield path, found
+
+
+def _config(api: _Api, path: str) -> Outline | Unseen | None:
+    """Return what a config says, those tables included that lie in files of their own; None where it is not there."""
+    try:
+        text = _text_at(api, path)
+        return None if text is None else _with_included(api, callers.read_config(text, path), path)
+    except (InputError, Rejected) as error:
+        return Unseen(f"what {path} asks for", f"a file that can be read: {one_line(error.message)}")
+
+
+def _with_included(api: _Api, outline: Outline, path: str) -> Outline:
+    folder = path.rpartition("/")[0]
+    tables = {name: _text_at(api, f"{folder}/{file}".lstrip("/")) for name, file in outline.included.items()}
+    own = {name: callers.read_included(table, path) for name, table in tables.items() if table is not None}
+    return outline._replace(platforms={**outline.platforms, **own})
+
+
+def _text_at(api: _Api, path: str) -> str | None:
+    branch = api.opened.default_branch
+    file = api.get(f"/contents/{quote(path)}", ref=branch)
+    return None if file is None else _text(api, file, branch)
 
 
 # -- mending
