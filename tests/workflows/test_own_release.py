@@ -193,6 +193,8 @@ def republished(published: Run, home: Path) -> Run:
         call("part", "publish.yml", run_id="whole", to=f"dir:{home}/to-part", only="linux-rocm"),
         call("nowhere", "publish.yml", run_id="whole", to="ftp://nowhere"),
         call("gone", "publish.yml", run_id="999", to=f"dir:{home}/to-gone"),
+        call("unsigned", "publish.yml", run_id="whole", to=f"dir:{home}/to-unsigned", attest="never"),
+        call("swapped", "publish.yml", run_id="wheel", to=f"dir:{home}/to-swapped", attest="never"),
     ]
     text = (
         workflow("push", *calls)
@@ -218,6 +220,13 @@ def test_a_dry_run_shows_what_would_change_and_changes_nothing(republished: Run,
     assert (dry.result, WHEEL in dry.log, (home / "to-dry").exists()) == ("success", True, False)
 
 
+def test_a_release_that_nobody_signed_is_published_and_says_so(republished: Run, home: Path) -> None:
+    job = below(republished, "Unsigned").job("Publish")
+    assert (job.result, files(home / "to-unsigned")) == ("success", {WHEEL, SDIST}), job.log
+    assert "⚠️ **Not attested:** 2 files" in job.summary
+    assert [it.level for it in job.annotations if "is attested: each is held" in it.message] == ["notice"]
+
+
 @pytest.mark.parametrize("name", TAMPERED)
 def test_what_was_not_attested_is_not_published(name: str, republished: Run, home: Path) -> None:
     job = below(republished, name.title()).job("Publish")
@@ -235,6 +244,7 @@ def test_what_was_not_attested_is_not_published(name: str, republished: Run, hom
         pytest.param("stranger", "evil-1.0-py3-none-any.whl: it is not attested", id="stranger"),
         pytest.param("bundles", "has 2 attestations, expected the one bundle of a run", id="two-bundles"),
         pytest.param("part", 'no part "linux-rocm", did you mean "linux-cpu"?', id="no-such-part"),
+        pytest.param("swapped", f"{WHEEL}: it has no receipt of its present bytes", id="unsigned-and-swapped"),
         pytest.param("nowhere", '"ftp://nowhere" is no target', id="no-target"),
         pytest.param("gone", "there is no run 999", id="no-such-run"),
     ],
