@@ -188,7 +188,7 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.to:
         from ci_tools.targets import addresses
 
-        addresses.refuse_folders(options.to)
+        addresses.refuse_wrong(options.to, distant=options.distant)
     planned = _planned(options, options.config, outside)
     _refuse_another(planned.plan, options.package)
     text = planfile.dumps(planned.plan)

@@ -61,8 +61,10 @@ def _add_planning(verbs: Verbs) -> None:
     _edition_arguments(plan)
     text = "the project's name, as a check: end where the config names another"
     plan.add_argument("--package", type=_filled, metavar="NAME", help=text)
-    text = "a target that the release will go to, as a check: end where none can from another machine; may be repeated"
+    text = "a target that the release will go to, as a check: end where there is no such; may be given several times"
     plan.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "end where such a target is a folder: the machine that publishes is thrown away with it"
+    plan.add_argument("--distant", action="store_true", help=text)
     prove = "build what the plan calls redundant too, as far as this machine can, and compare"
     plan.add_argument("--prove", action="store_true", help=prove)
     text = "say too what differs from the plan of a git revision such as main, of a plan.json, or of a release's folder"

@@ -13,7 +13,7 @@ from ci_tools.model import STABLE, UNTAGGED
 from ci_tools.release import units_of
 from ci_tools.storage import locked
 from ci_tools.targets import UPLOADERS
-from ci_tools.targets.addresses import places_of, refuse_folders, targets_of
+from ci_tools.targets.addresses import places_of, refuse_wrong, targets_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,8 +109,7 @@ def _opened(
         raise InputError(msg)
     plan = releaseplan.read(folder / PLAN)
     to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
-    if to.distant:
-        refuse_folders(to.addresses)
+    refuse_wrong(to.addresses, distant=to.distant)
     refuse_untagged(plan.edition, f"{plan.project} {plan.version}", to)
     plan = plan._replace(edition=in_folder(plan.edition))
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))

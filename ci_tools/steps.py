@@ -61,6 +61,7 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
+        flags={"distant": "--distant"},
         several={"to": "--to"},
         always=(*HERE, "--format", "github"),
         takes_edition=True,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.targets import Target
     from ci_tools.targets.store import Store
 
-__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "refuse_folders", "targets_of"]
+__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "refuse_wrong", "targets_of"]
 
 FORMS = {
     "dir": "dir:PATH",
@@ -69,13 +69,13 @@ def places_of(address: str) -> tuple[str, ...]:
     return tuple(MIRROR.split(address))
 
 
-def refuse_folders(addresses: Iterable[str]) -> None:
-    """Raise InputError for an address that is no target, or is a folder: on a runner it is gone with its job."""
+def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
+    """Raise InputError for an address that is no target, or with `distant` for a folder: it is gone with its runner."""
     for place in (place for address in addresses for place in places_of(_writable(address))):
         kind = place.partition(":")[0]
         if kind not in FORMS:
             raise _unknown(place)
-        if kind == "dir":
+        if distant and kind == "dir":
             msg = f"{place} is a folder of the runner, which is thrown away with it"
             raise InputError(
                 msg, hint="publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"

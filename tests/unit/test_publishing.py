@@ -55,7 +55,9 @@ def test_a_runner_s_own_folder_is_no_target(target: str, tmp_path: Path) -> None
 
 
 def test_a_target_is_known_to_be_wrong_before_anything_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "nothing.yml", "--to", "s3://wheels/whl", "--to", "dir:own"]) == 2
+    assert main(["plan", "nothing.yml", "--distant", "--to", "s3://wheels/whl", "--to", "dir:own"]) == 2
     assert "dir:own is a folder of the runner" in capsys.readouterr().err
+    assert main(["plan", "nothing.yml", "--to", "dir:own"]) == 2
+    assert "there is no nothing.yml" in capsys.readouterr().err
     assert main(["plan", "nothing.yml", "--to", "gihtub:me/mine"]) == 2
     assert '"gihtub:me/mine" is no target' in capsys.readouterr().err
