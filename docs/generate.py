@@ -813,6 +813,11 @@ def _described(name: str, said: Mapping[str, Any]) -> tuple[str, str]:
     return f"`{name}`", said["description"]
 
 
+HANDED = """\
+`{job}` may do what its caller grants, by the targets: see [what to
+grant](../how-to/publish-from-a-workflow.md#what-to-grant)."""
+
+
 def _granted(file: rules.File, files: rules.Project) -> Iterator[str]:
     """Give what a caller has to grant, and the jobs that ask for it with their reasons."""
     said: dict[str, list[str]] = {}
@@ -820,8 +825,11 @@ def _granted(file: rules.File, files: rules.Project) -> Iterator[str]:
         said.setdefault(scope, []).append(f"`{job}` {reason}")
     yield from ("", f"### What a caller of {Path(file.document.name).name} grants")
     asked = sorted(rules.asked(file, files).items())
-    rows = ((f"`{scope}: {level}`", "<br>".join(said[scope])) for scope, level in asked)
-    yield from table(("grant", "which job, and why"), rows)
+    if asked:
+        rows = ((f"`{scope}: {level}`", "<br>".join(said[scope])) for scope, level in asked)
+        yield from table(("grant", "which job, and why"), rows)
+    handed = [name for name, job in file.jobs.items() if rules.has_the_callers(file, job, files)]
+    yield from ("", HANDED.format(job=handed[0])) if handed else ()
 
 
 def _reasons(file: rules.File, files: rules.Project) -> Iterator[tuple[str, str, str]]:
