@@ -35,7 +35,7 @@ from ci_tools import (
 )
 from ci_tools.arguments import parser
 from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
-from ci_tools.model import UNTAGGED, Level, Platform, Python
+from ci_tools.model import UNTAGGED, Level, Platform, Python, Run
 from ci_tools.outside import Outside
 from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
 
@@ -215,7 +215,8 @@ def _planned(options: argparse.Namespace, path: Path, outside: Outside) -> Plann
     """Plan the edition that was asked for."""
     pinned = getattr(options, "plan", None)
     tag = options.tag or (planning.tag_named(options.ref, path, outside) if options.ref else "")
-    return planning.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag)
+    run = Run(tuple(options.torch), tuple(options.gpu_runner))
+    return planning.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag, run=run)
 
 
 def _edition(options: argparse.Namespace) -> Edition | None:
@@ -352,6 +353,9 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
         path = planfile.config_of(options.plan)
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
+        raise InputError(msg)
+    if options.plan and (options.torch or options.gpu_runner):
+        msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
     planned = _planned(options, path, outside)
     for made in pipeline.build(planned, options.job.split(","), options.out, outside):

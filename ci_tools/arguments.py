@@ -289,7 +289,15 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
     _trust_argument(parser)
 
 
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a torch such as 2.15 in place of the config's: build the wheels that are bound to it, for a release that there is"
+    parser.add_argument("--torch", action="append", default=[], type=_filled, metavar="VERSION", help=text)
+    text = "the runner that tries a platform's wheels on a GPU, in place of the config's: linux-cuda=self-hosted,h100"
+    parser.add_argument("--gpu-runner", action="append", default=[], type=_filled, metavar="PLATFORM=LABELS", help=text)
+
+
 def _edition_arguments(parser: argparse.ArgumentParser) -> None:
+    _run_arguments(parser)
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--tag",

@@ -51,7 +51,8 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
 
 def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
     """Yield every file below the folders that the plan knows, with its receipt; note the others as problems."""
-    jobs = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name} | {plan.sdist: SDIST}
+    jobs = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
+    jobs |= {plan.sdist: SDIST} if plan.sdist else {}
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
         if path.name not in jobs:

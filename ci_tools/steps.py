@@ -59,6 +59,7 @@ VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
         always=(*HERE, "--format", "github"),
+        several={"torch": "--torch", "gpu_runner": "--gpu-runner"},
         takes_edition=True,
         prints=Prints.OUTPUTS,
     ),

@@ -141,10 +141,10 @@ class GitHubTarget:
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
             seen = self._seen(repository, unit)
+            commit = self._refuse_commit(repository, unit, seen.published)
             if seen.published or unit.name != CORE:
                 self._refuse_change(unit, seen.published)
                 return
-            commit = self._refuse_commit(repository, unit, None)
             draft = seen.draft or self.hub.ask(lambda _: self._new_draft(repository, unit, commit))
             self._send(draft, unit)
 
@@ -286,7 +286,7 @@ class GitHubTarget:
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
         """Return the commit that the tag is to be made at, or nothing; raise InputError where it is at another one."""
-        if published or not COMMIT.fullmatch(unit.commit):
+        if (published and not unit.added) or not COMMIT.fullmatch(unit.commit):
             return ""
         tagged = self.hub.ask(lambda _: _commit_of_tag(repository, unit.tag))
         known = self.hub.ask(lambda _: _found(lambda: repository.get_git_commit(unit.commit)))
@@ -296,7 +296,7 @@ class GitHubTarget:
         if not tagged and not known:
             msg = f"{self.repository} has neither the tag {unit.tag} nor the commit {unit.commit[:12]}"
             raise InputError(msg, hint=f"push the commit, or a tag {unit.tag} that says where the release belongs")
-        return "" if tagged else unit.commit
+        return "" if tagged or published else unit.commit
 
     # -- what is written
 

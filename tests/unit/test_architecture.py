@@ -20,7 +20,7 @@ LAYERS = (
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
     "config source remotewheel edits cells blocks changes variants sites callers",
-    "stage checkup",
+    "stage checkup overrides",
     "observation diagnosis",
     "includes",
     "projectfile limitedapi testinfra",
@@ -28,8 +28,8 @@ LAYERS = (
     "observing",
     "evidence planner planfile audit sdist starter options finder",
     "buildtorch toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
-    "builder validator targets summary",
-    "transaction finished arguments",
+    "builtwith validator targets summary",
+    "builder transaction finished arguments",
     "adopt publishing upkeep releasepages doctor baseline owners comments",
     "pipeline prover retraction",
     "advisor assembly",
@@ -39,7 +39,7 @@ LAYERS = (
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest "
+    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest overrides "
     "markdown matrix model notes options outside planner pypirules release shape sites steps summary "
     "workflowcommands".split()
 )
