@@ -290,7 +290,7 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "a torch such as 2.15 in place of the config's: build the wheels that are bound to it, for a release that there is"
+    text = "a torch such as 2.15 in place of the config's: build only wheels bound to it, to be added to a release"
     parser.add_argument("--torch", action="append", default=[], type=_filled, metavar="VERSION", help=text)
     text = "the runner that tries a platform's wheels on a GPU, in place of the config's: linux-cuda=self-hosted,h100"
     parser.add_argument("--gpu-runner", action="append", default=[], type=_filled, metavar="PLATFORM=LABELS", help=text)

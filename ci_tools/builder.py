@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import build
 from filelock import FileLock, Timeout
 
-from ci_tools import edition as editions
 from ci_tools import builtwith, repair, runner
+from ci_tools import edition as editions
 from ci_tools.buildtorch import Expected, expected_by, require_torch
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
@@ -217,7 +217,7 @@ class Workshop:
         variables: Mapping[str, str],
         needs: _Needs,
     ) -> Built:
-        """Copy the source and run its PEP 517 backend in an environment of its own; return what it made, and by what."""
+        """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
         request = bench.plan.request
         _copy_source(bench)
         _restate(bench)

@@ -225,8 +225,9 @@ class _Meaning:
             yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
 
     def gpu_trial(self, *keys: str) -> Iterator[Problem]:
-        commands = [command for _, command in self.items("validate", "commands") if isinstance(command, dict)]
-        if self.get(*keys) == GpuTrial.REQUIRED and not any(command.get("needs-gpu") for command in commands):
+        commands: list[Any] = [command for _, command in self.items("validate", "commands")]
+        tables = [command for command in commands if isinstance(command, dict)]
+        if self.get(*keys) == GpuTrial.REQUIRED and not any(table.get("needs-gpu") for table in tables):
             what = "no command of the validation needs a GPU, so that no trial could be one on a GPU"
             yield self.at(keys, f"{what}, expected one such as `{{ run: python -m demo, needs-gpu: true }}`")
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOSTED_MINUTES",
+    "NOT_ASKED",
     "NO_CARE",
+    "NO_RUN",
     "OWN_SUFFIX",
     "PURE_TAG",
     "SDIST",
@@ -469,6 +471,9 @@ class Run(NamedTuple):
     gpu_runner: tuple[str, ...] = ()  # linux-cuda=self-hosted,h100
 
 
+NO_RUN = Run()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What one `fatwheel.yml` asks for, checked and resolved against the catalog."""
@@ -486,7 +491,7 @@ class Request:
     validate: Validation = Validation()
     publish: Publish = Publish()
     release: Release = Release()
-    run: Run = Run()
+    run: Run = NO_RUN
 
 
 # ---------------------------------------------------------------- the evidence
@@ -829,6 +834,9 @@ class BuiltWith(NamedTuple):
     image: str = ""  # of the container or of the hosted runner, and its system
 
 
+NOT_ASKED = BuiltWith()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """What is known of one finished file: which job made it from what, and what it has been through."""
@@ -845,7 +853,7 @@ class Receipt:
     findings: tuple[Finding, ...] = ()
     audited: bool = False
     validated: tuple[Validated, ...] = ()
-    built_with: BuiltWith = BuiltWith()
+    built_with: BuiltWith = NOT_ASKED
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -104,7 +104,9 @@ def _added(
 ) -> tuple[dict[_Key, Job], list[Decision], list[Skipped]]:
     """Return what is added to a release that there is: only wheels bound to a torch, for it has all others."""
     bound = {key: job for key, job in jobs.items() if job.requires_torch}
-    there = [Skipped(cell, f"the release has {jobs[key].wheel}: {why}") for cell, key, why in covered if key not in bound]
+    there = [
+        Skipped(cell, f"the release has {jobs[key].wheel}: {why}") for cell, key, why in covered if key not in bound
+    ]
     return bound, [decision for decision in covered if decision[1] in bound], [*skipped, *there]
 
 

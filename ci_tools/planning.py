@@ -9,20 +9,17 @@ from ci_tools import config, git, hooks, overrides, planfile, planner, source
 from ci_tools import edition as editions
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
-from ci_tools.model import SDIST, STABLE, UNTAGGED, Run
+from ci_tools.model import NO_RUN, SDIST, STABLE, UNTAGGED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request
+    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request, Run
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
 __all__ = ["Planned", "make_plan", "place_of_scripts", "tag_named"]
-
-
-NO_RUN = Run()
 
 
 class Planned(NamedTuple):

@@ -6,15 +6,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.model import SDIST, STABLE, BuiltWith, Edition, Level, Route
+from ci_tools.model import NOT_ASKED, SDIST, STABLE, Edition, Level, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ci_tools.model import Receipt
+    from ci_tools.model import BuiltWith, Receipt
 
-__all__ = ["CORE", "NOT_TRIED", "Change", "Item", "Made", "Offer", "Published", "ReleasePlan", "Unit", "Withheld", "units_of"]
+__all__ = [
+    "CORE",
+    "NOT_TRIED",
+    "Change",
+    "Item",
+    "Made",
+    "Offer",
+    "Published",
+    "ReleasePlan",
+    "Unit",
+    "Withheld",
+    "units_of",
+]
 
 NOT_TRIED = "not tried on a GPU"
 LONGEST = 100  # characters of what a driver says of its GPU
@@ -53,7 +65,7 @@ class Item(NamedTuple):
     variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
     origin: str = ""  # added: built by others; adopted: listed by others' pages; empty: built by a plan
     gpu: str = ""  # whether it was tried on a GPU, and on which, in words; empty for what is for none, or not known
-    built_with: BuiltWith = BuiltWith()
+    built_with: BuiltWith = NOT_ASKED
 
     @property
     def name(self) -> str:

@@ -91,7 +91,10 @@ def _untrue(plan: Json) -> Iterator[str]:
         yield "at edition: expected the channel, candidate and date of one"
     if not plan["sdist"] and not plan["request"].get("run", {}).get("torch"):
         yield "at sdist: expected a file, which only a run with --torch makes none of"
-    for file in (*([plan["sdist"]] if plan["sdist"] else []), *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel)):
+    for file in (
+        *([plan["sdist"]] if plan["sdist"] else []),
+        *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel),
+    ):
         if not _is_of(file, name, version):
             yield f"{file} is no wheel or sdist of {name} {version}"
     folders = ((job, folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))

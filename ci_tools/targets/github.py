@@ -56,6 +56,7 @@ MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
+FIRST = "publish the core first: its files make the release"
 BINARY = "application/octet-stream"
 WITHOUT_METADATA = "there is no .metadata beside the wheels, and installers fetch a wheel to read what it requires"
 
@@ -119,6 +120,8 @@ class GitHubTarget:
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
             seen = self._seen(repository, unit)
+            if unit.added and not seen.published:
+                raise self._absent(unit)
             files, there = self._refuse_change(unit, seen.published)
             self._refuse_commit(repository, unit, seen.published)
             base = f"{repository.html_url}/releases"
@@ -180,7 +183,8 @@ class GitHubTarget:
             msg = f"the draft of {unit.tag} is gone from {self.repository}"
             return MachineError(msg, hint="give the same command again, it makes a new one")
         msg = f"{unit.tag} of {self.repository} is not published yet, and {unit.name} is added to it"
-        return InputError(msg, hint="publish the core first: its files make the release")
+        hint = "publish the release itself first, without --torch" if unit.added else FIRST
+        return InputError(msg, hint=hint)
 
     # -- the index over release assets
 

@@ -39,8 +39,8 @@ LAYERS = (
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest overrides "
-    "markdown matrix model notes options outside planner pypirules release shape sites steps summary "
+    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest "
+    "markdown matrix model notes options outside overrides planner pypirules release shape sites steps summary "
     "workflowcommands".split()
 )
 OUTSIDE_WORLD = frozenset(
