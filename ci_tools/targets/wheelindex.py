@@ -143,11 +143,16 @@ class WheelIndex:
         )
 
     def _offers(self, unit: Unit) -> tuple[Offer, ...]:
-        """Return what a unit has for every combination, and what its version has already for others."""
+        """Return what a unit has for every combination, and what its version has already for others.
+
+        Where wheels are added, the reasons why there are none for others stay as well.
+        """
         ledger, manifest = self._ledger(unit), self.known(unit)
-        there = ledger.offers(manifest.project, manifest.offers.get(unit.version, ""))
+        known = manifest.offers.get(unit.version)
+        there = ledger.offers(manifest.project, known) if known else ()
         asked = {offer[:4] for offer in unit.offers}
-        kept = (offer for offer in there if offer[:4] not in asked and manifest.called(offer.file))
+        others = (offer for offer in there if offer[:4] not in asked)
+        kept = (offer for offer in others if (manifest.called(offer.file) if offer.file else unit.added))
         return (*unit.offers, *kept)
 
     def url(self, edition: Edition, folder: str) -> str:
