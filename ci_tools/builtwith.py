@@ -24,6 +24,11 @@ __all__ = ["asked_in", "of_job"]
 
 IMAGE = "FATWHEEL_IMAGE"  # the image of the container that a workflow's job runs in, which it cannot ask from inside
 HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # that GitHub's own runners say of themselves (actions/runner-images)
+HEADERS = "FATWHEEL_TORCH_INCLUDE"
+VERSION_HEADERS = (
+    "torch/headeronly/version.h",
+    "torch/csrc/api/include/torch/version.h",
+)  # since torch 2.9, and before
 PYTHON = "import platform; print(platform.python_implementation(), platform.python_version())"
 # The folder that names each toolkit, its compiler, and what of the compiler's words says which one it is.
 TOOLKITS = (
@@ -38,7 +43,7 @@ def asked_in(environment: Environment, environ: Mapping[str, str]) -> BuiltWith:
     return BuiltWith(
         compiler=_compiler(environment.variables),
         toolkit=_toolkit(environment.variables),
-        torch=installed_version(environment),
+        torch=installed_version(environment) or _lent_torch(environment.variables),
         python=output([environment.python, "-c", PYTHON]) or "",
         image=_image(environ),
     )
@@ -65,6 +70,16 @@ def _toolkit(variables: Mapping[str, str]) -> str:
             said = output([Path(variables[folder]) / "bin" / compiler, "--version"], env=variables) or ""
             found = re.search(pattern, said)
             return shown.format(**found.groupdict()) if found else said.partition("\n")[0]
+    return ""
+
+
+def _lent_torch(variables: Mapping[str, str]) -> str:
+    """Return the version of the torch whose headers a build without torch is lent."""
+    for name in VERSION_HEADERS if HEADERS in variables else ():
+        path = Path(variables[HEADERS]) / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if found := re.search(r'TORCH_VERSION\b[\s\\]*"([^"]+)"', text):
+            return f"{found[1]} (headers)"
     return ""
 
 

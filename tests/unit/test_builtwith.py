@@ -57,6 +57,24 @@ def test_a_compiler_is_the_one_that_the_build_would_call(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        pytest.param("torch/headeronly/version.h", '#define TORCH_VERSION \\\n  "2.10.0"\n',
+                     "2.10.0 (headers)", id="of-today"),
+        pytest.param("torch/csrc/api/include/torch/version.h", '#define TORCH_VERSION "2.8.0"\n',
+                     "2.8.0 (headers)", id="older"),
+        pytest.param("torch/headeronly/version.h", "// nothing\n", "", id="without-a-version"),
+    ],
+)  # fmt: skip
+def test_the_torch_of_a_build_without_torch_is_that_of_its_headers(
+    tmp_path: Path, name: str, text: str, shown: str
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(text)
+    assert builtwith.asked_in(environment(tmp_path, FATWHEEL_TORCH_INCLUDE=str(tmp_path)), {}).torch == shown
+
+
+@pytest.mark.parametrize(
     ("environ", "shown"),
     [
         pytest.param({"FATWHEEL_IMAGE": "quay.io/x@sha256:1"}, "quay.io/x@sha256:1 ({})", id="container"),
