@@ -122,6 +122,12 @@ def test_an_index_lists_it_and_the_finder_knows_every_torch(added: Added) -> Non
     assert [torch for torch in ("2.10", "2.13", "2.14") if f'"{torch}"' not in finder] == []
 
 
+def test_the_page_of_the_run_says_what_was_asked_and_that_it_is_whole(added: Added) -> None:
+    done = fatwheel(added.hub, added.source, "summary", str(added.source.parent / "later"))
+    assert done.returncode == 0, done.stderr
+    assert ("this run names torch 2.14" in done.stdout, "Ready to publish:" in done.stdout) == (True, True)
+
+
 def test_adding_it_twice_changes_nothing_and_other_bytes_are_refused(added: Added) -> None:
     before = assets(added.hub)
     assert publish(added.hub, added.source, added.source.parent / "later").returncode == 0
