@@ -646,6 +646,24 @@ def _doctor(options: argparse.Namespace, outside: Outside) -> int:
     return doctor.status(checked)
 
 
+def _canary(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import canary
+
+    note = canary.take_note(options.check, options.name, options.expected, options.folder, outside)
+    print(f"{note.check}: {'held' if note.held else 'did not hold'} {note.detail}".rstrip())
+    return DONE
+
+
+def _canary_table(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import canary
+
+    results = canary.results_of(options.needs)
+    asked = canary.Asked(results, options.only, options.elsewhere, options.repository)
+    found = canary.rows(options.folder, asked, outside)
+    print(canary.page(found), end="")
+    return BAD if any(row.state is canary.State.NOT_HELD for row in found) else DONE
+
+
 def _tell(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import owners
     from ci_tools.targets.hub import Hub
@@ -700,6 +718,8 @@ VERBS: Mapping[str, Verb] = {
     "promote": _promote,
     "doctor": _doctor,
     "tell": _tell,
+    "canary": _canary,
+    "canary-table": _canary_table,
     "comment": _comment,
 }
 

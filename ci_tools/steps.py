@@ -90,6 +90,10 @@ VERBS: Mapping[str, Verb] = {
     ),
     "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
+    "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}),
+    "canary-table": Verb(
+        {name: f"--{name}" for name in ("folder", "needs", "only", "elsewhere", "repository")}, prints=Prints.PAGE
+    ),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
         always=("--released",),  # a workflow publishes no untagged commit, not even to a folder that it uploads

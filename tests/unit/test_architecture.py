@@ -30,7 +30,7 @@ LAYERS = (
     "buildtorch toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
     "builtwith validator targets summary",
     "builder transaction finished arguments",
-    "adopt publishing upkeep releasepages doctor baseline owners comments",
+    "adopt publishing upkeep releasepages doctor baseline owners comments canary",
     "pipeline prover retraction",
     "advisor assembly",
     "terminal",
