@@ -35,7 +35,7 @@ from ci_tools import (
 )
 from ci_tools.arguments import parser
 from ci_tools.errors import FatwheelError, InputError, LeftUndone, MachineError, nearest
-from ci_tools.model import UNTAGGED, Level, Platform, Python
+from ci_tools.model import UNTAGGED, Level, Platform, Python, Run
 from ci_tools.outside import Outside
 from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
 
@@ -218,7 +218,8 @@ def _planned(options: argparse.Namespace, path: Path, outside: Outside) -> Plann
     """Plan the edition that was asked for."""
     pinned = getattr(options, "plan", None)
     tag = options.tag or (planning.tag_named(options.ref, path, outside) if options.ref else "")
-    return planning.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag)
+    run = Run(tuple(options.torch), tuple(options.gpu_runner))
+    return planning.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag, run=run)
 
 
 def _edition(options: argparse.Namespace) -> Edition | None:
@@ -362,6 +363,9 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
         path = planfile.config_of(options.plan)
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
+        raise InputError(msg)
+    if options.plan and (options.torch or options.gpu_runner):
+        msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
     planned = _planned(options, path, outside)
     jobs = options.job.split(",")
@@ -686,6 +690,24 @@ def _doctor(options: argparse.Namespace, outside: Outside) -> int:
     return doctor.status(checked)
 
 
+def _canary(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import canary
+
+    note = canary.take_note(options.check, options.name, options.expected, options.folder, outside)
+    print(f"{note.check}: {'held' if note.held else 'did not hold'} {note.detail}".rstrip())
+    return DONE
+
+
+def _canary_table(options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools import canary
+
+    results = canary.results_of(options.needs)
+    asked = canary.Asked(results, options.only, options.elsewhere, options.repository)
+    found = canary.rows(options.folder, asked, outside)
+    print(canary.page(found), end="")
+    return BAD if any(row.state is canary.State.NOT_HELD for row in found) else DONE
+
+
 def _tell(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools import owners
     from ci_tools.targets.hub import Hub
@@ -742,6 +764,8 @@ VERBS: Mapping[str, Verb] = {
     "promote": _promote,
     "doctor": _doctor,
     "tell": _tell,
+    "canary": _canary,
+    "canary-table": _canary_table,
     "comment": _comment,
 }
 

@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
         _add_doctor,
         _add_preparation,
         _add_conversation,
+        _add_canary,
     ):
         add(verbs)
     return whole
@@ -297,6 +298,24 @@ def _add_conversation(verbs: Verbs) -> None:
         parser.add_argument("--repository", type=_filled, metavar="OWNER/REPO", help=text)
 
 
+def _add_canary(verbs: Verbs) -> None:
+    """Add what canary.yml tries GitHub with."""
+    canary = _verb(verbs, "canary", "try one thing that only GitHub can show, and note what came of it")
+    canary.add_argument("check", metavar="CHECK", help="what to try, as canary.yml names it")
+    canary.add_argument("--name", default="", metavar="NAME", help="which one, where several jobs try the same")
+    canary.add_argument("--expected", default="", metavar="TEXT", help="what has to be found")
+    table = _verb(verbs, "canary-table", "say of all that the jobs of canary.yml tried whether it held")
+    text = "what `needs` holds of the jobs, as JSON"
+    table.add_argument("--needs", required=True, type=_filled, metavar="JSON", help=text)
+    table.add_argument("--only", default="", metavar="PLATFORM", help="the one platform that wheels were built for")
+    text = "a repository that calls this one's wheels.yml, whose newest run is looked at"
+    table.add_argument("--elsewhere", default="", metavar="OWNER/REPO", help=text)
+    table.add_argument("--repository", default="", metavar="OWNER/REPO", help="this repository")
+    for parser in (canary, table):
+        text = "where the notes lie; default: %(default)s"
+        parser.add_argument("--folder", type=Path, default=Path("canary"), metavar="DIR", help=text)
+
+
 def _verb(verbs: Verbs, name: str, text: str) -> _Parser:
     parser = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.set_defaults(verb=parser.prog.partition(" ")[2])
@@ -310,7 +329,15 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
     _trust_argument(parser)
 
 
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a torch such as 2.15 in place of the config's: build only wheels bound to it, to be added to a release"
+    parser.add_argument("--torch", action="append", default=[], type=_filled, metavar="VERSION", help=text)
+    text = "the runner that tries a platform's wheels on a GPU, in place of the config's: linux-cuda=self-hosted,h100"
+    parser.add_argument("--gpu-runner", action="append", default=[], type=_filled, metavar="PLATFORM=LABELS", help=text)
+
+
 def _edition_arguments(parser: argparse.ArgumentParser) -> None:
+    _run_arguments(parser)
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--tag",

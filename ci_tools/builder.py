@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import build
 from filelock import FileLock, Timeout
 
+from ci_tools import builtwith, repair, runner
 from ci_tools import edition as editions
-from ci_tools import repair, runner
 from ci_tools.buildtorch import Expected, expected_by, require_torch
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.interpreter import create
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ci_tools.interpreter import Environment
-    from ci_tools.model import Hook, Job, Plan
+    from ci_tools.model import BuiltWith, Hook, Job, Plan
     from ci_tools.outside import Outside
     from ci_tools.toolchain import Toolchain
 
-__all__ = ["Workshop", "build_key"]
+__all__ = ["Built", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
@@ -107,6 +107,13 @@ class _Needs(NamedTuple):
     torch: Expected = Expected()  # another one would be compiled against, or compile for something else
 
 
+class Built(NamedTuple):
+    """A file that was just built, and what it was built with."""
+
+    path: Path
+    built_with: BuiltWith
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
     """Where builds happen on this machine."""
@@ -114,7 +121,7 @@ class Workshop:
     logs: Path
     outside: Outside
 
-    def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Path:
+    def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
         """Build the job's wheel into `out`, with its twin for PyPI beside it where it has one; its name is the plan's.
 
         Raises Rejected where the build fails or makes another wheel than planned.
@@ -123,7 +130,7 @@ class Workshop:
             variables = self._variables(job, toolchain, bench)
             pins = (f"torch=={job.torch}.*",) if job.torch else ()
             needs = _Needs((*job.build_requires,), pins, expected_by(job))
-            built = self._backend("wheel", bench, toolchain.python, variables, needs)
+            built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs)
             if job.kind is JobKind.NATIVE:
                 built = self._repaired(built, job, bench)
             project, version, rest = built.name.split("-", 2)
@@ -135,17 +142,17 @@ class Workshop:
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
             for each, local in labels.items():
                 relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
-            return out / name
+            return Built(out / name, builtwith.of_job(job, built_with))
 
-    def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Path:
+    def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:
         """Build the project's sdist into `out`."""
         with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
             variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
-            built = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
+            built, built_with = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench)
             with write_atomically(out / built.name) as sink:
                 write_dated(built, sink, int(repair.EPOCH))
-            return out / built.name
+            return Built(out / built.name, builtwith.of_job(None, built_with))
 
     # -- the place
 
@@ -209,7 +216,7 @@ class Workshop:
         interpreter: Path,
         variables: Mapping[str, str],
         needs: _Needs,
-    ) -> Path:
+    ) -> Built:
         """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
         request = bench.plan.request
         _copy_source(bench)
@@ -235,7 +242,7 @@ class Workshop:
             raise Rejected(msg, hint=f"log: {bench.log}") from None
         if what == "wheel":
             _run_after(built, shell)
-        return built
+        return Built(built, builtwith.asked_in(isolated, self.outside.environ))
 
     def _repaired(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Return the wheel with its platform tag proven and written; one that misses its tag fails the build."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.interpreter import Environment
     from ci_tools.model import Job
 
-__all__ = ["Expected", "expected_by", "require_torch"]
+__all__ = ["Expected", "expected_by", "installed_version", "require_torch"]
 
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 CPU = "cpu"
@@ -98,6 +98,12 @@ def _for(found: _Torch) -> str:
 
 
 # ---------------------------------------------------------------- what is installed
+
+
+def installed_version(environment: Environment) -> str:
+    """Return the version of the torch that an environment has, with its local part; nothing where it has none."""
+    found = _installed(environment.path)
+    return found.version if found else ""
 
 
 def _installed(environment: Path) -> _Torch | None:

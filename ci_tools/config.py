@@ -28,6 +28,7 @@ from ci_tools.model import (
     GfxArch,
     GitSource,
     Globs,
+    GpuTrial,
     Hook,
     Minor,
     PathSource,
@@ -117,6 +118,7 @@ class _Meaning:
         yield from self.template("release", "title")
         yield from self.validated_torch("validate", "torch")
         yield from self.commands("validate", "commands")
+        yield from self.gpu_trial("validate", "gpu")
         yield from self.commands("build", "before")
         yield from self.commands("build", "after")
         yield from self.route("publish", "pypi")
@@ -224,6 +226,13 @@ class _Meaning:
         known = list(map(str, self.catalog.torch))
         if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
             yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
+
+    def gpu_trial(self, *keys: str) -> Iterator[Problem]:
+        commands: list[Any] = [command for _, command in self.items("validate", "commands")]
+        tables = [command for command in commands if isinstance(command, dict)]
+        if self.get(*keys) == GpuTrial.REQUIRED and not any(table.get("needs-gpu") for table in tables):
+            what = "no command of the validation needs a GPU, so that no trial could be one on a GPU"
+            yield self.at(keys, f"{what}, expected one such as `{{ run: python -m demo, needs-gpu: true }}`")
 
     def route(self, *keys: str) -> Iterator[Problem]:
         if self.get(*keys) == Route.SMART:
@@ -530,6 +539,7 @@ def _validation(table: Table) -> Validation:
         imports=tuple(table.get("imports", ())),
         commands=tuple(map(_command, table.get("commands", ()))),
         timeout_seconds=table.get("timeout-seconds", Validation().timeout_seconds),
+        gpu_trial=GpuTrial(table.get("gpu", GpuTrial.OPTIONAL)),
     )
 
 

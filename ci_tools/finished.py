@@ -63,7 +63,8 @@ def _withheld(plan: ReleasePlan, found: Mapping[str, Receipt | None]) -> Iterato
     """Yield the units that cannot be published now, and why."""
     files = {name: (Path(name), receipt) for name, receipt in found.items()}
     made = {job.platform for job in plan.jobs}
-    for name in (CORE, *(platform for platform in plan.optional if platform in made)):
+    has_core = plan.sdist or made - {*plan.optional}  # wheels that are added may all be of optional platforms
+    for name in (*([CORE] if has_core else []), *(platform for platform in plan.optional if platform in made)):
         if not is_left(name, plan, files) and (problems := _problems(plan, files, name)):
             yield Withheld(name, problems)
 

@@ -76,7 +76,7 @@ def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
 def _jobs(plan: Plan) -> dict[str, str]:
     """Return the job of every file that a plan makes."""
     wheels = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
-    return wheels | {plan.sdist: SDIST}
+    return wheels | ({plan.sdist: SDIST} if plan.sdist else {})
 
 
 def _is_there(folder: Path, outside: Outside) -> bool:

@@ -81,6 +81,7 @@ class IndexedFile(NamedTuple):
     at: str = ""  # where it lies, where that is elsewhere: a key, a path out of the index, or a URL
     only_in: tuple[str, ...] = ()  # the folders that list it, where its former pages said so; "" is the root
     origin: str = ""  # adopted: from pages that others wrote; added: built by others; empty: built by a plan
+    gpu: str = ""  # whether it was tried on a GPU, and on which, in words; empty for what is for none, or not known
     lost: str = ""  # why no page lists it for now: its bytes are gone, or are others
 
     @property
@@ -288,7 +289,8 @@ def _rest_of_anchor(file: IndexedFile) -> str:
         attributes += f' data-yanked="{html.escape(file.yanked)}"'
     if file.metadata_sha256 and not file.requires_python and file.yanked is None:
         attributes += ' rel=""'  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
-    return f'#sha256={file.sha256}"{attributes}>{file.name}</a><br>'
+    gpu = f" ({_escaped(file.gpu)})" if file.gpu else ""
+    return f'#sha256={file.sha256}"{attributes}>{file.name}</a>{gpu}<br>'
 
 
 def project_json(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:

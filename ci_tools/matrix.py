@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.errors import InputError
 from ci_tools.model import HOSTED_MINUTES, SDIST
 from ci_tools.planfile import runs_on
+from ci_tools.sites import awaiting_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,8 +38,9 @@ FEWER = (
 def outputs(plan: Plan) -> dict[str, str]:
     """Return what a workflow has to know of a plan, each on one line: matrices as JSON, and words.
 
-    Raises InputError where GitHub would not take a matrix.
+    Raises InputError where GitHub would not take a matrix, or a release waits for a GPU that no runner has.
     """
+    _refuse_no_gpu(plan)
     found = {
         "project": plan.project.name,
         "version": plan.project.version,
@@ -54,6 +56,16 @@ def outputs(plan: Plan) -> dict[str, str]:
         msg = f"the plan's matrices are {size} bytes, and GitHub takes {MOST_TEXT} from a job"
         raise InputError(msg, hint="ask for fewer platforms at a time: --only PLATFORM")
     return found
+
+
+def _refuse_no_gpu(plan: Plan) -> None:
+    """Raise InputError where a wheel has to be tried on a GPU, and no runner is named that has one."""
+    tried = {site.job for site in plan.sites if site.gpu}
+    lacking = dict.fromkeys(str(job.platform) for job in awaiting_gpu(plan) if job.name not in tried)
+    if lacking:
+        msg = f"the wheels for {', '.join(lacking)} have to be tried on a GPU (`gpu: required`), and no runner has one"
+        hint = f"name one in the config (`gpu-runner`) or for this run (--gpu-runner {next(iter(lacking))}=LABEL)"
+        raise InputError(msg, hint=hint)
 
 
 def _matrix(rows: Sequence[Row]) -> str:
@@ -83,6 +95,7 @@ def _builds(plan: Plan) -> Iterator[Row]:
             "platform": str(job.platform or ""),
             "runner": runs_on(job.runner),
             "container": _container(job),
+            "image": job.container,
             "root": HOST if job.container and _wants_room(job) else "",
             "python": str(job.python),
             "owner": job.owner,

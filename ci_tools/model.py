@@ -11,13 +11,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from packaging.specifiers import SpecifierSet
 
 __all__ = [
     "HOSTED_MINUTES",
+    "NOT_ASKED",
     "NO_CARE",
+    "NO_RUN",
     "OWN_SUFFIX",
     "PURE_TAG",
     "SDIST",
@@ -26,6 +28,7 @@ __all__ = [
     "AcceleratorKind",
     "Binding",
     "Build",
+    "BuiltWith",
     "Care",
     "Cell",
     "CellEvidence",
@@ -41,6 +44,7 @@ __all__ = [
     "GfxArch",
     "GitSource",
     "Globs",
+    "GpuTrial",
     "Hook",
     "Job",
     "JobKind",
@@ -62,6 +66,7 @@ __all__ = [
     "Release",
     "Request",
     "Route",
+    "Run",
     "SdistSource",
     "Site",
     "Skipped",
@@ -320,6 +325,7 @@ class Torch:
 
     lowest: Minor | None = None
     versions: tuple[Minor, ...] = ()
+    instead_of: str = ""  # what the config says, where a run names others
 
 
 HOSTED_MINUTES = 360  # then a hosted runner ends a job
@@ -390,6 +396,13 @@ class Command:
     needs_gpu: bool = False
 
 
+class GpuTrial(Name):
+    """Whether a release waits until its CUDA wheels have been tried on a GPU."""
+
+    OPTIONAL = "optional"
+    REQUIRED = "required"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """What must work once a wheel is installed in a clean environment."""
@@ -399,6 +412,12 @@ class Validation:
     imports: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     timeout_seconds: int = 600
+    gpu_trial: GpuTrial = GpuTrial.OPTIONAL
+
+    @property
+    def gpu_commands(self) -> tuple[str, ...]:
+        """The commands that need a GPU: one of them has to pass on a GPU to be a trial on it."""
+        return tuple(command.run for command in self.commands if command.needs_gpu)
 
 
 class Route(Name):
@@ -448,6 +467,16 @@ class Release:
     untagged: bool = False  # whether a commit without the tag is a stable release all the same
 
 
+class Run(NamedTuple):
+    """What one run says in place of the config, as the command line and a plan spell it."""
+
+    torch: tuple[str, ...] = ()  # 2.15: only the wheels bound to it are built, and added to the release of the version
+    gpu_runner: tuple[str, ...] = ()  # linux-cuda=self-hosted,h100
+
+
+NO_RUN = Run()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What one `fatwheel.yml` asks for, checked and resolved against the catalog."""
@@ -465,6 +494,7 @@ class Request:
     validate: Validation = Validation()
     publish: Publish = Publish()
     release: Release = Release()
+    run: Run = NO_RUN
 
 
 # ---------------------------------------------------------------- the evidence
@@ -788,11 +818,26 @@ class Validated(NamedTuple):
     where: str  # a site of the plan, or this kind of machine and its Python: linux-x86_64, Python 3.12
     key: str  # a hash of what the trials were run with
     trials: tuple[Trial, ...]
+    gpu: str = ""  # the device and its driver, as that machine answered; empty: no driver answered
 
     @property
     def failed(self) -> tuple[Trial, ...]:
         """What did not work there."""
         return tuple(trial for trial in self.trials if trial.outcome is Outcome.FAILED)
+
+
+class BuiltWith(NamedTuple):
+    """What a file was really built with, as the build itself was asked; empty where nothing answered, or had a part."""
+
+    compiler: str = ""  # c++ (Debian 12.2.0-14) 12.2.0
+    toolkit: str = ""  # CUDA 13.0 (nvcc V13.0.88)
+    archs: str = ""  # the device images that the finished wheel holds: sm_90 sm_100 compute_100
+    torch: str = ""  # 2.10.0+cpu
+    python: str = ""  # CPython 3.12.4
+    image: str = ""  # of the container or of the hosted runner, and its system
+
+
+NOT_ASKED = BuiltWith()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -811,6 +856,7 @@ class Receipt:
     findings: tuple[Finding, ...] = ()
     audited: bool = False
     validated: tuple[Validated, ...] = ()
+    built_with: BuiltWith = NOT_ASKED
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -825,6 +871,16 @@ class Receipt:
         """Return the receipt with what was tried at a place, instead of what was tried there before."""
         others = (other for other in self.validated if other.where != place.where)
         return replace(self, validated=(*others, place))
+
+    def gpu(self, commands: Collection[str]) -> str:
+        """Return the GPU that one of some commands passed on, with its driver; nothing where none did on any."""
+        passed = (
+            place.gpu
+            for place in self.validated
+            for trial in place.trials
+            if trial.outcome is Outcome.PASSED and trial.what in commands
+        )
+        return next(filter(None, passed), "")
 
     @property
     def is_sound(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import markdown
 
@@ -19,6 +20,12 @@ HEAD = (
     "| File | Platform | Accelerator | Python | torch | Architectures | Size |",
     "|---|---|---|---|---|---|--:|",
 )
+BUILT_HEAD = (
+    "| Files | Compiler | Toolkit | Device code | torch | Python | Image |",
+    "|---|---|---|---|---|---|---|",
+)
+FEW = 3  # names that a sentence holds
+MOST_LINES = 40  # of what wheels were built with, and of trials
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
 UNATTESTED = "The files are not attested: nothing that GitHub signed says which run made them."
 FENCE = "`" * 3
@@ -30,9 +37,10 @@ def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", m
     They are empty where not even the commands fit. `links` is the address of a page that has a link to every file, for
     those who install without an index.
     """
-    head = "\n".join([*_installing(unit, index_addresses, links), "### Files", "", *HEAD, ""])
+    added = [f"## Added: {markdown.text(unit.added)}", ""] if unit.added else []
+    head = "\n".join([*added, *_installing(unit, index_addresses, links), "### Files", "", *HEAD, ""])
     sums = (f"\n<details><summary>sha256</summary>\n\n{FENCE}\n", f"{FENCE}\n\n</details>\n")
-    tail = "\n".join(["", *_origin(unit)])
+    tail = "\n".join(["", *_trials(unit), *_building(unit), *_origin(unit)])
     items = sorted(unit.items, key=lambda item: (item.made is None, item.name))
     lines = [(_row(item), f"{item.sha256}  {markdown.one_line(item.name).replace('`', ' ')}\n") for item in items]
     room = most - len(head) - len("".join(sums)) - len(tail) - len(REST) - len(str(len(items)))
@@ -98,11 +106,88 @@ def _pythons(item: Item) -> str:
     return f"{item.made.python}{'+' if newer and item.made.python else ''}"
 
 
+def _trials(unit: Unit) -> list[str]:
+    """Return which wheels were tried on a GPU, and which were not."""
+    found: dict[str, list[str]] = {}
+    for item in sorted(unit.items, key=lambda item: item.name):
+        if item.gpu:
+            found.setdefault(item.gpu, []).append(item.name)
+    if not found:
+        return []
+    lines = [f"- {markdown.text(_sentence(words))}: {_counted(names, unit)}" for words, names in sorted(found.items())]
+    return ["### Trials", "", *_first(lines, "- {}"), ""]
+
+
+def _first(lines: list[str], form: str) -> list[str]:
+    """Return the first lines of very many, and how many more there are."""
+    more = [form.format(f"And {len(lines) - MOST_LINES:,} more.")] if len(lines) > MOST_LINES else []
+    return [*lines[:MOST_LINES], *more]
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def _counted(names: Sequence[str], unit: Unit) -> str:
+    """Return the names of a few wheels, and the number of many."""
+    for_gpus = sum(bool(item.gpu) for item in unit.items)
+    if len(names) > FEW:
+        return f"{'all ' if len(names) == for_gpus else ''}{len(names)} wheels for GPUs{_of(len(names), for_gpus)}"
+    return ", ".join(map(markdown.code, names))
+
+
+def _of(count: int, whole: int) -> str:
+    return "" if count == whole else f" of {whole}"
+
+
+class _Same(NamedTuple):
+    """What the wheels of one row were all built for and with; in their Python and torch they may differ."""
+
+    platform: str
+    accelerator: str
+    compiler: str
+    toolkit: str
+    archs: str
+    image: str
+
+
+def _building(unit: Unit) -> list[str]:
+    """Return the table of what the files were built with, as their builds said: one row for all that share it."""
+    rows: dict[_Same, list[Item]] = {}
+    for item in unit.items:
+        if any(item.built_with):
+            rows.setdefault(_same(item), []).append(item)
+    if not rows:
+        return []
+    lines = [_built_row(same, rows[same]) for same in sorted(rows)]
+    return ["### Built with", "", *BUILT_HEAD, *_first(lines, "| {} |"), ""]
+
+
+def _same(item: Item) -> _Same:
+    made, by = item.made, item.built_with
+    platform = made.platform or "any" if made else "source"
+    return _Same(platform, made.accelerator if made else "", by.compiler, by.toolkit, by.archs, by.image)
+
+
+def _built_row(same: _Same, items: Sequence[Item]) -> str:
+    count = f"{len(items)} file{'' if len(items) == 1 else 's'}"
+    what = " ".join(filter(None, (same.platform, same.accelerator)))
+    pythons, torches = (
+        ", ".join(sorted({getattr(item.built_with, name) for item in items} - {""}, key=_as_numbers))
+        for name in ("python", "torch")
+    )
+    cells = (f"{what}: {count}", same.compiler, same.toolkit, same.archs, torches, pythons, same.image)
+    return f"| {' | '.join(map(markdown.text, cells))} |"
+
+
+def _as_numbers(text: str) -> list[tuple[bool, int, str]]:
+    """Return what versions in a text sort by: 3.9 before 3.10."""
+    parts = re.split(r"([0-9]{1,9})", text)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
 def _origin(unit: Unit) -> list[str]:
-    """Return what the files were built from, and with what."""
-    native = (item.made for item in unit.items if item.made and item.made.kind == "native")
-    toolchains = sorted({f"{made.accelerator or 'CPU'} by the toolchain {made.toolchain}" for made in native})
-    built = [f"Compiled for {markdown.text(', '.join(toolchains))}."] if toolchains else []
+    """Return what the files were built from, and whether anybody signed them."""
     commit = [f"Commit {markdown.text(unit.commit)}."] if unit.commit else []
     signed = [UNATTESTED] if unit.unattested else []
-    return [" ".join([*commit, *built, *signed]), ""] if commit or built or signed else []
+    return [" ".join([*commit, *signed]), ""] if commit or signed else []

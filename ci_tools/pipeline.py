@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
 from ci_tools import planfile, receipts, toolchain
-from ci_tools.audit import audit
+from ci_tools.audit import audit, device_images
 from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
@@ -23,16 +23,17 @@ from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Tri
 from ci_tools.planner import PURE
 from ci_tools.publishing import PLAN, in_folder, publish, refuse_untagged, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
+from ci_tools.sites import awaiting_gpu
 from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of
-from ci_tools.validator import Validator, has_gpu, own_imports, own_python, scratch
+from ci_tools.validator import Validator, gpu_here, has_gpu, own_imports, own_python, scratch
 from ci_tools.wheelfile import differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ci_tools.model import Job, Plan, Python, Request, Site
+    from ci_tools.model import BuiltWith, Job, Plan, Python, Request, Site
     from ci_tools.outside import Outside
     from ci_tools.planning import Planned
     from ci_tools.publishing import Destination
@@ -101,6 +102,9 @@ def build(
     what failed is raised at the end. Raises InputError where `out` is a file, or holds files of the source.
     """
     _refuse_place(out, planned)
+    if SDIST in names and not planned.plan.sdist:
+        msg = "the plan makes no sdist: it adds wheels to a release, which has one"
+        raise InputError(msg)
     jobs = [None if name == SDIST else planned.job(name) for name in names]
     with _working_in(out, outside):
         with write_atomically(out / PLAN) as file:
@@ -187,12 +191,14 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) ->
     started, workshop = time.monotonic(), _workshop(out, outside)
     with outside.reporter.step(f"build {name}"), _of_its_owner(job):
         if job:
-            path = workshop.build_wheel(job, plan, tree, tools, out)
-            _refuse_surprise(path, job, outside)
+            built = workshop.build_wheel(job, plan, tree, tools, out)
+            _refuse_surprise(built.path, job, outside)
         else:
-            path = workshop.build_sdist(plan, tree, tools.python, out)
-    seconds = time.monotonic() - started
-    yield from (_noted(path.with_name(each), plan, job, key, seconds) for each in names)
+            built = workshop.build_sdist(plan, tree, tools.python, out)
+    archs = " ".join(device_images(built.path, outside.cache / "audit")) if job and job.accelerator else ""
+    built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
+    receipt = _receipt(plan, job, key, seconds, built_with)
+    yield from (_noted(built.path.with_name(each), receipt) for each in names)
 
 
 @contextmanager
@@ -218,20 +224,26 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
         raise Rejected(shown, hint="the plan foretold another wheel: `fatwheel plan --explain` says why")
 
 
-def _noted(path: Path, plan: Plan, job: Job | None, key: str, seconds: float) -> Made:
-    """Write the receipt of a file that was just built."""
-    receipt = Receipt(
-        file=path.name,
-        sha256=sha256_of(path),
-        size=path.stat().st_size,
+def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Receipt:
+    """Return the receipt of what a job built, of no file yet."""
+    return Receipt(
+        file="",
+        sha256="",
+        size=0,
         project=plan.project.name,
         version=plan.project.version,
         job=job.name if job else SDIST,
         source=plan.pins.source_sha256,
         key=key,
         seconds=round(seconds, 1),
+        built_with=built_with,
     )
-    return Made(path, receipts.save(path, receipt), built=True)
+
+
+def _noted(path: Path, receipt: Receipt) -> Made:
+    """Write the receipt of a file that was just built."""
+    own = replace(receipt, file=path.name, sha256=sha256_of(path), size=path.stat().st_size)
+    return Made(path, receipts.save(path, own), built=True)
 
 
 # ---------------------------------------------------------------- audit
@@ -393,7 +405,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
         trials = validator.from_file(path)
         step.result(_outcomes(trials))
     if request and receipt and canonicalize_name(request.name) == canonicalize_name(receipt.project):
-        receipts.save(path, receipt.with_place(Validated(where, key, trials)))
+        receipts.save(path, receipt.with_place(Validated(where, key, trials, gpu_here())))
     return trials
 
 
@@ -456,7 +468,7 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = _toolchains(planned, outside).prepare(job)
     try:
-        wheel = _workshop(out, outside).build_wheel(job, from_sdist, tree, tools, folder)
+        wheel = _workshop(out, outside).build_wheel(job, from_sdist, tree, tools, folder).path
     except Rejected as error:
         return Trial("", Outcome.FAILED, str(error))
     if sha256_of(wheel) == own.receipt.sha256:
@@ -482,13 +494,14 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
     targets_at(to, outside)  # what cannot be published to is known before anything is built
     refuse_untagged(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
+    _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
-    made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside)
+    made = build(planned, [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)], out, outside)
     with _working_in(out, outside):
         wheels = [file.path for file in made if file.path.suffix == ".whl"]
         refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
-        from_sdist = _sdist_trial(planned, made, out, outside)
-        refuse_failures({made[0].path.name: [from_sdist]})
+        from_sdist = (_sdist_trial(planned, made, out, outside),) if planned.plan.sdist else ()
+        refuse_failures({made[0].path.name: from_sdist})
         refuse_failures(validate_files(wheels, planned.plan.request, Here(source=planned.tree.root), outside))
     published = publish(out, to, outside)
     with _working_in(out, outside):
@@ -498,10 +511,18 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         published=published.shown,
         withheld=published.withheld,
         left=left,
-        trials=(from_sdist, *trials),
+        trials=(*from_sdist, *trials),
         install=install,
         seconds=time.monotonic() - started,
     )
+
+
+def _refuse_no_gpu(plan: Plan, without: AbstractSet[str]) -> None:
+    """Raise MachineError where a wheel has to be tried on a GPU, and this machine has none."""
+    waiting = [job.name for job in awaiting_gpu(plan) if job.name not in without]
+    if waiting and not gpu_here():
+        msg = f"{', '.join(waiting)} has to be tried on a GPU (`gpu: required`), and no driver answers for one here"
+        raise MachineError(msg, hint="release from a machine that has one; --untagged builds without a release")
 
 
 def _tried(

@@ -305,7 +305,8 @@ def pypi_files(plan: Plan) -> list[str]:
 
 
 def _files(plan: Plan) -> list[str]:
-    return [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public), plan.sdist]
+    wheels = [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public)]
+    return [*wheels, *([plan.sdist] if plan.sdist else [])]
 
 
 def goes_to_pypi(plan: Plan, file: str) -> bool:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = ["PURE", "make_plan"]
 
 PURE = "pure"
+MOST_REASONS = 8  # that an error shows
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 
@@ -80,6 +81,10 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
     sdist = f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz"
+    if request.run.torch:
+        jobs, covered, skipped = _added(jobs, covered, skipped)
+        _refuse_nothing(jobs, skipped, request)
+        sdist = ""
     return Plan(
         request=request,
         project=evidence.project,
@@ -92,6 +97,26 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
         sites=sites_of(request, tuple(jobs.values()), sdist),
         edition=edition,
     )
+
+
+def _added(
+    jobs: dict[_Key, Job], covered: list[Decision], skipped: list[Skipped]
+) -> tuple[dict[_Key, Job], list[Decision], list[Skipped]]:
+    """Return what is added to a release that there is: only wheels bound to a torch, for it has all others."""
+    bound = {key: job for key, job in jobs.items() if job.requires_torch}
+    there = [
+        Skipped(cell, f"the release has {jobs[key].wheel}: {why}") for cell, key, why in covered if key not in bound
+    ]
+    return bound, [decision for decision in covered if decision[1] in bound], [*skipped, *there]
+
+
+def _refuse_nothing(jobs: dict[_Key, Job], skipped: list[Skipped], request: Request) -> None:
+    """Raise InputError where no wheel is bound to the torch that a run names."""
+    if not jobs:
+        reasons = dict.fromkeys(f"  {cell}: {reason}" for cell, reason in skipped)
+        shown = "\n".join(list(reasons)[:MOST_REASONS])
+        msg = f"--torch: no wheel is bound to torch {', '.join(request.run.torch)} only, so none can be added:\n{shown}"
+        raise InputError(msg, hint="`fatwheel plan` without --torch says what serves each torch")
 
 
 def _distribution(name: str) -> str:
@@ -219,6 +244,10 @@ class _Planner:
         return ""
 
     def warnings(self) -> Iterator[str]:
+        torch = self.request.torch
+        if torch and torch.instead_of:
+            named = f"this run names torch {', '.join(map(str, torch.versions))}, the config {torch.instead_of}"
+            yield f"{named}: only wheels bound to it are built, for a release that has the others"
         yield from self.evidence.warnings
         yield from hooks.warnings(self.request.build)
         platforms: dict[str, dict[str, None]] = {}
@@ -373,7 +402,8 @@ class _Planner:
     def is_public(self, accelerator: Accelerator | None) -> bool:
         """Whether the wheels of an accelerator go to PyPI as well."""
         publish = self.request.publish
-        asked = publish.pypi is Route.WHEELS and self.edition.channel is not Channel.NIGHTLY
+        is_whole = not self.request.run.torch  # PyPI has the wheel of another torch by that name
+        asked = publish.pypi is Route.WHEELS and self.edition.channel is not Channel.NIGHTLY and is_whole
         cuda = accelerator and accelerator.kind is AcceleratorKind.CUDA and accelerator.version
         return asked and cuda is not None and cuda == publish.pypi_cuda
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools import catalog as catalogs
-from ci_tools import config, git, hooks, planfile, planner, source
+from ci_tools import config, git, hooks, overrides, planfile, planner, source
 from ci_tools import edition as editions
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import gather
-from ci_tools.model import SDIST, STABLE, UNTAGGED
+from ci_tools.model import NO_RUN, SDIST, STABLE, UNTAGGED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request
+    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request, Run
     from ci_tools.outside import Outside
     from ci_tools.source import Tree
 
@@ -40,17 +40,24 @@ class Planned(NamedTuple):
 
 
 def make_plan(
-    path: Path, outside: Outside, *, pinned: Path | None = None, edition: Edition | None = None, tag: str = ""
+    path: Path,
+    outside: Outside,
+    *,
+    pinned: Path | None = None,
+    edition: Edition | None = None,
+    tag: str = "",
+    run: Run = NO_RUN,
 ) -> Planned:
-    """Read the config at `path`, its source, and plan an edition of it.
+    """Read the config at `path`, its source, and plan an edition of it, as `run` changes what the config asks for.
 
     That is the edition of `tag`, or the one given, or else the one of the tags at the commit that the config's checkout
-    is at. With `pinned`, a plan.json, it is that file's, and the plan made here must be the one in it: raises
-    InputError with what differs.
+    is at. With `pinned`, a plan.json, edition and run are that file's, and the plan made here must be the one in it:
+    raises InputError with what differs.
     """
     catalog = catalogs.load()
-    request = config.load(path, catalog)
     expected = planfile.read(pinned) if pinned else None
+    said = overrides.run_of(expected) if expected else run
+    request = overrides.apply_run(config.load(path, catalog), said, catalog)
     commit = expected["pins"]["commit"] if expected else ""
     tree = source.open_tree(request, path.parent, outside, commit)
     hooks.refuse_missing(request, tree.root, tree.files)

@@ -478,7 +478,7 @@ class _Prover:
         workshop = Workshop(logs=self.records / "logs" / key[:12], outside=self.outside)
         title = f"build {job.wheel} ({how})"
         with self.outside.reporter.step(title), scratch() as folder:
-            wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder)
+            wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder).path
             found = fingerprint(wheel)
         with write_atomically(record) as file:
             file.write(json.dumps(found._asdict()).encode())

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.model import Finding, Level, Outcome, Receipt, Trial, Validated
+from ci_tools.model import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.storage import sha256_of, write_atomically
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
     """Read a receipt; raise ValueError, TypeError or KeyError where it is none."""
     findings = tuple(_finding(*_texts(finding)) for finding in entry["findings"])
     validated = tuple(_validated(*place) for place in entry["validated"])
-    receipt = Receipt(**{**entry, "findings": findings, "validated": validated})
+    built_with = BuiltWith(*_texts(entry.get("built_with", [])))
+    receipt = Receipt(**{**entry, "findings": findings, "validated": validated, "built_with": built_with})
     kinds = {field.name: KINDS.get(str(field.type), (tuple,)) for field in fields(Receipt)}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(receipt, name), kind)]
     if wrong:
@@ -67,9 +68,9 @@ def _finding(wheel: str, rule: str, level: str, message: str, found: str, expect
     return Finding(wheel, rule, Level(level), message, found, expected)
 
 
-def _validated(where: Any, key: Any, trials: Any) -> Validated:  # noqa: ANN401 - whatever the file says
-    where, key = _texts([where, key])
-    return Validated(where, key, _trials({"trials": trials}))
+def _validated(where: Any, key: Any, trials: Any, gpu: Any = "") -> Validated:  # noqa: ANN401 - whatever the file says
+    where, key, gpu = _texts([where, key, gpu])
+    return Validated(where, key, _trials({"trials": trials}), gpu)
 
 
 def _trials(entry: Any) -> tuple[Trial, ...]:  # noqa: ANN401 - whatever the file says

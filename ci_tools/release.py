@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.model import SDIST, STABLE, Edition, Level, Route
+from ci_tools.model import NOT_ASKED, SDIST, STABLE, Edition, Level, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ci_tools.model import Receipt
+    from ci_tools.model import BuiltWith, Receipt
 
 __all__ = [
     "CORE",
+    "NOT_TRIED",
     "Change",
     "Item",
     "Made",
@@ -28,6 +29,8 @@ __all__ = [
     "units_of",
 ]
 
+NOT_TRIED = "not tried on a GPU"
+LONGEST = 100  # characters of what a driver says of its GPU
 CORE = "core"  # the pure wheel, the sdist and every required platform
 UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
 
@@ -62,6 +65,8 @@ class Item(NamedTuple):
     also: tuple[str, ...] = ()  # the other index folders that list it
     variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
     origin: str = ""  # added: built by others; adopted: listed by others' pages; empty: built by a plan
+    gpu: str = ""  # whether it was tried on a GPU, and on which, in words; empty for what is for none, or not known
+    built_with: BuiltWith = NOT_ASKED
 
     @property
     def name(self) -> str:
@@ -97,6 +102,7 @@ class Unit:
     route: Route = Route.NONE  # what PyPI gets of it
     offers: tuple[Offer, ...] = ()  # every combination asked for
     unattested: bool = False  # whether its files were left without an attestation on purpose
+    added: str = ""  # torch2.15: the wheels of a torch that are added to a release which there is; empty: all of it
 
     @property
     def files(self) -> tuple[Item, ...]:
@@ -123,6 +129,9 @@ class ReleasePlan(NamedTuple):
     tag: str
     title: str
     offers: tuple[Offer, ...]
+    gpu_commands: tuple[str, ...] = ()  # of the validation, one of which has to pass on a GPU to be a trial on it
+    awaiting_gpu: tuple[str, ...] = ()  # the jobs whose wheels have to be tried on a GPU
+    added: str = ""  # torch2.15, where wheels of a torch are added to a release which there is
 
 
 class Change(NamedTuple):
@@ -183,7 +192,7 @@ def is_left(name: str, plan: ReleasePlan, found: Container[str]) -> bool:
 
 def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, Made | None]]]:
     """Return the files of each unit, each with what made it."""
-    members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan.sdist, None)]}
+    members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan.sdist, None)] if plan.sdist else []}
     members |= {name: [] for name in plan.optional}
     for made in plan.jobs:
         wheels = [(name, made) for name in (made.wheel, made.public) if name]
@@ -224,6 +233,9 @@ def _problems(
         yield Problem(str(path), f"it is bad: {'; '.join(_complaints(receipt))}")
     elif made and not receipt.is_good:
         yield Problem(str(path), "it was not validated: nothing that was tried with it has passed")
+    elif made and made.job in plan.awaiting_gpu and not receipt.gpu(plan.gpu_commands):
+        wanted = "the config's `gpu: required` waits until a command with `needs-gpu` has passed where a driver answers"
+        yield Problem(str(path), f"it was {NOT_TRIED}: {wanted}")
 
 
 def _complaints(receipt: Receipt) -> Iterator[str]:
@@ -239,10 +251,10 @@ def _unit(
     plan: ReleasePlan,
     found: Mapping[str, tuple[Path, Receipt | None]],
 ) -> Unit:
-    items = {file: _item(made, *found[file]) for file, made in files}
+    items = {file: _item(made, *found[file], plan.gpu_commands) for file, made in files}
     twins = {made.public for _, made in files if made and made.public}
     return Unit(
-        name=name,
+        name=f"{name}-{plan.added}" if plan.added else name,
         project=plan.project,
         version=plan.version,
         items=tuple(item for file, item in items.items() if file not in twins),
@@ -253,11 +265,19 @@ def _unit(
         title=plan.title,
         route=plan.route,
         offers=plan.offers,
+        added=plan.added,
     )
 
 
-def _item(made: Made | None, path: Path, receipt: Receipt | None) -> Item:
+def _item(made: Made | None, path: Path, receipt: Receipt | None, gpu_commands: tuple[str, ...]) -> Item:
     if receipt is None:  # _problems has shown that there is one
         raise ValueError(path)
     where = (made.folder, made.also) if made else ("", ())
-    return Item(path, receipt.sha256, receipt.size, made, *where)
+    gpu = _gpu(receipt, gpu_commands) if made and made.accelerator else ""
+    return Item(path, receipt.sha256, receipt.size, made, *where, gpu=gpu, built_with=receipt.built_with)
+
+
+def _gpu(receipt: Receipt, commands: tuple[str, ...]) -> str:
+    """Return in words whether a file was tried on a GPU: its receipt tells, and no label of a runner."""
+    device = "".join(char for char in receipt.gpu(commands) if char.isprintable())[:LONGEST]
+    return f"tried on {device}" if device else NOT_TRIED

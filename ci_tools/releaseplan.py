@@ -14,12 +14,14 @@ from ci_tools import planfile
 from ci_tools.edition import is_template, tag_of, title_of
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.index import project_and_version
-from ci_tools.model import FOLDER, UNTAGGED, Route
+from ci_tools.model import FOLDER, UNTAGGED, Channel, GpuTrial, Route
 from ci_tools.release import Made, Offer, ReleasePlan
 from ci_tools.shape import SchemaValidator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from ci_tools.model import Edition
 
     Json = Mapping[str, Any]
 
@@ -60,6 +62,9 @@ def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
         tag=tag_of(edition, request["release"]["tag"], known),
         title=title_of(edition, request["release"]["title"], known),
         offers=tuple(_offers(plan)),
+        gpu_commands=tuple(_gpu_commands(plan)),
+        awaiting_gpu=tuple(_awaiting_gpu(plan, edition)),
+        added="".join(f"torch{torch}" for torch in request.get("run", {}).get("torch", ())),
     )
 
 
@@ -85,7 +90,12 @@ def _untrue(plan: Json) -> Iterator[str]:
         return
     if planfile.edition_of(dict(plan)) is None:
         yield "at edition: expected the channel, candidate and date of one"
-    for file in (plan["sdist"], *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel)):
+    if not plan["sdist"] and not plan["request"].get("run", {}).get("torch"):
+        yield "at sdist: expected a file, which only a run with --torch makes none of"
+    for file in (
+        *([plan["sdist"]] if plan["sdist"] else []),
+        *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel),
+    ):
         if not _is_of(file, name, version):
             yield f"{file} is no wheel or sdist of {name} {version}"
     folders = ((job, folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))
@@ -123,6 +133,28 @@ def _made(job: Json) -> Made:
         folder=job["folder"],
         also=tuple(job["also"]),
     )
+
+
+def _gpu_commands(plan: Json) -> Iterator[str]:
+    for command in plan["request"].get("validate", {}).get("commands", ()):
+        if command["needs_gpu"]:
+            yield command["run"]
+
+
+def _awaiting_gpu(plan: Json, edition: Edition) -> Iterator[str]:
+    """Yield the jobs whose wheels wait for a trial on a GPU: for CUDA, or of a platform that names a runner for it.
+
+    So it is with a candidate as well: its very bytes are what becomes stable.
+    """
+    request = plan["request"]
+    is_awaited = request.get("validate", {}).get("gpu_trial") == GpuTrial.REQUIRED
+    if not is_awaited or edition.channel not in {Channel.STABLE, Channel.TEST}:
+        return
+    named = {asked["platform"] for asked in request["platforms"] if asked.get("gpu_runner")}
+    for job in plan["jobs"]:
+        accelerator = (job["accelerator"] or {}).get("label", "")
+        if accelerator.startswith("cu") or (accelerator and job["platform"] in named):
+            yield job["name"]
 
 
 def _offers(plan: Json) -> Iterator[Offer]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import SDIST, JobKind, Site
+from ci_tools.model import SDIST, AcceleratorKind, Channel, GpuTrial, JobKind, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.model import Cell, Job, Platform, PlatformRequest, Python, Request
+    from ci_tools.model import Cell, Job, Plan, Platform, PlatformRequest, Python, Request
 
-__all__ = ["sites_of"]
+__all__ = ["awaiting_gpu", "sites_of"]
 
 
 class _Runner(NamedTuple):
@@ -29,7 +29,23 @@ def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, .
     runners = {platform.platform: _runner(platform) for platform in request.platforms}
     sites = tuple(site for job in jobs for site in _sites(job, runners, request.validate.torch))
     apart = {platform.platform for platform in request.platforms if platform.own_workflow}
-    return (*_of_sdist([job for job in jobs if job.platform not in apart] or jobs, sdist), *sites)
+    return (*(_of_sdist([job for job in jobs if job.platform not in apart] or jobs, sdist) if sdist else ()), *sites)
+
+
+def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
+    """Return the jobs whose wheels the config wants tried on a GPU before a release: for CUDA, or with a GPU runner.
+
+    So it is with a candidate as well: its very bytes are what becomes stable.
+    """
+    is_awaited = plan.request.validate.gpu_trial is GpuTrial.REQUIRED
+    if not is_awaited or plan.edition.channel not in {Channel.STABLE, Channel.TEST}:
+        return ()
+    named = {platform.platform for platform in plan.request.platforms if platform.gpu_runner}
+    return tuple(job for job in plan.jobs if job.accelerator and (_is_cuda(job) or job.platform in named))
+
+
+def _is_cuda(job: Job) -> bool:
+    return job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
 
 
 def _runner(request: PlatformRequest) -> _Runner:

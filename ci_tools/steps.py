@@ -62,8 +62,8 @@ VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
         flags={"distant": "--distant"},
-        several={"to": "--to"},
         always=(*HERE, "--format", "github"),
+        several={"to": "--to", "torch": "--torch", "gpu_runner": "--gpu-runner"},
         takes_edition=True,
         takes_attestation=True,
         prints=Prints.OUTPUTS,
@@ -101,6 +101,10 @@ VERBS: Mapping[str, Verb] = {
     "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE),
     "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
+    "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}),
+    "canary-table": Verb(
+        {name: f"--{name}" for name in ("folder", "needs", "only", "elsewhere", "repository")}, prints=Prints.PAGE
+    ),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
         always=("--released",),  # a workflow publishes no untagged commit, not even to a folder that it uploads

@@ -335,7 +335,8 @@ def _state(finished: Finished) -> Iterator[_Section]:
     if rows:
         yield _Section("", rows, "\n")
     names = [withheld.name for withheld in finished.withheld]
-    if CORE in names or (names and not finished.plan.sdist):  # of one platform alone there is no sdist
+    is_part = not finished.plan.sdist and not finished.plan.request.run.torch  # of one platform alone
+    if CORE in names or (names and is_part):
         what = "what everybody needs" if CORE in names else text(names[0])
         yield _Section(f"⛔ **Not ready to publish:** {what} is not whole yet.\n\n")
     elif names:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Job
     from ci_tools.outside import Outside
 
-__all__ = ["Toolchain", "Toolchains"]
+__all__ = ["Toolchain", "Toolchains", "host"]
 
 ICPX, ICPX_HOME = "icpx", "CMPLR_ROOT"
 OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import stat
 import tempfile
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Command, Validation
     from ci_tools.outside import Outside
 
-__all__ = ["Validator", "has_gpu", "own_folder", "own_imports", "own_python", "scratch", "workplace"]
+__all__ = ["Validator", "gpu_here", "has_gpu", "own_folder", "own_imports", "own_python", "scratch", "workplace"]
 
 # Where pip looks besides the index it is told of; empty is as good as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
@@ -43,6 +44,20 @@ NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX":
 def has_gpu() -> bool:
     """Whether this machine has a GPU that a driver answers for."""
     return bool(output(["nvidia-smi", "--list-gpus"]) or output(["rocm-smi", "--showid"]))
+
+
+def gpu_here() -> str:
+    """Return this machine's first GPU and its driver, as the driver answers; nothing where none answers for one."""
+    said = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+    first = (said or "").partition("\n")[0].rpartition(", ")
+    return f"{first[0]}, driver {first[2]}" if all(first) else _amd_gpu()
+
+
+def _amd_gpu() -> str:
+    said = output(["rocm-smi", "--showproductname", "--showdriverversion"]) or ""
+    name = re.search(r"Card [Ss]eries:\s*(\S.*)", said)
+    driver = re.search(r"Driver version:\s*(\S+)", said)
+    return f"{name[1].strip()}, driver {driver[1]}" if name and driver else ""
 
 
 def own_imports(wheel: Path) -> tuple[str, ...]:

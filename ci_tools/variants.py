@@ -142,7 +142,9 @@ def _made(item: Item, variant: Variant, folder: Path, say: Callable[[str], None]
 
     # What is made of the same wheel by the same rules is the same file.
     path = filled(folder / f"{item.sha256[:16]}-{variant.label}", fill, say) / name
-    return Item(path, sha256_of(path), path.stat().st_size, item.made, VARIANTS, variant=variant.properties)
+    return Item(
+        path, sha256_of(path), path.stat().st_size, item.made, VARIANTS, variant=variant.properties, gpu=item.gpu
+    )
 
 
 def _named(wheel: str, label: str) -> str:

@@ -305,13 +305,13 @@ CELL = {
 PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     "The plan": {
         "schema": "the version of this format",
-        "request": "the config, checked and with its defaults filled in",
+        "request": "the config, checked and with its defaults filled in; `run` is what this run asked in its place",
         "pins": "what the plan was made from",
         "project": "what the source says of the project",
         "edition": "which release of the version it is",
         "cells": "how many cells were asked for",
         "jobs": "the wheels to build",
-        "sdist": "the file name of the sdist",
+        "sdist": "the file name of the sdist; empty where a run adds wheels to a release",
         "covered": "each cell that a job serves",
         "skipped": "each cell that gets no wheel",
         "warnings": "what could not be known, one sentence each",
@@ -384,6 +384,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "imports": "the modules that must import",
         "commands": "the commands that must succeed, each with `run` and `needs_gpu`",
         "timeout_seconds": "seconds for each command",
+        "gpu_trial": "whether a release waits until its CUDA wheels were tried on a GPU: optional or required",
     },
     "publish": {"target": "the target", "files": "the file names"},
 }

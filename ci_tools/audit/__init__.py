@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model import Job
 
-__all__ = ["RULES", "audit"]
+__all__ = ["RULES", "audit", "device_images"]
 
 
 def audit(
@@ -62,6 +62,17 @@ def audit(
             if not only or name in only
             for flaw in _flaws(rule, subject)
         )
+
+
+def device_images(path: Path, work: Path) -> tuple[str, ...]:
+    """Return the device images that the wheel at `path` holds of its own, such as sm_90 and compute_100, sorted.
+
+    Raises Rejected where the wheel, or a library in it, cannot be read.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    wheel = opened(path)
+    with wheel.archive, tempfile.TemporaryDirectory(dir=work) as folder:
+        return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=Path(folder)))
 
 
 def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.fatbinary import Image, Unit
     from ci_tools.model import Job
 
-__all__ = ["fatbinary", "kernels"]
+__all__ = ["fatbinary", "held_images", "kernels"]
 
 LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # device code in a file of its own, often for one architecture
 GRAFTED = re.compile(r"(^|/)[^/]+\.libs/")  # where auditwheel and delvewheel put the libraries of other projects
@@ -45,6 +45,18 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
     yield from _loose_files(found, planned, asked)
     if job.libraries:
         yield from _unserved(job, {image for seen in found.values() for image in seen})
+
+
+def held_images(subject: Subject) -> tuple[str, ...]:
+    """Return the device images of all of a wheel's own members, in the order of their numbers."""
+    found = {str(image) for _, seen in read_each(_with_device_code(subject), images) for image in seen}
+    return tuple(sorted(found, key=_as_numbers))
+
+
+def _as_numbers(image: str) -> tuple[bool, list[str | int], str]:
+    """Return what images sort by: machine code before PTX, sm_90 before sm_100."""
+    parts = re.split(r"(\d+)", image)
+    return image.startswith("compute_"), [int(part) if part.isdigit() else part for part in parts], image
 
 
 def _all(images: Iterable[str]) -> str:

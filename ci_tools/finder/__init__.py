@@ -66,6 +66,7 @@ class File(NamedTuple):
     ptx_driver: str = ""  # the oldest driver that compiles its PTX
     provenance: str = ""  # the address of its attestation
     origin: str = ""  # adopted, added; empty: built by a plan
+    gpu: str = ""  # whether it was tried on a GPU, in words
 
 
 class Listing(NamedTuple):
@@ -127,6 +128,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
         ptx_driver=ptx_driver,
         provenance=provenance,
         origin=file.origin,
+        gpu=file.gpu,
     )
 
 

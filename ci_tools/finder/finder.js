@@ -466,6 +466,7 @@ function factsOf(file, why = "") {
   const facts = [
     ["GPU architectures", (file.archs ?? []).join(", ")],
     ["NVIDIA driver", driverOf(file)],
+    ["Trial", file.gpu],
     ["Python", file.requires_python],
     ["Toolchain", file.toolchain],
     ["Origin", ORIGINS.get(file.origin)],

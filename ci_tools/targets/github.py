@@ -56,6 +56,7 @@ MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
+FIRST = "publish the core first: its files make the release"
 BINARY = "application/octet-stream"
 WITHOUT_METADATA = "there is no .metadata beside the wheels, and installers fetch a wheel to read what it requires"
 
@@ -119,6 +120,8 @@ class GitHubTarget:
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
             seen = self._seen(repository, unit)
+            if unit.added and not seen.published:
+                raise self._absent(unit)
             files, there = self._refuse_change(unit, seen.published)
             self._refuse_commit(repository, unit, seen.published)
             base = f"{repository.html_url}/releases"
@@ -141,10 +144,10 @@ class GitHubTarget:
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
             seen = self._seen(repository, unit)
+            commit = self._refuse_commit(repository, unit, seen.published)
             if seen.published or unit.name != CORE:
                 self._refuse_change(unit, seen.published)
                 return
-            commit = self._refuse_commit(repository, unit, None)
             draft = seen.draft or self.hub.ask(lambda _: self._new_draft(repository, unit, commit))
             self._send(draft, unit)
 
@@ -180,7 +183,8 @@ class GitHubTarget:
             msg = f"the draft of {unit.tag} is gone from {self.repository}"
             return MachineError(msg, hint="give the same command again, it makes a new one")
         msg = f"{unit.tag} of {self.repository} is not published yet, and {unit.name} is added to it"
-        return InputError(msg, hint="publish the core first: its files make the release")
+        hint = "publish the release itself first, without --torch" if unit.added else FIRST
+        return InputError(msg, hint=hint)
 
     # -- the index over release assets
 
@@ -286,7 +290,7 @@ class GitHubTarget:
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
         """Return the commit that the tag is to be made at, or nothing; raise InputError where it is at another one."""
-        if published or not COMMIT.fullmatch(unit.commit):
+        if (published and not unit.added) or not COMMIT.fullmatch(unit.commit):
             return ""
         tagged = self.hub.ask(lambda _: _commit_of_tag(repository, unit.tag))
         known = self.hub.ask(lambda _: _found(lambda: repository.get_git_commit(unit.commit)))
@@ -296,7 +300,7 @@ class GitHubTarget:
         if not tagged and not known:
             msg = f"{self.repository} has neither the tag {unit.tag} nor the commit {unit.commit[:12]}"
             raise InputError(msg, hint=f"push the commit, or a tag {unit.tag} that says where the release belongs")
-        return "" if tagged else unit.commit
+        return "" if tagged or published else unit.commit
 
     # -- what is written
 

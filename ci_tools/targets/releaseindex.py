@@ -36,7 +36,7 @@ __all__ = [
 MOST_BYTES = 16 << 20  # of a list
 LISTING = "fatwheel-{unit}.json"
 # What a list says of a file, in the words of an index; older lists have the first six.
-FIELDS = ("name", "sha256", "size", "folder", "also", "requires_python", "metadata_sha256")
+FIELDS = ("name", "sha256", "size", "folder", "also", "requires_python", "metadata_sha256", "gpu")
 FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")  # of a wheel
 
 
@@ -81,6 +81,7 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
             "also": list(item.also),
             "requires_python": known.requires_python,
             "metadata_sha256": hashlib.sha256(known.metadata).hexdigest() if known.metadata else "",
+            "gpu": item.gpu,
         }
         files.append(said | {name: getattr(made, name) for name in FIELDS_OF_A_BUILD} if made else said)
     document = {

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ci_tools.manifest import Directory
     from ci_tools.model import Edition
-    from ci_tools.release import Item, Unit
+    from ci_tools.release import Item, Offer, Unit
     from ci_tools.targets.store import Content, Store
 
 __all__ = ["METADATA_SUFFIX", "Page", "Settings", "WheelIndex", "folder_of", "keys_of", "metadata_of"]
@@ -130,7 +130,7 @@ class WheelIndex:
         ledger, project = self._ledger(unit), canonicalize_name(unit.project)
         root = ledger.root
         with self.store.alone(root):
-            offers = ledger.keep_offers(project, unit.offers) if unit.offers else ""
+            offers = ledger.keep_offers(project, self._offers(unit)) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
             self._lay_once_more(root, before)
             self.show(ledger, [after])
@@ -141,6 +141,19 @@ class WheelIndex:
             Published(entry.name, self._url(root, entry), new=entry not in before.called(entry.name))
             for entry in entries
         )
+
+    def _offers(self, unit: Unit) -> tuple[Offer, ...]:
+        """Return what a unit has for every combination, and what its version has already for others.
+
+        Where wheels are added, the reasons why there are none for others stay as well.
+        """
+        ledger, manifest = self._ledger(unit), self.known(unit)
+        known = manifest.offers.get(unit.version)
+        there = ledger.offers(manifest.project, known) if known else ()
+        asked = {offer[:4] for offer in unit.offers}
+        others = (offer for offer in there if offer[:4] not in asked)
+        kept = (offer for offer in others if (manifest.called(offer.file) if offer.file else unit.added))
+        return (*unit.offers, *kept)
 
     def url(self, edition: Edition, folder: str) -> str:
         """Return the address that an installer is given for a folder of an edition's index."""
@@ -419,6 +432,7 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arr
         commit=unit.commit,
         variant=item.variant,
         origin=item.origin,
+        gpu=item.gpu,
     )
     if manifest.place and not item.folder:
         entry = entry._replace(at=f"{manifest.place}/{item.name}")

@@ -194,6 +194,18 @@ def test_an_optional_platform_comes_later_and_changes_nothing_that_was_there(hub
     assert [one.new for one in target(hub.url).switch(later)] == [False]
 
 
+def test_wheels_of_a_later_torch_are_added_to_the_release_of_the_very_commit(hub: GitHub, made: Path) -> None:
+    later = replace(unit(made, LOCAL, name="core-torch2.15"), added="torch2.15")
+    with pytest.raises(InputError, match="is not published yet") as refused:
+        target(hub.url).check(later)
+    assert "without --torch" in refused.value.hint
+    publish(hub.url, unit(made, PLAIN))
+    assert {change.what for change in target(hub.url).check(later)} == {"update", "add"}
+    hub.commits.add("b" * 40)
+    with pytest.raises(InputError, match=r"the tag v1\.0 of .* is at aaaaaaaaaaaa, these files are of bbbbbbbbbbbb"):
+        target(hub.url).check(replace(later, commit="b" * 40))
+
+
 def test_a_release_that_a_person_made_gets_the_files_and_keeps_its_words(hub: GitHub, made: Path) -> None:
     hub.add({"tag_name": "v1.0", "name": "By hand", "body": "Thanks to all."})
     publish(hub.url, unit(made))

@@ -20,7 +20,7 @@ LAYERS = (
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
     "attestation config source remotewheel edits cells blocks changes variants sites callers",
-    "stage checkup",
+    "stage checkup overrides",
     "observation diagnosis",
     "includes",
     "projectfile limitedapi testinfra",
@@ -28,9 +28,9 @@ LAYERS = (
     "observing",
     "evidence planner planfile audit sdist starter options finder",
     "buildtorch toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering",
-    "builder validator targets summary",
-    "transaction finished arguments",
-    "adopt publishing upkeep releasepages doctor baseline owners comments",
+    "builtwith validator targets summary",
+    "builder transaction finished arguments",
+    "adopt publishing upkeep releasepages doctor baseline owners comments canary",
     "pipeline prover retraction",
     "advisor assembly",
     "terminal",
@@ -40,7 +40,7 @@ LAYERS = (
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest "
-    "markdown matrix model notes options outside planner pypirules release shape sites steps summary "
+    "markdown matrix model notes options outside overrides planner pypirules release shape sites steps summary "
     "workflowcommands".split()
 )
 OUTSIDE_WORLD = frozenset(

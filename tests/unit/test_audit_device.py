@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.audit import audit
+from ci_tools.audit import audit, device_images
 from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
@@ -300,3 +300,10 @@ def test_an_image_that_is_damaged_is_a_finding(tmp_path: Path) -> None:
     (finding,) = looked_at(wheel, None)
     assert (finding.rule, finding.found) == ("kernels", "unreadable")
     assert finding.message.startswith("demo/one.so cannot be read: ")
+
+
+def test_the_device_images_of_a_wheel_are_told_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    code = fatbinary(entry(PTX, 90), entry(SASS, 100), entry(SASS, 90))
+    wheel = linux(tmp_path, a_so=code, b_so=fatbinary(entry(SASS, 80)), c_so=PLAIN)
+    assert device_images(wheel, tmp_path / "work") == ("sm_80", "sm_90", "sm_100", "compute_90")
+    assert device_images(linux(tmp_path / "other", a_so=PLAIN), tmp_path / "work") == ()

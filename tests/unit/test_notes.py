@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from ci_tools.model import BuiltWith
 from ci_tools.notes import MOST_CHARACTERS, notes
-from ci_tools.release import CORE, Item, Made, Unit
+from ci_tools.release import CORE, NOT_TRIED, Item, Made, Unit
 
 NATIVE = Made(
     "linux-cuda-cu130",
@@ -80,13 +81,56 @@ def test_every_file_is_a_row_with_what_it_was_built_for_and_its_hash_can_be_chec
     for text in ("linux-cuda", "cu130", "3.10+", "2.10", "9.0 10.0+PTX", "1.5\xa0GB", "999\xa0B", "source"):
         assert text in shown.text
     assert f"{'0' * 64}  demo-1.0.tar.gz\n" in shown.text
-    assert "CUDA 13.0, gcc 13" in shown.text
     assert "a" * 40 in shown.text
 
 
 def test_a_release_that_nobody_signed_says_so() -> None:
     assert "attested" not in notes(USUAL)
     assert "The files are not attested" in Shown(notes(replace(USUAL, unattested=True))).text
+
+
+def built(name: str, python: str, torch: str, **changes: str) -> Item:
+    by = BuiltWith("g++ 14.2.1", "CUDA 13.0 (nvcc V13.0.88)", "sm_90 compute_100", torch, python, "AlmaLinux 8.10")
+    return item(name, NATIVE)._replace(built_with=by._replace(**changes), gpu=NOT_TRIED)
+
+
+def test_the_notes_say_what_each_wheel_was_built_with_and_wheels_that_share_it_share_a_row() -> None:
+    wheels = [built(f"a-{n}.whl", f"CPython 3.{n}.1", f"2.{n}.0") for n in (9, 10, 11)]
+    text = notes(unit(*reversed(wheels), built("b.whl", "CPython 3.12.1", "2.9.0", compiler="g++ 13"), USUAL.items[2]))
+    rows = [line for line in Shown(text).text.splitlines() if "linux-cuda cu130: " in line]
+    assert rows == ["linux-cuda cu130: 1 file", "linux-cuda cu130: 3 files"]
+    for shown in ("CPython 3.9.1, CPython 3.10.1, CPython 3.11.1", "2.9.0, 2.10.0, 2.11.0", "sm_90 compute_100"):
+        assert shown in Shown(text).text
+    assert text == notes(unit(*wheels, built("b.whl", "CPython 3.12.1", "2.9.0", compiler="g++ 13"), USUAL.items[2]))
+
+
+def test_what_nobody_asked_has_no_row() -> None:
+    assert "Built with" not in notes(USUAL)
+    assert "Trials" not in notes(USUAL)
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "shown"),
+    [
+        pytest.param(2, "", "Not tried on a GPU: 0.whl, 1.whl", id="few"),
+        pytest.param(9, "", "Not tried on a GPU: all 9 wheels for GPUs", id="many"),
+        pytest.param(4, "tried on NVIDIA H200, driver 580.65", "Tried on NVIDIA H200, driver 580.65: all", id="tried"),
+    ],
+)
+def test_the_notes_say_which_wheels_were_tried_on_a_gpu(count: int, device: str, shown: str) -> None:
+    items = (built(f"{n}.whl", "", "")._replace(gpu=device or NOT_TRIED) for n in range(count))
+    assert shown in Shown(notes(unit(*items, USUAL.items[1]))).text
+
+
+def test_notes_of_very_many_ways_to_build_are_cut() -> None:
+    items = (built(f"{n}.whl", "", "", image=f"image {n}")._replace(gpu=f"tried on {n}") for n in range(3000))
+    text = notes(unit(*items))
+    assert 0 < len(text) <= MOST_CHARACTERS
+    assert "And 2,960 more" in text
+
+
+def test_wheels_that_are_added_say_for_which_torch() -> None:
+    assert notes(replace(USUAL, added="torch2.15")).startswith("## Added: torch2.15\n")
 
 
 def test_the_commands_name_the_index_and_the_page() -> None:
@@ -100,12 +144,17 @@ def test_where_there_are_local_versions_each_has_its_command_for_pip_would_take_
     assert '"demo==1.0"' not in notes(USUAL, links="https://x.invalid")
 
 
+def _hostile(text: str, made: Made, by: BuiltWith) -> Item:
+    return item(text.replace("/", "!"), made)._replace(gpu=text, built_with=by)
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_text_shows_as_text(text: str) -> None:
     made = Made("x", "native", text, text, text, text, (text,), text, text, ())
+    by = BuiltWith(*[text] * 6)
     usual, hostile = (
-        Shown(notes(USUAL)),
-        Shown(notes(unit(*(item(text.replace("/", "!"), made) for _ in range(3)), commit=text))),
+        Shown(notes(unit(*(built(f"{n}.whl", "", "") for n in range(3))))),
+        Shown(notes(unit(*(_hostile(text, made, by) for _ in range(3)), commit=text))),
     )
     assert sorted(hostile.tags) == sorted(usual.tags)
     assert hostile.addresses == []

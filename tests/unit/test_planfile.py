@@ -120,6 +120,7 @@ def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
         "imports": ["demo"],
         "commands": [{"run": "demo", "needs_gpu": False}],
         "timeout_seconds": 600,
+        "gpu_trial": "optional",
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools import receipts
-from ci_tools.model import Finding, Level, Outcome, Receipt, Trial, Validated
+from ci_tools.model import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.storage import sha256_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def receipt(wheel: Path) -> Receipt:
         seconds=1.5,
         findings=(Finding(wheel.name, "size", Level.WARNING, "large", "2", "1"),),
         audited=True,
-        validated=(Validated("linux-x86_64, Python 3.12", "t", TRIALS),),
+        validated=(Validated("linux-x86_64, Python 3.12", "t", TRIALS, "NVIDIA H200, driver 580.65.06"),),
+        built_with=BuiltWith(compiler="g++ 14", python="CPython 3.12.4", image="Debian 12"),
     )
 
 

@@ -24,6 +24,21 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         ),
         pytest.param(
             "plan",
+            {"WITH_REF": "v1.0", "WITH_TORCH": "2.14 2.15", "WITH_GPU_RUNNER": "linux-cuda=self-hosted,h100"},
+            [
+                "plan",
+                "--torch=2.14",
+                "--torch=2.15",
+                "--gpu-runner=linux-cuda=self-hosted,h100",
+                "--ref=v1.0",
+                "--trust-source",
+                "--format",
+                "github",
+            ],
+            id="a-torch-to-add",
+        ),
+        pytest.param(
+            "plan",
             {"WITH_NIGHTLY": "true"},
             ["plan", "--nightly=20261121", "--trust-source", "--format", "github"],
             id="a-nightly",

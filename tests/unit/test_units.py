@@ -244,3 +244,61 @@ def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, sentence: st
 def test_what_is_no_plan_is_said_to_be_none(broken: dict[str, Any], found: Found) -> None:
     with pytest.raises(InputError, match="`fatwheel plan --out`"):
         units_of(parse({**plan(), **broken} if broken else {}), found)
+
+
+# ---------------------------------------------------------------- a trial on a GPU, and wheels that are added
+
+GPU_COMMAND = {"commands": [{"run": "demo --gpu", "needs_gpu": True}], "gpu_trial": "required"}
+DEVICE = "NVIDIA H200, driver 580.65.06"
+
+
+def tried(outcome: Outcome = Outcome.PASSED, what: str = "demo --gpu", gpu: str = DEVICE) -> tuple[Validated, ...]:
+    return (*TRIED, Validated("cuda on self-hosted h100", "", (Trial(what, outcome),), gpu))
+
+
+def asking(edition: str = "stable", **more: object) -> dict[str, Any]:
+    candidate = int(edition == "test")
+    asked = {**plan()["request"], "validate": GPU_COMMAND, **more}
+    date = "20261121" if edition == "nightly" else ""
+    return plan(request=asked, edition={"channel": edition, "candidate": candidate, "date": date})
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param(TRIED, id="elsewhere"),
+        pytest.param(tried(gpu=""), id="by-the-label-of-a-runner-alone"),
+        pytest.param(tried(Outcome.NOT_EXERCISED), id="not-exercised"),
+        pytest.param(tried(what="import demo"), id="only-imported"),
+    ],
+)
+@pytest.mark.parametrize("edition", ["stable", "test"])
+def test_a_release_that_waits_for_a_gpu_is_refused_without_a_trial_on_one(
+    found: Found, places: tuple[Validated, ...], edition: str
+) -> None:
+    with pytest.raises(RejectedInput, match=f"{CUDA.replace('+', '.')}: it was not tried on a GPU: the config's"):
+        units_of(parse(asking(edition)), changed(found, CUDA, validated=places))
+
+
+def test_a_command_that_passed_where_a_driver_answers_is_a_trial(found: Found) -> None:
+    units, _ = units_of(parse(asking()), changed(found, CUDA, validated=tried()))
+    words = {item.name: item.gpu for unit in units for item in unit.items}
+    assert words == {CUDA: f"tried on {DEVICE}", ROCM: "not tried on a GPU", PURE: "", SDIST: ""}
+
+
+def test_a_nightly_does_not_wait_and_says_so(found: Found) -> None:
+    units, _ = units_of(parse(asking("nightly")), found)
+    assert {item.gpu for item in units[0].items if item.name == CUDA} == {"not tried on a GPU"}
+
+
+def test_wheels_of_a_torch_are_parts_of_their_own_of_a_release_that_there_is(found: Found) -> None:
+    native = [job for job in plan()["jobs"] if job["platform"]]
+    asked = {**plan()["request"], "run": {"torch": ["2.15"], "gpu_runner": []}}
+    units, _ = units_of(parse(plan(request=asked, sdist="", jobs=native)), found)
+    assert names(units) == {"core-torch2.15": [CUDA], "linux-rocm-torch2.15": [ROCM]}
+    assert {unit.tag for unit in units} == {"v1.0"}
+
+
+def test_no_other_plan_goes_without_an_sdist() -> None:
+    with pytest.raises(RejectedInput, match="at sdist: expected a file, which only a run with --torch makes none of"):
+        parse(plan(sdist=""))

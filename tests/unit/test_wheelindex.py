@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.model import Channel, Edition
+from ci_tools.release import NOT_TRIED, Offer
+from ci_tools.targets.ledger import Ledger
 from tests import releases, wheels
 from tests.releases import folder_index, item, unit
 from tests.wheels import broken, edited, hexdigest, listed, make
@@ -356,3 +359,40 @@ def test_the_metadata_of_others_beside_a_place_of_ours_stays(root: Path, files: 
     assert theirs.read_bytes() == b"theirs"
     assert broken(root) == []
     assert PURE in listed(root, "cpu")
+
+
+# ---------------------------------------------------------------- what is added to a release
+
+
+def offer(torch: str, file: str, reason: str = "") -> Offer:
+    return Offer("linux-cuda", "cu130", torch, "3.12", file, reason)
+
+
+def offered(root: Path) -> dict[str, tuple[str, str]]:
+    """Return what the index keeps of each torch: the file, or the reason why there is none."""
+    ledger = Ledger(folder_index(root).store, "")
+    kept = ledger.offers("demo", ledger.manifest("demo").offers["1.0"])
+    return {one.torch: (one.file, one.reason) for one in kept}
+
+
+@pytest.mark.parametrize("again", [pytest.param(False, id="once"), pytest.param(True, id="the-core-again")])
+def test_what_is_added_joins_what_the_version_has_for_others(
+    root: Path, files: list[tuple[Path, str]], tmp_path: Path, *, again: bool
+) -> None:
+    core = replace(
+        unit("demo", *(item(*file) for file in files)), offers=(offer("2.10", CUDA), offer("2.9", "", "old"))
+    )
+    later = make(tmp_path / "later", CUDA.replace("cu130", "cu130torch2.15"))
+    added = replace(unit("demo", item(later, "cu130torch2.15")), name="core-torch2.15", added="torch2.15")
+    added = replace(added, offers=(offer("2.15", later.name),))
+    for one in (core, added, core) if again else (core, added):
+        releases.publish(folder_index(root), one)
+    assert offered(root) == {"2.10": (CUDA, ""), "2.9": ("", "old"), "2.15": (later.name, "")}
+
+
+def test_a_page_says_which_wheel_was_not_tried_on_a_gpu(root: Path, files: list[tuple[Path, str]]) -> None:
+    words = {"cu130": NOT_TRIED}
+    items = (item(*file)._replace(gpu=words.get(file[1], "")) for file in files)
+    releases.publish(folder_index(root), unit("demo", *items))
+    page = (root / "cu130" / "demo" / "index.html").read_text()
+    assert (page.count(f"({NOT_TRIED})"), f">{CUDA}</a> ({NOT_TRIED})<br>" in page) == (1, True)

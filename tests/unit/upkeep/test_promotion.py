@@ -8,7 +8,7 @@ import pytest
 from ci_tools import upkeep
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import Channel, Edition
-from ci_tools.release import Offer
+from ci_tools.release import NOT_TRIED, Offer
 from ci_tools.targets.ledger import Ledger
 from tests import releases
 from tests.indexes import CUDA, PURE, SDIST, entry, root
@@ -38,6 +38,14 @@ def test_what_an_entry_says_of_its_wheel_is_promoted_too(index: WheelIndex, tmp_
     upkeep.promote(index, [target], "demo==1.0", outside)
     entries = [entry(one, CUDA) for one in (index, target)]
     assert {**entries[0], "uploaded": ""} == {**entries[1], "uploaded": ""}
+
+
+def test_a_promoted_wheel_is_as_tried_as_it_was(tmp_path: Path, outside: Outside) -> None:
+    index, target = folder_index(tmp_path / "index"), folder_index(tmp_path / "stable")
+    wheel = item(make(tmp_path, CUDA), "cu130")._replace(gpu=NOT_TRIED)
+    releases.publish(index, unit("demo", wheel))
+    upkeep.promote(index, [target], "demo==1.0", outside)
+    assert entry(target, CUDA)["gpu"] == NOT_TRIED
 
 
 def test_a_damaged_file_is_not_promoted(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:

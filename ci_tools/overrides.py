@@ -1,0 +1,84 @@
+"""What one run says in place of the config: the torch whose wheels are added to a release, and who tries on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.errors import InputError, nearest
+from ci_tools.model import Minor, Run, Torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model import PlatformRequest, Request, Validation
+
+__all__ = ["apply_run", "run_of"]
+
+
+def run_of(plan: Mapping[str, Any]) -> Run:
+    """Return what the run that made a plan.json said; raise InputError where that is not what is there."""
+    request = plan.get("request")
+    said = request.get("run", {}) if isinstance(request, dict) else {}
+    lists = [said.get(name, []) if isinstance(said, dict) else None for name in Run._fields]
+    if not all(isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in lists):
+        msg = "the plan does not say what its run asked for, expected lists of texts at request.run"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
+    return Run(*(tuple(texts or ()) for texts in lists))
+
+
+def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
+    """Return what a config asks for as a run changes it; raise InputError where the run asks for what is not there."""
+    torches = tuple(sorted({_torch(text, request, catalog) for text in run.torch}))
+    runners = dict(_runner(text, request) for text in run.gpu_runner)
+    said = Run(tuple(map(str, torches)), tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners)))
+    platforms = tuple(_with_runner(platform, runners) for platform in request.platforms)
+    request = replace(request, run=said, platforms=platforms)
+    if not torches or request.torch is None:
+        return request
+    validation = _with_torch(request.validate, torches, catalog)
+    return replace(request, torch=Torch(versions=torches, instead_of=_shown(request.torch)), validate=validation)
+
+
+def _torch(text: str, request: Request, catalog: Catalog) -> Minor:
+    known = {str(version): version for version in catalog.torch}
+    if request.torch is None:
+        msg = f"--torch {text}: {request.config} names no torch, so that no wheel is for one"
+        raise InputError(msg, hint="`torch:` in the config says which versions of it are served")
+    if text not in known:
+        msg = f'--torch: there is no torch "{text}" in the catalog, {nearest(text, known)}'
+        raise InputError(msg)
+    return known[text]
+
+
+def _shown(torch: Torch) -> str:
+    """Return the torch of a config in words."""
+    return ", ".join(map(str, torch.versions)) or f"{torch.lowest} and later"
+
+
+def _with_torch(validation: Validation, torches: Sequence[Minor], catalog: Catalog) -> Validation:
+    """Return a validation with a torch that the wheels are for, where it installs one; a local version stays."""
+    if not validation.torch or any(validation.torch.startswith(f"{torch}.") for torch in torches):
+        return validation
+    local = validation.torch.partition("+")[2]
+    return replace(validation, torch=f"{catalog.torch[torches[0]].patch}{f'+{local}' if local else ''}")
+
+
+def _runner(text: str, request: Request) -> tuple[str, tuple[str, ...]]:
+    """Return the platform and the labels of such as linux-cuda=self-hosted,h100."""
+    name, _, rest = text.partition("=")
+    labels = tuple(label.strip() for label in rest.split(",") if label.strip())
+    asked = [str(platform.platform) for platform in request.platforms]
+    if name not in asked:
+        msg = f'--gpu-runner: the request has no platform "{name}", {nearest(name, asked)}'
+        raise InputError(msg, hint="it names a platform and the labels of a runner: linux-cuda=self-hosted,h100")
+    if not labels or not all(label.isprintable() for label in labels):
+        msg = f"--gpu-runner: {name} has no label, expected such as {name}=self-hosted,h100"
+        raise InputError(msg)
+    return name, labels
+
+
+def _with_runner(platform: PlatformRequest, runners: Mapping[str, Iterable[str]]) -> PlatformRequest:
+    labels = runners.get(str(platform.platform))
+    return replace(platform, gpu_runner=tuple(labels)) if labels else platform

@@ -1,0 +1,41 @@
+"""canary.yml as it stands, as far as act goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.workflows import harness
+from tests.workflows.harness import Event
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+# What act can show of GitHub; elsewhere the table says that nobody tried.
+HELD = {
+    "a runner with Linux on x86-64",
+    "an artifact has its name and bytes",
+    "an attestation is verified",
+    "a called workflow plans, builds, tries and gathers",
+    "a wheel for linux-cpu",
+}
+
+
+def table(summary: str) -> dict[str, str]:
+    """Return what came of each check, by the lines of the page."""
+    lines = summary.partition("## The canary")[2].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    return {what: state for what, state, *_ in cells[1:]}
+
+
+def test_the_canary_says_what_held_and_what_act_cannot_show(tmp_path: Path) -> None:
+    ours = harness.ours(tmp_path / "ours")
+    run = harness.run("canary.yml", Event.dispatch(only="linux-cpu"), tmp_path / "run", ours)
+    found = table(run.job("Table").summary)
+    assert {what for what, state in found.items() if state == "held"} == HELD, run.log
+    assert len(found) == 15
+    assert set(found.values()) == {"held", "could not be tried"}
+    assert run.job("Table").result == "success"
