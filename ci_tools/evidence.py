@@ -31,6 +31,7 @@ from ci_tools.model import (
 )
 from ci_tools.projectfile import ProjectFile
 from ci_tools.source import matching
+from ci_tools.versions import read_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -195,11 +196,10 @@ def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
 
 def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
     """Return the torch versions that some requirements ask for in every environment."""
-    from packaging import requirements  # noqa: PLC0415 - a tenth of a plan's time
-
     found = Requirement()
     for text, place in requirements_of:
-        if _required(text) == "torch" and not (parsed := requirements.Requirement(text)).marker:
+        parsed = read_requirement(text)
+        if parsed and canonicalize_name(parsed.name) == "torch" and not parsed.marker:
             specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
             found = Requirement(specifier, found.where or str(place))
     return found
@@ -207,12 +207,8 @@ def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Require
 
 def _required(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
-    from packaging import requirements  # noqa: PLC0415 - see above
-
-    try:
-        return canonicalize_name(requirements.Requirement(str(requirement)).name)
-    except ValueError:  # also more digits than Python converts
-        return ""
+    found = read_requirement(str(requirement))
+    return canonicalize_name(found.name) if found else ""
 
 
 # ---------------------------------------------------------------- what was observed of the project

@@ -43,7 +43,7 @@ from ci_tools.model import (
     admits,
 )
 from ci_tools.sites import sites_of
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.includes import Place
 from ci_tools.model import Project
 from ci_tools.tomltext import parse_toml
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -175,7 +175,7 @@ class ProjectFile:
             msg = f"{self.name}: the project's version is dynamic{why}"
             raise InputError(msg, hint=f'say it in {self.request.config}: `version: "1.2.3"`')
         try:
-            versions = {Version(version) for version in (own, asked) if version}
+            versions = {parse_version(version) for version in (own, asked) if version}
         except ValueError:  # also more digits than Python converts
             msg = f'{where}: "{own}" is not a version (PEP 440)'
             raise InputError(msg) from None

@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from github.GithubException import GithubException, UnknownObjectException
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.edition import candidate_of
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Rejected, RejectedInput, nearest
@@ -31,6 +30,7 @@ from ci_tools.targets import notice, releaseindex
 from ci_tools.targets.hub import PATIENCE, PAUSE, Busy, Failed, Hub, printable
 from ci_tools.targets.releaseindex import Facts, Listing, listing, listing_name, read_listing
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -579,7 +579,7 @@ def _wanted(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
 
 def _channel(release: GitRelease, listing: Listing) -> str:
     """Return the folder that an index has such a release in: a flag of the release may have been changed since."""
-    version = Version(listing.version)
+    version = parse_version(listing.version)
     if version.is_devrelease:
         return f"{Channel.NIGHTLY}/"
     return f"{Channel.TEST}/" if candidate_of(release.tag_name, version) else ""
