@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, nearest
 from ci_tools.model import UNTAGGED, Level, Platform, Python
 from ci_tools.outside import Outside
 from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     import argparse
@@ -56,6 +57,7 @@ DONE, BAD = 0, 1  # the others are the errors' own
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 LITTLE = 1 << 20  # bytes that a full disk may still have: too few for what was to be written
 STDOUT = "standard output"
+TEMPORARY = "TMPDIR"  # the variable that names the folder for temporary files (POSIX); Python asks it everywhere
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stderr = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return _run(stderr, arguments)
+        with _own_temporary():
+            return _run(stderr, arguments)
     except FatwheelError as error:
         return _told(stderr, error)
     except KeyboardInterrupt:
@@ -81,6 +84,24 @@ def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
     status = VERBS[options.verb](options, _outside(stderr, options))
     _flush_stdout()  # here, where a full disk is still told as one
     return status
+
+
+@contextmanager
+def _own_temporary() -> Iterator[None]:
+    """Let all that this run and its commands put into the temporary folder lie in one, which a next run can remove.
+
+    Where there is no such folder that can be written, a verb that needs one says so.
+    """
+    before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
+    with ExitStack() as stack:
+        with suppress(OSError, MachineError):
+            tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            os.environ.pop(TEMPORARY, None)
+            os.environ.update({TEMPORARY: known} if known is not None else {})
 
 
 def _flush_stdout() -> None:

@@ -214,6 +214,7 @@ class Workshop:
         request = bench.plan.request
         _copy_source(bench)
         _restate(bench)
+        variables = {**variables, **_own_temporary(bench.scratch / "tmp")}
         isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
         try:
@@ -245,6 +246,12 @@ class Workshop:
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
+
+
+def _own_temporary(folder: Path) -> dict[str, str]:
+    """Return the variables that give a build a temporary folder of its own, which goes with it also if it is killed."""
+    folder.mkdir()
+    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
 
 
 def _needs_of_sdist(plan: Plan) -> _Needs:

@@ -12,10 +12,8 @@ import os
 import re
 import sys
 import sysconfig
-import tempfile
 from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError, Rejected
@@ -25,9 +23,11 @@ from ci_tools.stage import OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
 from ci_tools.surroundings import settled
 from ci_tools.wheelfile import Hashing, opened
+from ci_tools.workplace import workplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ci_tools.model import Accelerator, Python
     from ci_tools.outside import Outside, Step
@@ -199,11 +199,8 @@ class Observer:
             self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
         self.runs += 1
         if self.stage is None:
-            root = self.outside.cache / "observations"
-            root.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(dir=root)).resolve()
-            self.shown.callback(clear, folder)
-            self.stage = Stage(folder / "stage")
+            folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
+            self.stage = Stage(folder.resolve() / "stage")
         self.stage.set(self.subject.tree, view.accelerator)
         return self._ran(self.stage, view)
 

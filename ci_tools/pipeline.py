@@ -25,8 +25,9 @@ from ci_tools.publishing import PLAN, in_folder, publish, refuse_untagged, targe
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of
-from ci_tools.validator import Validator, has_gpu, own_imports, own_python, scratch
+from ci_tools.validator import Validator, has_gpu, own_imports, own_python
 from ci_tools.wheelfile import differing
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

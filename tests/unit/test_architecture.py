@@ -15,7 +15,7 @@ LAYERS = (
     "errors observer",
     "model versions workflowcommands",
     "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps tomltext waits",
-    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
+    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation workplace",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
     "config source remotewheel edits cells blocks changes variants sites callers",
     "stage checkup",
