@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import OWN_SUFFIX, Compile
 from ci_tools.sandbox import Limits, Verdict, clear, left, run_confined, why_not
+from ci_tools.seals import sealed, unsealed
 from ci_tools.stage import OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
 from ci_tools.surroundings import settled
@@ -175,12 +176,12 @@ class Observer:
     def _kept(self, view: View) -> Observed:
         """Return what an earlier plan observed, or run the build and keep what it did."""
         path = self.outside.cache / "observations" / f"{self._key(view)}.json"
-        answer = _read(path)
+        answer = _sealed_answer(path)
         if answer is None:
             answer = self._run(view)
             if "stopped" not in answer:  # another time the machine may have more to spare
                 with write_atomically(path) as file:
-                    file.write(json.dumps(answer).encode())
+                    file.write(sealed(answer))
         return _observed(answer)
 
     def _key(self, view: View) -> str:
@@ -320,6 +321,14 @@ def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
         text = text.replace(json.dumps(str(folder))[1:-1], name)
     same: dict[str, Any] = json.loads(text)
     return same
+
+
+def _sealed_answer(path: Path) -> dict[str, Any] | None:
+    """Return the answer that an earlier run kept, None where there is none, or not the one that it wrote."""
+    try:
+        return unsealed(path.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for proce
 KILLS = 30
 SEED = "FATWHEEL_KILLS_SEED"  # the variable that repeats a run
 FILES = (".whl", ".tar.gz")
+RELEASE = ("release", "--to", "dir:../index", "--out", "../out")
 GONE = 8.0  # seconds in which all that a killed run had started must be gone
 PROJECT = {
     "pyproject.toml": """\
@@ -66,16 +67,16 @@ class Place(NamedTuple):
     def states(self) -> tuple[Path, ...]:
         return tuple(self.root / name for name in ("cache", "out", "index"))
 
-    def start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ci_tools", "release", "--to", "dir:../index", "--out", "../out"]
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "ci_tools", *(arguments or RELEASE)]
         known = {"PYTHONPATH": str(REPOSITORY), "FATWHEEL_CACHE": str(self.root / "cache")}
         environ = {**os.environ, **known, "TMPDIR": str(self.root / "tmp")}
         return subprocess.Popen(
             command, cwd=self.root / "source", env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
 
-    def finish(self) -> tuple[int, str]:
-        with self.start() as process:
+    def finish(self, *arguments: str) -> tuple[int, str]:
+        with self.start(*arguments) as process:
             said = process.communicate()[1]
         return process.returncode, said
 
@@ -146,7 +147,10 @@ def _begin_anew(place: Place, chance: random.Random) -> None:
 
 
 def _files(place: Place) -> list[Path]:
-    return sorted(path for folder in place.states for path in folder.rglob("*") if path.is_file())
+    """Return what a run keeps for the next one, and the finished files; an index's pages are `index verify`'s."""
+    cache, out, index = place.states
+    found = [*cache.rglob("*"), *out.rglob("*"), *(index / ".fatwheel").rglob("*"), *index.rglob("*.whl")]
+    return sorted(path for path in found if path.is_file())
 
 
 def _damage(path: Path, chance: random.Random) -> str:
@@ -161,12 +165,17 @@ def _damage(path: Path, chance: random.Random) -> str:
 
 
 def _finish_or_follow(place: Place, damaged: list[str]) -> None:
-    """Finish the release; a run that does not must name what is damaged, and have mended it for the next."""
+    """Finish the release; a run that does not must name what is damaged in the index, and the command that mends it."""
     status, said = place.finish()
     _say(said)
-    if status:
-        assert any(line.split()[1] in said for line in damaged), said
-        status, said = place.finish()
+    for _ in range(2):  # the directory of an index, and a manifest
+        if status:
+            assert any(line.split()[1] in said for line in damaged), said
+            assert "`fatwheel index repair`" in said, said
+            status, said = place.finish("index", "repair", "dir:../index")
+            _say(said)
+            status, said = place.finish()
+            _say(said)
     assert (status, "Traceback" in said) == (0, False), said
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2] / "ci_tools"
 # From low to high. A module imports from lower lines alone, never from its own line or one above.
 LAYERS = (
     "errors observer",
-    "model versions workflowcommands",
+    "model seals versions workflowcommands",
     "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps tomltext waits",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation workplace",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
@@ -38,7 +38,7 @@ LAYERS = (
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest "
-    "markdown matrix model notes options outside planner pypirules release shape sites steps summary "
+    "markdown matrix model notes options outside planner pypirules release seals shape sites steps summary "
     "versions workflowcommands".split()
 )
 OUTSIDE_WORLD = frozenset(
