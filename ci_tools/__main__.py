@@ -215,6 +215,8 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
             raise InputError(msg)
         with write_atomically(options.out) as file:
             file.write(text.encode())
+    if options.ask_targets:
+        _say_held(planned.plan, outside)
     if options.against:
         return _compare(planned, options, outside)
     planned = planned._replace(plan=_only(planned.plan, options.only))
@@ -224,6 +226,20 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
         return _prove(planned, options, outside)
     _print_plan(planned, options.format, explain=options.explain)
     return DONE
+
+
+def _say_held(plan: Plan, outside: Outside) -> None:
+    """Say which targets of a release have files of its version already; a commit without its tag releases nothing."""
+    from ci_tools import foresight, publishing
+    from ci_tools.targets.addresses import targets_of
+
+    addresses = [address for address in plan.request.publish.targets if not address.startswith(publishing.LOCAL)]
+    if plan.edition == UNTAGGED or not addresses:
+        return
+    core, targets = foresight.core_of(plan, plan.edition), targets_of(addresses, outside)
+    for target, count in foresight.holders(core, targets, outside.reporter.say):
+        what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
+        outside.reporter.say(f"warning: {target.address} has {what} already: of each it takes the very same one only")
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:

@@ -61,6 +61,8 @@ def _add_planning(verbs: Verbs) -> None:
     _edition_arguments(plan)
     text = "the project's name, as a check: end where the config names another"
     plan.add_argument("--package", type=_filled, metavar="NAME", help=text)
+    text = "ask the config's targets too whether they have the version already, and say so"
+    plan.add_argument("--ask-targets", action="store_true", help=text)
     prove = "build what the plan calls redundant too, as far as this machine can, and compare"
     plan.add_argument("--prove", action="store_true", help=prove)
     text = "say too what differs from the plan of a git revision such as main, of a plan.json, or of a release's folder"

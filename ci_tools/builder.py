@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.toolchain import Toolchain
 
-__all__ = ["Workshop", "build_key"]
+__all__ = ["Workshop", "base_folder", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
@@ -155,7 +155,7 @@ class Workshop:
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
         """
-        base = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
+        base = base_folder()
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
         with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
             _refuse_stranger(scratch)
@@ -327,6 +327,11 @@ def _install(isolated: Environment, requirements: Collection[str], needs: _Needs
     constraints = bench.plan.request.build.constraints
     isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
     require_torch(isolated, needs.torch)
+
+
+def base_folder() -> Path:
+    """Return the folder that every build has its own one in, the same on every machine."""
+    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
 
 
 def _own_locks(base: Path) -> Path:

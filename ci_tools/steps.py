@@ -58,7 +58,7 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
-        always=(*HERE, "--format", "github"),
+        always=(*HERE, "--ask-targets", "--format", "github"),
         takes_edition=True,
         prints=Prints.OUTPUTS,
     ),

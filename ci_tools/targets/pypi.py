@@ -136,6 +136,14 @@ class PyPITarget:
         new = self._new(unit, items)
         return [Change("add" if item in new else "keep", f"{self.address}/{item.name}") for item in items]
 
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the files that the index lists of the unit's version."""
+        return frozenset(self._pages.yanks(unit.project, parse_version(unit.version)))
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` does: what it says of a file depends on no other."""
+        self.check(unit)
+
     def stage(self, unit: Unit) -> None:
         """Do nothing: an uploaded file is public at once, until indexes know drafts of a release (PEP 694)."""
 

@@ -106,6 +106,16 @@ class WheelIndex:
         self._refuse_late(_with(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
 
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the files that the index lists of the unit's version."""
+        wanted = parse_version(unit.version)
+        names = {file.name for file in self.known(unit).files.values()}
+        return frozenset(name for name in names if parse_version(_public(name)) == wanted)
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` does: what it says of a file depends on no other."""
+        self.check(unit)
+
     def stage(self, unit: Unit) -> None:
         """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
         root = folder_of(unit.edition)

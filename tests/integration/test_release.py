@@ -273,3 +273,18 @@ def test_a_build_that_needs_torch_gets_the_jobs_own(fatwheel: CommandLine, nativ
     config.write_text(config.read_text() + "build: {constraints: pins.txt}\n")
     ran = release(fatwheel, native_project)
     assert (ran.status, "torch==2.10.*" in ran.stderr) == (1, True), ran.stderr
+
+
+def test_a_changed_source_of_a_version_that_is_there_is_refused_before_anything_is_compiled(
+    fatwheel: CommandLine, native_project: Path
+) -> None:
+    assert release(fatwheel, native_project).status == 0
+    with (native_project / "fast.cpp").open("a") as file:
+        file.write("this is not C++\n")
+    refused = release(fatwheel, native_project)
+    assert (refused.status, "raise the version" in refused.stderr, "build tiny-1.0-cp" in refused.stderr) == (
+        2,
+        True,
+        False,
+    ), refused.stderr
+    assert "error:" in release(fatwheel, native_project, "--replace").stderr  # the compiler's
