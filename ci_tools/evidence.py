@@ -5,6 +5,7 @@ It depends on the source and the request alone, never on the machine that reads 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from contextlib import ExitStack, closing
@@ -15,7 +16,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import backends
 from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError
-from ci_tools.includes import Includes, compiled, contradicted, torch_abi
+from ci_tools.includes import COMPILED, Includes, compiled, contradicted, torch_abi
 from ci_tools.model import (
     PURE_TAG,
     AcceleratorKind,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 # How the files of an accelerator or system usually end.
+MOST_NEAREST = 3  # files that a message names
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
 
 
@@ -104,6 +106,13 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
             yield f"{platform.platform}: its native globs match no file, and none matches {unseen[0]}"
 
 
+def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
+    """Return the compiled files that some globs, none of which matches any, are most like."""
+    sources = {name: "" for name in files if COMPILED.search(name)}
+    close = (difflib.get_close_matches(glob, sources, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
+    return tuple(dict.fromkeys(name for names in close for name in names))[:MOST_NEAREST]
+
+
 def _usual(platform: PlatformRequest) -> tuple[str, ...]:
     words = platform.platform.value.split("-")
     return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
@@ -131,7 +140,10 @@ class _Reader:
         shown = {cell: self.cell(cell, request, sources, read) for cell in _asked(cells, request)}
         common = shown[cells[0]]
         apart = {cell: one for cell, one in shown.items() if one is not common}
-        return PlatformEvidence(platform=request.platform, native_files=native, shown=common, apart=apart)
+        nearest = () if native else _nearest(request.native, self.includes.tree.files)
+        return PlatformEvidence(
+            platform=request.platform, native_files=native, nearest_files=nearest, shown=common, apart=apart
+        )
 
     def cell(
         self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...], read: dict[object, CellEvidence]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.source import Tree
 
 __all__ = [
+    "COMPILED",
     "Include",
     "Includes",
     "Place",
