@@ -234,6 +234,7 @@ def _say_held(plan: Plan, outside: Outside) -> None:
     from ci_tools.targets.addresses import targets_of
 
     addresses = [address for address in plan.request.publish.targets if not address.startswith(publishing.LOCAL)]
+    addresses += ["pypi"] if planfile.pypi_files(plan) else []
     if plan.edition == UNTAGGED or not addresses:
         return
     core, targets = foresight.core_of(plan, plan.edition), targets_of(addresses, outside)

@@ -48,7 +48,7 @@ CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|
 DIRECT = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 # What tells a compiler of folders that nobody here knows.
 SEARCHED = frozenset({"CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "CFLAGS", "CXXFLAGS", "NVCC_APPEND_FLAGS"})
-FOREIGN = re.compile(r"(-I|-isystem|-idirafter|-iquote)=?(/|$)|--sysroot|-isysroot|@")
+FOREIGN = re.compile(r"(-I|-isystem|-idirafter|-iquote)=?(/|<stage>|$)|--sysroot|-isysroot|@")
 STRINGS = re.compile(r'R"[^()\\\s]{0,16}\(')  # a raw string may hold what looks like an include
 
 

@@ -155,7 +155,9 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
     compiles = headers.compiles_of(job, planned.evidence)
     if compiles:
         home = dict(tools.folders).get("CUDA_HOME")
-        folders = [*headers.folders_of(tools.python), *([home / "include"] if home else [])]
+        # nvcc looks in both: a toolkit of conda has no more than the second (its nvcc.profile).
+        toolkit = [home / "include", *sorted(home.glob("targets/*/include"))] if home else []
+        folders = [*headers.folders_of(tools.python), *toolkit]
         asked = headers.asked_for(planned.tree, compiles, cuda=home is not None)
         headers.refuse_missing(asked, "c++", folders, outside.environ)
 
