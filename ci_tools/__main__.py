@@ -235,12 +235,9 @@ def _say_held(plan: Plan, outside: Outside) -> None:
 
     addresses = [address for address in plan.request.publish.targets if not address.startswith(publishing.LOCAL)]
     addresses += ["pypi"] if planfile.pypi_files(plan) else []
-    if plan.edition == UNTAGGED or not addresses:
-        return
-    core, targets = foresight.core_of(plan, plan.edition), targets_of(addresses, outside)
-    for target, count in foresight.holders(core, targets, outside.reporter.say):
-        what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
-        outside.reporter.say(f"warning: {target.address} has {what} already: of each it takes the very same one only")
+    if plan.edition != UNTAGGED:
+        core = foresight.core_of(plan, plan.edition)
+        foresight.say_held(core, targets_of(dict.fromkeys(addresses), outside), outside.reporter.say)
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Edition, Plan, Receipt
     from ci_tools.targets import Target
 
-__all__ = ["core_of", "holders", "refuse_clash", "say_clash"]
+__all__ = ["core_of", "holders", "refuse_clash", "say_clash", "say_held"]
 
 NOTHING_COMPILED = "nothing was compiled yet"
 
@@ -68,6 +68,13 @@ def say_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None])
         refuse_clash(core, targets, say)
     except FatwheelError as error:
         say(f"warning: publishing this would be refused: {error.message}")
+
+
+def say_held(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
+    """Say which targets have files of a version, where no file of it is made yet to compare with them."""
+    for target, count in holders(core, targets, say):
+        what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
+        say(f"warning: {target.address} has {what} already: of each it takes the very same one only")
 
 
 def holders(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> Iterator[tuple[Target, int]]:

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from packaging.utils import canonicalize_name
 
@@ -19,9 +19,9 @@ from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
 from ci_tools.manifest import GENERIC
-from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
+from ci_tools.model import SDIST, UNTAGGED, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
 from ci_tools.planner import PURE
-from ci_tools.publishing import PLAN, in_folder, publish, refuse_untagged, targets_at
+from ci_tools.publishing import LOCAL, PLAN, in_folder, publish, refuse_untagged, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
 from ci_tools.targets.addresses import index_of, targets_of
@@ -70,6 +70,9 @@ class Made(NamedTuple):
     built: bool
 
 
+Look: TypeAlias = "Callable[[Made | None], None]"  # is shown the sdist before anything is compiled, if there is one
+
+
 class Left(NamedTuple):
     """A job this machine cannot build, and why."""
 
@@ -94,13 +97,17 @@ class Released:
 
 
 def build(
-    planned: Planned, names: Sequence[str], out: Path, outside: Outside, look: Callable[[Made], None] | None = None
+    planned: Planned,
+    names: Sequence[str],
+    out: Path,
+    outside: Outside,
+    look: Look | None = None,
 ) -> tuple[Made, ...]:
     """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same.
 
-    The sdist comes first, and `look` is shown it: of what it says anything is compiled, or nothing is. Without one, it
-    is said what the config's targets would refuse. Raises InputError where `out` is a file, or holds files of the
-    source, MachineError where a disk has no room.
+    The sdist comes first, and `look` is shown it: what it raises ends the build. Without a `look`, it is said what the
+    config's targets would refuse. Raises InputError where `out` is a file, or holds files of the source, MachineError
+    where a disk has no room.
     """
     _refuse_place(out, planned)
     jobs = [planned.job(name) for name in names if name != SDIST]
@@ -110,21 +117,22 @@ def build(
         with write_atomically(out / PLAN) as file:
             file.write(planfile.dumps(planned.plan).encode())
         sdists = tuple(_finished(planned, None, out, outside)) if SDIST in names else ()
-        for made in sdists:
+        for made in sdists or [None]:
             look(made)
         return (*sdists, *(made for job in jobs for made in _finished(planned, job, out, outside)))
 
 
-def _clashes_said(planned: Planned, outside: Outside) -> Callable[[Made], None]:
+def _clashes_said(planned: Planned, outside: Outside) -> Look:
     """Return what says of an sdist that a target of the config has another one; in a workflow its plan has asked."""
     plan = planned.plan
 
-    def look(made: Made) -> None:
+    def look(made: Made | None) -> None:
         if steps.is_on(outside.environ):
             return
-        targets = targets_of(plan.request.publish.targets, outside)
-        core = foresight.core_of(plan, in_folder(plan.edition), (made.path, made.receipt))
-        foresight.say_clash(core, targets, outside.reporter.say)
+        released = plan.edition != UNTAGGED
+        targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
+        core = foresight.core_of(plan, in_folder(plan.edition), made and (made.path, made.receipt))
+        (foresight.say_clash if made else foresight.say_held)(core, targets, outside.reporter.say)
 
     return look
 
@@ -471,8 +479,8 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     refuse_untagged(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
 
-    def look(made: Made) -> None:
-        core = foresight.core_of(planned.plan, in_folder(planned.plan.edition), (made.path, made.receipt))
+    def look(made: Made | None) -> None:
+        core = foresight.core_of(planned.plan, in_folder(planned.plan.edition), made and (made.path, made.receipt))
         foresight.refuse_clash(core, targets, outside.reporter.say)
 
     made = build(planned, [SDIST, *(job.name for job in jobs)], out, outside, look)
