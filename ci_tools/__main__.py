@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from ci_tools.errors import FatwheelError, InputError, LeftUndone, MachineError,
 from ci_tools.model import UNTAGGED, Level, Platform, Python, Run
 from ci_tools.outside import Outside
 from ci_tools.storage import NO_ROOM, cache_folder, write_atomically
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     import argparse
@@ -56,6 +57,7 @@ DONE, BAD = 0, 1  # the others are the errors' own
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 LITTLE = 1 << 20  # bytes that a full disk may still have: too few for what was to be written
 STDOUT = "standard output"
+TEMPORARY = "TMPDIR"  # the variable that names the folder for temporary files (POSIX); Python asks it everywhere
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stderr = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return _run(stderr, arguments)
+        with _own_temporary():
+            return _run(stderr, arguments)
     except FatwheelError as error:
         return _told(stderr, error)
     except KeyboardInterrupt:
@@ -81,6 +84,24 @@ def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
     status = VERBS[options.verb](options, _outside(stderr, options))
     _flush_stdout()  # here, where a full disk is still told as one
     return status
+
+
+@contextmanager
+def _own_temporary() -> Iterator[None]:
+    """Let all that this run and its commands put into the temporary folder lie in one, which a next run can remove.
+
+    Where there is no such folder that can be written, a verb that needs one says so.
+    """
+    before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
+    with ExitStack() as stack:
+        with suppress(OSError, MachineError):
+            tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            os.environ.pop(TEMPORARY, None)
+            os.environ.update({TEMPORARY: known} if known is not None else {})
 
 
 def _flush_stdout() -> None:
@@ -198,6 +219,8 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
             raise InputError(msg)
         with write_atomically(options.out) as file:
             file.write(text.encode())
+    if options.ask_targets:
+        _say_held(planned.plan, outside)
     if options.against:
         return _compare(planned, options, outside)
     narrowed = _share if options.format == "github" else _only
@@ -206,6 +229,18 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
         return _prove(planned, options, outside)
     _print_plan(planned, options.format, explain=options.explain)
     return DONE
+
+
+def _say_held(plan: Plan, outside: Outside) -> None:
+    """Say which targets of a release have files of its version already; a commit without its tag releases nothing."""
+    from ci_tools import foresight, publishing
+    from ci_tools.targets.addresses import targets_of
+
+    addresses = [address for address in plan.request.publish.targets if not address.startswith(publishing.LOCAL)]
+    addresses += ["pypi"] if planfile.pypi_files(plan) else []
+    if plan.edition != UNTAGGED:
+        core = foresight.core_of(plan, plan.edition)
+        foresight.say_held(core, targets_of(dict.fromkeys(addresses), outside), outside.reporter.say)
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:

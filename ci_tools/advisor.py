@@ -20,7 +20,7 @@ from ci_tools.model import Outcome
 from ci_tools.planning import Planned
 from ci_tools.process import clean_environment, complaint, run
 from ci_tools.toolchain import Toolchains
-from ci_tools.validator import scratch
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -66,6 +66,8 @@ def _add_planning(verbs: Verbs) -> None:
     plan.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     text = "end where such a target is a folder: the machine that publishes is thrown away with it"
     plan.add_argument("--distant", action="store_true", help=text)
+    text = "ask the config's targets too whether they have the version already, and say so"
+    plan.add_argument("--ask-targets", action="store_true", help=text)
     prove = "build what the plan calls redundant too, as far as this machine can, and compare"
     plan.add_argument("--prove", action="store_true", help=prove)
     text = "say too what differs from the plan of a git revision such as main, of a plan.json, or of a release's folder"

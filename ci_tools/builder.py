@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ci_tools.outside import Outside
     from ci_tools.toolchain import Toolchain
 
-__all__ = ["Built", "Workshop", "build_key"]
+__all__ = ["Built", "Workshop", "base_folder", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
@@ -162,7 +162,7 @@ class Workshop:
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
         """
-        base = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
+        base = base_folder()
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
         with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
             _refuse_stranger(scratch)
@@ -221,6 +221,7 @@ class Workshop:
         request = bench.plan.request
         _copy_source(bench)
         _restate(bench)
+        variables = {**variables, **_own_temporary(bench.scratch / "tmp")}
         isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
         try:
@@ -252,6 +253,12 @@ class Workshop:
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
             raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
+
+
+def _own_temporary(folder: Path) -> dict[str, str]:
+    """Return the variables that give a build a temporary folder of its own, which goes with it also if it is killed."""
+    folder.mkdir()
+    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
 
 
 def _needs_of_sdist(plan: Plan) -> _Needs:
@@ -327,6 +334,11 @@ def _install(isolated: Environment, requirements: Collection[str], needs: _Needs
     constraints = bench.plan.request.build.constraints
     isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
     require_torch(isolated, needs.torch)
+
+
+def base_folder() -> Path:
+    """Return the folder that every build has its own one in, the same on every machine."""
+    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
 
 
 def _own_locks(base: Path) -> Path:

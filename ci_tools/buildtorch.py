@@ -89,7 +89,10 @@ def _other(found: _Torch, expected: Expected) -> MachineError:
     msg = f"the build would get torch {found.version}{_for(found)}, expected {wanted}"
     kind = re.sub(r"[\d.]+$", "", expected.label)
     whose = f"{WHOSE[kind]} wheels" if kind else f"torch {expected.version}"
-    return MachineError(msg, hint=f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {whose}")
+    where = "in the shell or in the platform's `env`"
+    return MachineError(
+        msg, hint=f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {whose}, {where}"
+    )
 
 
 def _for(found: _Torch) -> str:

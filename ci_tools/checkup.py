@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.version import Version
-
 from ci_tools.model import Name
+from ci_tools.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from packaging.version import Version
 
     from ci_tools.callers import Outline, Workflow
 
@@ -103,11 +104,8 @@ class Tag(NamedTuple):
     @property
     def version(self) -> Version | None:
         """The version that it names in full; None for `v4`, a candidate, or another kind of tag."""
-        try:
-            version = Version(self.name)
-        except ValueError:  # also more digits than Python converts
-            return None
-        return version if len(version.release) > 2 and not version.is_prerelease else None  # noqa: PLR2004 - X.Y.Z
+        version = read_version(self.name)
+        return version if version and len(version.release) > 2 and not version.is_prerelease else None  # noqa: PLR2004 - X.Y.Z
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

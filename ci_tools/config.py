@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import Version
 from pathspec import GitIgnoreSpec
 
 from ci_tools import hooks, platformfiles, runner, shape, yamlfile
@@ -44,6 +43,7 @@ from ci_tools.model import (
     Torch,
     Validation,
 )
+from ci_tools.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -313,7 +313,7 @@ class _Meaning:
 
     def version(self, *keys: str) -> Iterator[Problem]:
         version = self.get(*keys)
-        if version is not None and not _is_version(version):
+        if version is not None and read_version(version) is None:
             yield self.at(keys, f'"{version}" is not a version, expected one such as "1.2.3" (PEP 440)')
 
     def commands(self, *keys: str) -> Iterator[Problem]:
@@ -350,14 +350,6 @@ class _Meaning:
         template = self.get(*keys)
         if template is not None and (wrong := _wrong_in(template)):
             yield self.at(keys, wrong)
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except ValueError:  # also more digits than Python converts
-        return False
-    return True
 
 
 def _is_pattern(text: str) -> bool:

@@ -7,13 +7,15 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.model import STABLE, UNTAGGED, Channel, Edition
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from packaging.version import Version
 
     from ci_tools.model import Project
 
@@ -129,7 +131,7 @@ def version(base: str, edition: Edition) -> str:
     """
     if edition.channel is not Channel.NIGHTLY:
         return base
-    said = Version(base)
+    said = parse_version(base)
     post = "" if said.post is None else f".post{said.post}"
     return f"{said.base_version}{post}.dev{edition.date}"
 

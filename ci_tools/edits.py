@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
-from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.platformfiles import INCLUDE
+from ci_tools.versions import read_version
 from ci_tools.yamlfile import compose
 
 if TYPE_CHECKING:
@@ -418,10 +418,8 @@ def with_version(text: str, version: str) -> str | None:
 
 def _is_of(text: str, version: str) -> bool:
     """Whether a text is a version of the same release, on its way to it or it."""
-    try:
-        return Version(text).base_version == Version(version).base_version
-    except ValueError:  # also more digits than Python converts
-        return False
+    found, wanted = read_version(text), read_version(version)
+    return found is not None and wanted is not None and found.base_version == wanted.base_version
 
 
 def _with_span(text: str, span: tuple[int, int], new: str) -> str:

@@ -5,6 +5,7 @@ It depends on the source and the request alone, never on the machine that reads 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from contextlib import ExitStack, closing
@@ -15,7 +16,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import backends
 from ci_tools.cells import cells_of, torches_of
 from ci_tools.errors import InputError
-from ci_tools.includes import Includes, compiled, contradicted, torch_abi
+from ci_tools.includes import COMPILED, Includes, compiled, contradicted, torch_abi
 from ci_tools.model import (
     PURE_TAG,
     AcceleratorKind,
@@ -31,6 +32,7 @@ from ci_tools.model import (
 )
 from ci_tools.projectfile import ProjectFile
 from ci_tools.source import matching
+from ci_tools.versions import read_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 # How the files of an accelerator or system usually end.
+MOST_NEAREST = 3  # files that a message names
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
 
 
@@ -103,6 +106,13 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
             yield f"{platform.platform}: its native globs match no file, and none matches {unseen[0]}"
 
 
+def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
+    """Return the compiled files that some globs, none of which matches any, are most like."""
+    sources = {name: "" for name in files if COMPILED.search(name)}
+    close = (difflib.get_close_matches(glob, sources, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
+    return tuple(dict.fromkeys(name for names in close for name in names))[:MOST_NEAREST]
+
+
 def _usual(platform: PlatformRequest) -> tuple[str, ...]:
     words = platform.platform.value.split("-")
     return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
@@ -130,7 +140,10 @@ class _Reader:
         shown = {cell: self.cell(cell, request, sources, read) for cell in _asked(cells, request)}
         common = shown[cells[0]]
         apart = {cell: one for cell, one in shown.items() if one is not common}
-        return PlatformEvidence(platform=request.platform, native_files=native, shown=common, apart=apart)
+        nearest = () if native else _nearest(request.native, self.includes.tree.files)
+        return PlatformEvidence(
+            platform=request.platform, native_files=native, nearest_files=nearest, shown=common, apart=apart
+        )
 
     def cell(
         self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...], read: dict[object, CellEvidence]
@@ -195,11 +208,10 @@ def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
 
 def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
     """Return the torch versions that some requirements ask for in every environment."""
-    from packaging import requirements  # noqa: PLC0415 - a tenth of a plan's time
-
     found = Requirement()
     for text, place in requirements_of:
-        if _required(text) == "torch" and not (parsed := requirements.Requirement(text)).marker:
+        parsed = read_requirement(text)
+        if parsed and canonicalize_name(parsed.name) == "torch" and not parsed.marker:
             specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
             found = Requirement(specifier, found.where or str(place))
     return found
@@ -207,12 +219,8 @@ def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Require
 
 def _required(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
-    from packaging import requirements  # noqa: PLC0415 - see above
-
-    try:
-        return canonicalize_name(requirements.Requirement(str(requirement)).name)
-    except ValueError:  # also more digits than Python converts
-        return ""
+    found = read_requirement(str(requirement))
+    return canonicalize_name(found.name) if found else ""
 
 
 # ---------------------------------------------------------------- what was observed of the project

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.source import Tree
 
 __all__ = [
+    "COMPILED",
     "Include",
     "Includes",
     "Place",
@@ -32,6 +33,7 @@ __all__ = [
     "forced",
     "is_defined",
     "torch_abi",
+    "uncommented",
 ]
 
 ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
@@ -267,7 +269,7 @@ def _flagged(command: Compile, includes: Includes) -> Target | None:
 def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
     """Return that torch is not used where no header of it is seen, unless a build file asks for it."""
     for file in build_files:
-        text = _uncommented(file, tree.text(file))
+        text = uncommented(file, tree.text(file))
         if match := USES_TORCH.search(text):
             place = Place(file, text.count("\n", 0, match.start()) + 1)
             where = f"{place}: uses torch, but no file includes a header of it"
@@ -296,7 +298,7 @@ def _is_build_file(name: str, folder: str) -> bool:
 def _mentioned(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
     """Yield the torch headers that build files name: one to precompile, or to include by force."""
     for file in build_files:
-        for number, line in enumerate(_uncommented(file, tree.text(file)).splitlines(), 1):
+        for number, line in enumerate(uncommented(file, tree.text(file)).splitlines(), 1):
             for match in MENTION.finditer(line):
                 yield Include(match[1], Place(file, number))
 
@@ -308,7 +310,7 @@ def _target(tree: Tree, files: Iterable[str]) -> Target | None:
 
 
 def _targets(file: str, text: str) -> Iterator[Target]:
-    text = _uncommented(file, text)
+    text = uncommented(file, text)
     yield from (_targets_by_flag if _is_build_file(file, ".") else _targets_by_macro)(file, text)
 
 
@@ -363,7 +365,7 @@ def _is_cmake(file: str) -> bool:
     return file.endswith((".cmake", "CMakeLists.txt"))
 
 
-def _uncommented(file: str, text: str) -> str:
+def uncommented(file: str, text: str) -> str:
     """Return a file's text without its comments, each line where it was."""
     if not _is_build_file(file, "."):
         return BLOCK_COMMENT.sub(_blank, text)

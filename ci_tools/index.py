@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
-from packaging.version import Version
+
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from packaging.utils import NormalizedName
+    from packaging.version import Version
 
 __all__ = [
     "ADOPTED",
@@ -30,7 +32,6 @@ __all__ = [
     "html_of",
     "is_sealed",
     "json_of",
-    "parse_version",
     "project_and_version",
     "project_html",
     "project_json",
@@ -171,12 +172,6 @@ def _project_of(first: str, tags: str) -> NormalizedName:
 @functools.lru_cache(maxsize=OF_A_PROJECT)
 def _release(version: str) -> Release:
     return _written(parse_version(version))
-
-
-@functools.lru_cache(maxsize=OF_A_PROJECT)
-def parse_version(text: str) -> Version:
-    """Return a version that was read once already, as most are; raise InvalidVersion where it is none."""
-    return Version(text)
 
 
 def _written(version: Version) -> Release:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import index
+from ci_tools.checkedjson import SEAL, digest
 from ci_tools.index import IndexedFile, Link
 from ci_tools.model import FOLDER
 from ci_tools.release import Offer
@@ -41,6 +42,7 @@ __all__ = [
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # as `Manifest.dumps` begins
+SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # as they end
 HALF_CHARACTER = re.compile(rb"\\u[dD]")  # only an escape can spell one
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as canonicalize_name leaves it
 APART = re.compile(r"([0-9a-f]{16})?")  # the folder of a file that lies apart: the start of its sha256
@@ -85,7 +87,8 @@ class Manifest(NamedTuple):
         said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
         lines = (json.dumps(self.files[name]._asdict()) for name in sorted(self.files))
         head = f'{{"generation": {self.generation}, "offers": {offers}, {said}"files": [\n'
-        return (head + ",\n".join(lines) + "\n]}\n").encode()
+        listed = (head + ",\n".join(lines) + "\n]").encode()
+        return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
 
     def called(self, name: str) -> tuple[IndexedFile, ...]:
         """Return the files of a name: one, or several of which no folder lists two."""
@@ -131,7 +134,8 @@ class Directory(NamedTuple):
         table: dict[str, object] = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
         if self.root is not Root.OWN:
             table["root"] = [self.root.value]  # a list, as every value of what an index keeps for itself
-        return (json.dumps({"generation": self.generation, **table}, indent=0) + "\n").encode()
+        said = json.dumps({"generation": self.generation, **table}, indent=0).encode().removesuffix(b"\n}")
+        return said + f',\n"{SEAL}": "{digest(said)}"\n}}\n'.encode()
 
 
 class Staged(NamedTuple):
@@ -152,6 +156,7 @@ def generation_of(data: bytes) -> int | None:
 
 def parse_manifest(data: bytes, project: str) -> Manifest:
     """Read the manifest of a project; raise ValueError where it is none, or of another."""
+    _refuse_changed(data)
     table = _table(data)
     files = [_entry(entry) for entry in table["files"]]
     strangers = [file.name for file in files if index.project_and_version(file.name)[0] != project]
@@ -164,6 +169,14 @@ def parse_manifest(data: bytes, project: str) -> Manifest:
     for file in files:
         found[file.name if file.name not in found else f"{file.name} at {file.key}"] = file
     return Manifest(project, table["generation"], found, offers, links, _place(table))
+
+
+def _refuse_changed(data: bytes) -> None:
+    """Raise ValueError where a file is sealed, and not as it was written; what others made may have no seal."""
+    sealed = SEALED.search(data)
+    if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
+        msg = "it is not what was written"
+        raise ValueError(msg)
 
 
 def _place(table: Mapping[str, Any]) -> str:
@@ -199,6 +212,7 @@ def parse_staged(data: bytes) -> Staged:
 
 def parse_directory(data: bytes) -> Directory:
     """Read the directory of an index; raise ValueError where it is none."""
+    _refuse_changed(data)
     table = _table(data)
     sets = [table[name] for name in ("projects", "folders", "filling")]
     if not all(isinstance(name, str) for names in sets for name in names):

@@ -606,6 +606,7 @@ class PlatformEvidence:
 
     platform: Platform
     native_files: tuple[str, ...]
+    nearest_files: tuple[str, ...] = ()  # where its globs match nothing, the files that they are most like
     shown: CellEvidence
     apart: Mapping[Cell, CellEvidence] = field(default_factory=dict)
 

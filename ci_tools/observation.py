@@ -12,12 +12,11 @@ import os
 import re
 import sys
 import sysconfig
-import tempfile
 from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.checkedjson import sealed, unsealed
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import OWN_SUFFIX, Compile
 from ci_tools.sandbox import Limits, Verdict, clear, left, run_confined, why_not
@@ -25,9 +24,11 @@ from ci_tools.stage import OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
 from ci_tools.surroundings import settled
 from ci_tools.wheelfile import Hashing, opened
+from ci_tools.workplace import workplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ci_tools.model import Accelerator, Python
     from ci_tools.outside import Outside, Step
@@ -175,12 +176,12 @@ class Observer:
     def _kept(self, view: View) -> Observed:
         """Return what an earlier plan observed, or run the build and keep what it did."""
         path = self.outside.cache / "observations" / f"{self._key(view)}.json"
-        answer = _read(path)
+        answer = _sealed_answer(path)
         if answer is None:
             answer = self._run(view)
             if "stopped" not in answer:  # another time the machine may have more to spare
                 with write_atomically(path) as file:
-                    file.write(json.dumps(answer).encode())
+                    file.write(sealed(answer))
         return _observed(answer)
 
     def _key(self, view: View) -> str:
@@ -199,11 +200,8 @@ class Observer:
             self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
         self.runs += 1
         if self.stage is None:
-            root = self.outside.cache / "observations"
-            root.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(dir=root)).resolve()
-            self.shown.callback(clear, folder)
-            self.stage = Stage(folder / "stage")
+            folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
+            self.stage = Stage(folder.resolve() / "stage")
         self.stage.set(self.subject.tree, view.accelerator)
         return self._ran(self.stage, view)
 
@@ -323,6 +321,14 @@ def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
         text = text.replace(json.dumps(str(folder))[1:-1], name)
     same: dict[str, Any] = json.loads(text)
     return same
+
+
+def _sealed_answer(path: Path) -> dict[str, Any] | None:
+    """Return the answer that an earlier run kept, None where there is none, or not the one that it wrote."""
+    try:
+        return unsealed(path.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

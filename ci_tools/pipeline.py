@@ -8,26 +8,27 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from packaging.utils import canonicalize_name
 
+from ci_tools import builder, foresight, headers, planfile, receipts, room, steps, toolchain
 from ci_tools import catalog as catalogs
-from ci_tools import planfile, receipts, toolchain
 from ci_tools.audit import audit, device_images
 from ci_tools.builder import Workshop, build_key
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.interpreter import find
 from ci_tools.manifest import GENERIC
-from ci_tools.model import SDIST, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
+from ci_tools.model import SDIST, UNTAGGED, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
 from ci_tools.planner import PURE
-from ci_tools.publishing import PLAN, in_folder, publish, refuse_untagged, targets_at
+from ci_tools.publishing import LOCAL, PLAN, in_folder, publish, refuse_untagged, targets_at
 from ci_tools.sdist import audit_sdist, unpacked
 from ci_tools.sites import awaiting_gpu
 from ci_tools.storage import MADE, UNFINISHED, locked, sha256_of, write_atomically
-from ci_tools.targets.addresses import index_of
-from ci_tools.validator import Validator, gpu_here, has_gpu, own_imports, own_python, scratch
+from ci_tools.targets.addresses import index_of, targets_of
+from ci_tools.validator import Validator, gpu_here, has_gpu, own_imports, own_python
 from ci_tools.wheelfile import differing
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,9 @@ class Made(NamedTuple):
     built: bool
 
 
+Look: TypeAlias = "Callable[[Made | None], None]"  # is shown the sdist before anything is compiled, if there is one
+
+
 class Left(NamedTuple):
     """A job this machine cannot build, and why."""
 
@@ -94,24 +98,53 @@ class Released:
 
 
 def build(
-    planned: Planned, names: Sequence[str], out: Path, outside: Outside, *, keep_going: bool = False
+    planned: Planned,
+    names: Sequence[str],
+    out: Path,
+    outside: Outside,
+    look: Look | None = None,
+    *,
+    keep_going: bool = False,
 ) -> tuple[Made, ...]:
     """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same.
 
-    With `keep_going`, a job that fails stops no other, each is audited as well, and nothing is left of a bad one;
-    what failed is raised at the end. Raises InputError where `out` is a file, or holds files of the source.
+    The sdist comes first, and `look` is shown it: what it raises ends the build. Without a `look`, it is said what the
+    config's targets would refuse. With `keep_going`, a job that fails stops no other, each is audited as well, and
+    nothing is left of a bad one; what failed is raised at the end. Raises InputError where `out` is a file, or holds
+    files of the source, MachineError where a disk has no room.
     """
     _refuse_place(out, planned)
     if SDIST in names and not planned.plan.sdist:
         msg = "the plan makes no sdist: it adds wheels to a release, which has one"
         raise InputError(msg)
-    jobs = [None if name == SDIST else planned.job(name) for name in names]
+    jobs = [planned.job(name) for name in names if name != SDIST]
+    look = look or _clashes_said(planned, outside)
+    _refuse_machine(planned, jobs, out, outside)
     with _working_in(out, outside):
         with write_atomically(out / PLAN) as file:
             file.write(planfile.dumps(planned.plan).encode())
         if keep_going:
-            return _built_one_by_one(planned, jobs, out, outside)
-        return tuple(made for job in jobs for made in _finished(planned, job, out, outside))
+            look(None)
+            return _built_one_by_one(planned, [*([None] if SDIST in names else []), *jobs], out, outside)
+        sdists = tuple(_finished(planned, None, out, outside)) if SDIST in names else ()
+        for made in sdists or [None]:
+            look(made)
+        return (*sdists, *(made for job in jobs for made in _finished(planned, job, out, outside)))
+
+
+def _clashes_said(planned: Planned, outside: Outside) -> Look:
+    """Return what says of an sdist that a target of the config has another one; in a workflow its plan has asked."""
+    plan = planned.plan
+
+    def look(made: Made | None) -> None:
+        if steps.is_on(outside.environ):
+            return
+        released = plan.edition != UNTAGGED
+        targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
+        core = foresight.core_of(plan, in_folder(plan.edition), made and (made.path, made.receipt))
+        (foresight.say_clash if made else foresight.say_held)(core, targets, outside.reporter.say)
+
+    return look
 
 
 def _built_one_by_one(planned: Planned, jobs: Sequence[Job | None], out: Path, outside: Outside) -> tuple[Made, ...]:
@@ -148,6 +181,26 @@ def _refuse_place(out: Path, planned: Planned) -> None:
     if name:
         msg = f"--out: {out} holds the source ({name}), expected a folder of its own such as dist"
         raise InputError(msg)
+
+
+def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
+    """Raise MachineError where the disks have no room for some jobs; say which wheels may not keep to their tags."""
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, builder.base_folder(), outside.cache, out))
+    for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
+        if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
+            outside.reporter.say(f"warning: {doubt}")
+
+
+def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outside: Outside) -> None:
+    """Raise MachineError where a job's sources surely include what its compiler will not find."""
+    compiles = headers.compiles_of(job, planned.evidence)
+    if compiles:
+        home = dict(tools.folders).get("CUDA_HOME")
+        # nvcc looks in both: a toolkit of conda has no more than the second (its nvcc.profile).
+        toolkit = [home / "include", *sorted(home.glob("targets/*/include"))] if home else []
+        folders = [*headers.folders_of(tools.python), *toolkit]
+        asked = headers.asked_for(planned.tree, compiles, cuda=home is not None)
+        headers.refuse_missing(asked, "c++", folders, outside.environ)
 
 
 @contextmanager
@@ -191,6 +244,7 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside) ->
     started, workshop = time.monotonic(), _workshop(out, outside)
     with outside.reporter.step(f"build {name}"), _of_its_owner(job):
         if job:
+            _refuse_headers(planned, job, tools, outside)
             built = workshop.build_wheel(job, plan, tree, tools, out)
             _refuse_surprise(built.path, job, outside)
         else:
@@ -492,11 +546,17 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     left = _left_over(planned, outside, here=here)
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
-    targets_at(to, outside)  # what cannot be published to is known before anything is built
+    targets = targets_at(to, outside)  # what cannot be published to is known before anything is built
     refuse_untagged(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
-    made = build(planned, [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)], out, outside)
+
+    def look(made: Made | None) -> None:
+        core = foresight.core_of(planned.plan, in_folder(planned.plan.edition), made and (made.path, made.receipt))
+        foresight.refuse_clash(core, targets, outside.reporter.say)
+
+    names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
+    made = build(planned, names, out, outside, look)
     with _working_in(out, outside):
         wheels = [file.path for file in made if file.path.suffix == ".whl"]
         refuse_findings(audit_files([file.path for file in made], planned.plan, outside))

@@ -148,6 +148,18 @@ def _concerns(warning: str, platform: Platform) -> bool:
     return str(platform) in named or not all(name in set(map(str, type(platform))) for name in named)
 
 
+def _no_plan(path: Path) -> InputError:
+    """Return the error for a plan that is not there; wheels without one were built by others."""
+    files = sorted(file.name for pattern in ("*.whl", "*.tar.gz") for file in path.parent.glob(pattern))
+    if not files:
+        msg = f"there is no {path}, expected the plan of what was built"
+        return InputError(msg, hint="`fatwheel build` and `fatwheel release` leave it beside what they build")
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    msg = f"{path.parent} has {files[0]}{more}, and no {path.name} that says what they are and which belong together"
+    hint = "`fatwheel index add dir:PATH WHEEL …` publishes files that Fatwheel did not build; `fatwheel release` makes"
+    return InputError(msg, hint=f"{hint} its own")
+
+
 def read(path: Path) -> dict[str, Any]:
     """Return the plan in the file at `path`; raise InputError where there is none."""
     if path.exists() and not path.is_file():
@@ -155,6 +167,8 @@ def read(path: Path) -> dict[str, Any]:
         raise InputError(msg)
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise _no_plan(path) from None
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from None

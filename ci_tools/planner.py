@@ -43,7 +43,7 @@ from ci_tools.model import (
     admits,
 )
 from ci_tools.sites import sites_of
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -200,7 +200,9 @@ class _Planner:
         self.known: dict[tuple[Platform, int], _Axes] = {}
         for platform in request.platforms:
             self.read(platform, self.platforms[platform.platform])
-        problems = [problem for axes in self.known.values() for problem in _contradictions(axes, self.torches)]
+        near = {found.platform: found.nearest_files for found in evidence.platforms}
+        known = [(axes, near[axes.request.platform]) for axes in self.known.values()]
+        problems = [problem for axes, nearest in known for problem in _contradictions(axes, self.torches, nearest)]
         if problems:
             raise RejectedInput(dict.fromkeys(problems))
 
@@ -633,18 +635,22 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
         yield "no architectures, expected such as `archs: [gfx90a, gfx942]`"
 
 
-def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...]) -> Iterator[Problem]:
-    """Yield what the source and the request cannot both mean."""
+def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...], nearest: Iterable[str]) -> Iterator[Problem]:
+    """Yield what the source and the request cannot both mean; `nearest` are the files that empty globs are like."""
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
     where = f"{request.where}:1"
     shown = axes.native_files[0] if axes.native_files else found.extensions_where
+    is_empty = not axes.native_files and found.extensions is Extensions.NONE
+    what_it_has = "is enabled, though nothing is compiled for it," if is_empty else f"has native code ({shown})"
+    if request.native.include and is_empty:
+        globs, near = " ".join(request.native.include), ", ".join(nearest)
+        others = f"; the nearest: {near}" if near else ", and there is no source that a compiler takes"
+        yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}{others}")
+        return
     for what in _unsaid(request):
-        yield Problem(where, f"{request.platform} has native code ({shown}) and {what}")
-    if request.native.include and not axes.native_files and found.extensions is Extensions.NONE:
-        globs = " ".join(request.native.include)
-        yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}")
+        yield Problem(where, f"{request.platform} {what_it_has} and {what}")
     target, oldest = found.torch_abi.target, torches[0]
     if found.torch_abi.uses_torch and oldest is None:
         expected = 'expected `torch: {lowest: "2.10"}` or a list'

@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.includes import Place
 from ci_tools.model import Project
 from ci_tools.tomltext import parse_toml
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -128,12 +128,25 @@ class ProjectFile:
         name = self.text("project", "name") or self.setting("metadata", "name") or observed.get("Name", "")
         name = name or self.request.name
         if canonicalize_name(name) != canonicalize_name(self.request.name):
-            where = self.place("project", "name")
-            msg = f'{where}: the project is "{name}", but {self.request.config} says package: {self.request.name}'
+            said = f'{self._asked("package")}: package is {self.request.name}, but the project is "{name}"'
+            msg = f"{said} ({self._stated('name')})"
             raise InputError(msg)
         pythons, where = self._requires_python(observed)
         version = self._version(observed.get("Version", ""), unseen)
         return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
+
+    def _asked(self, key: str) -> str:
+        """Return where a key of the config stands, as far as that can be seen: an error is told where it is mended."""
+        config = self.request.config
+        lines = self.tree.text(config).splitlines() if config in self.tree.names else []
+        found = next((number for number, line in enumerate(lines, 1) if re.match(rf"""["']?{key}["']?\s*:""", line)), 0)
+        return f"{config}:{found}" if found else config
+
+    def _stated(self, key: str) -> str:
+        """Return where the project states its name or its version; what is in no file, its build has said."""
+        if self.text("project", key):
+            return str(self.place("project", key))
+        return str(self.place_of_setting(key)) if self.setting("metadata", key) else "as its build says"
 
     def _requires_python(self, observed: Mapping[str, str]) -> tuple[str, Place]:
         """Return which Pythons the project admits, every one where that is not said or not known, and where it is."""
@@ -167,24 +180,25 @@ class ProjectFile:
         own = self.text("project", "version") or self.setting("metadata", "version")
         own = "" if own.startswith(("attr:", "file:")) else own
         asked = self.request.version
-        where = self.place("project", "version")
         untold = observed == UNTOLD and self._asks_its_repository()
         own = own or ("" if untold else observed) or self.packed_version()
         if not own and not asked:
             why = f", and its build does not tell it: {unseen}" if unseen else ""
-            msg = f"{self.name}: the project's version is dynamic{why}"
-            raise InputError(msg, hint=f'say it in {self.request.config}: `version: "1.2.3"`')
+            msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"
+            raise InputError(msg, hint='add a line such as `version: "1.2.3"`')
         try:
-            versions = {Version(version) for version in (own, asked) if version}
+            versions = {parse_version(version) for version in (own, asked) if version}
         except ValueError:  # also more digits than Python converts
-            msg = f'{where}: "{own}" is not a version (PEP 440)'
+            msg = f'{self._stated("version")}: "{own}" is not a version (PEP 440)'
             raise InputError(msg) from None
         if len(versions) > 1:
-            msg = f"{where}: the project's version is {own}, but {self.request.config} says {asked}"
+            said = f"version is {asked}, but the project's is {own} ({self._stated('version')})"
+            msg = f"{self._asked('version')}: {said}"
             raise InputError(msg)
         version = versions.pop()
         if version.local:
-            msg = f"{where}: {version} is a local version, expected a public one: each wheel gets its own +label"
+            what = f"{version} is a local version, expected a public one: each wheel gets its own +label"
+            msg = f"{self._stated('version')}: {what}"
             raise InputError(msg)
         return str(version)
 

@@ -25,8 +25,8 @@ from ci_tools.model import Binding, Extensions, JobKind, Minor, Name, Python
 from ci_tools.projectfile import ProjectFile
 from ci_tools.storage import sha256_of, write_atomically
 from ci_tools.toolchain import Toolchains, host
-from ci_tools.validator import scratch
 from ci_tools.wheelfile import opened, record_hash
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

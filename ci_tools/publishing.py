@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.transaction import Shown
 
 __all__ = [
+    "LOCAL",
     "PLAN",
     "Destination",
     "Outcome",

@@ -19,16 +19,17 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import Version
 from trove_classifiers import classifiers, deprecated_classifiers
 
 from ci_tools.errors import Problem, nearest
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from datetime import datetime
 
     from packaging.utils import NormalizedName
+    from packaging.version import Version
 
 __all__ = [
     "Archive",
@@ -116,7 +117,7 @@ def _strange(file: Archive, release: Release) -> Iterator[str]:
     except ValueError as error:
         yield f"it is not the name of a wheel or an sdist: {error}"
         return
-    if said[0] != canonicalize_name(release.project) or said[1].public != Version(release.version).public:
+    if said[0] != canonicalize_name(release.project) or said[1].public != parse_version(release.version).public:
         yield f"it is named as {_printable(said[0])} {said[1]}, expected {release.project} {release.version}"
     fields, errors = _read(file.metadata)
     yield from errors if file.metadata else ["it has no metadata"]
@@ -159,7 +160,7 @@ def _closed(files: Collection[Archive], held: Iterable[Held], release: Release) 
 
 def _is_of(name: str, release: Release) -> bool:
     try:
-        return identity(name)[1] == Version(release.version)
+        return identity(name)[1] == parse_version(release.version)
     except ValueError:
         return False
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.checkedjson import sealed, unsealed
 from ci_tools.model import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.storage import sha256_of, write_atomically
 
@@ -30,7 +30,7 @@ def path_of(file: Path) -> Path:
 def save(file: Path, receipt: Receipt) -> Receipt:
     """Write the receipt of `file` in one step, and return it."""
     with write_atomically(path_of(file)) as sink:
-        sink.write(json.dumps(asdict(receipt), indent=1).encode())
+        sink.write(sealed(asdict(receipt)))
     return receipt
 
 
@@ -45,7 +45,7 @@ def load(file: Path) -> Receipt | None:
 def read(path: Path) -> Receipt | None:
     """Return the receipt in the file at `path`, whatever became of what it is of; None where it is none."""
     try:
-        return _receipt(json.loads(path.read_text(encoding="utf-8")))
+        return _receipt(unsealed(path.read_bytes()))
     except UNREADABLE:
         return None
 
@@ -89,13 +89,13 @@ def _texts(entry: object) -> tuple[str, ...]:
 def save_trials(name: Path, key: str, trials: tuple[Trial, ...]) -> None:
     """Note trials of something that is no single file, such as an index, with the key of what they depend on."""
     with write_atomically(path_of(name)) as sink:
-        sink.write(json.dumps({"key": key, "trials": trials}, indent=1).encode())
+        sink.write(sealed({"key": key, "trials": trials}))
 
 
 def load_trials(name: Path, key: str) -> tuple[Trial, ...]:
     """Return the noted trials where their key is `key`; nothing where it is another, or nothing can be read."""
     try:
-        entry = json.loads(path_of(name).read_text(encoding="utf-8"))
+        entry = unsealed(path_of(name).read_bytes())
         trials = _trials(entry)
     except UNREADABLE:
         return ()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools import planfile
 from ci_tools.edition import is_template, tag_of, title_of
@@ -17,9 +16,12 @@ from ci_tools.index import project_and_version
 from ci_tools.model import FOLDER, UNTAGGED, Channel, GpuTrial, Route
 from ci_tools.release import Made, Offer, ReleasePlan
 from ci_tools.shape import SchemaValidator
+from ci_tools.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from packaging.version import Version
 
     from ci_tools.model import Edition
 
@@ -83,9 +85,8 @@ def _misshapen(plan: Json) -> Iterator[str]:
 def _untrue(plan: Json) -> Iterator[str]:
     """Yield what is of the right shape and yet cannot be."""
     name, text = plan["project"]["name"], plan["project"]["version"]
-    try:
-        version = Version(text)
-    except ValueError:  # also more digits than Python converts
+    version = read_version(text)
+    if version is None:
         yield f'at project.version: "{text}" is not a version (PEP 440)'
         return
     if planfile.edition_of(dict(plan)) is None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from packaging.version import Version
-
 from ci_tools import catalog, config
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.index import project_and_version
@@ -19,10 +17,13 @@ from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.wheelindex import WheelIndex
 from ci_tools.upkeep.marks import refuse_unprintable, yank
 from ci_tools.upkeep.selection import selection_of
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from packaging.version import Version
 
     from ci_tools.outside import Outside
     from ci_tools.targets import Target
@@ -194,7 +195,7 @@ def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator
 
 
 def _version(name: str) -> Version:
-    return Version(project_and_version(name)[1].public)
+    return parse_version(project_and_version(name)[1].public)
 
 
 # ---------------------------------------------------------------- GitHub

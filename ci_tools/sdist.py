@@ -11,11 +11,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.errors import Rejected
 from ci_tools.model import Finding, Level
 from ci_tools.source import Tree
+from ci_tools.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,10 +69,8 @@ def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[t
 
 
 def _same_version(found: str, expected: str) -> bool:
-    try:
-        return Version(found) == Version(expected)
-    except ValueError:  # also more digits than Python converts
-        return False
+    version = read_version(found)
+    return version is not None and version == read_version(expected)
 
 
 def unpacked(path: Path, folder: Path) -> Tree:

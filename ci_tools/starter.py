@@ -16,11 +16,11 @@ from ci_tools.errors import InputError
 from ci_tools.includes import Includes, compiled, torch_abi
 from ci_tools.model import AcceleratorKind, CudaArch, Globs, Minor, Platform, Python, admits
 from ci_tools.source import Tree, matching, tree_at
-from ci_tools.specifiers import parse_specifiers
 from ci_tools.storage import write_atomically
 from ci_tools.testinfra import Fate
 from ci_tools.testinfra.triggers import PLACE, workflow
 from ci_tools.tomltext import parse_toml
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

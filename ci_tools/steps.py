@@ -62,7 +62,7 @@ VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         {"config": POSITIONAL, "only": "--only", "out": "--out", "package": "--package"},
         flags={"distant": "--distant"},
-        always=(*HERE, "--format", "github"),
+        always=(*HERE, "--ask-targets", "--format", "github"),
         several={"to": "--to", "torch": "--torch", "gpu_runner": "--gpu-runner"},
         takes_edition=True,
         takes_attestation=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import shutil
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Job
     from ci_tools.outside import Outside
 
-__all__ = ["Toolchain", "Toolchains", "host"]
+__all__ = ["Toolchain", "Toolchains", "host", "libc", "libc_doubt"]
 
 ICPX, ICPX_HOME = "icpx", "CMPLR_ROOT"
 OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}
@@ -58,7 +59,7 @@ class Toolchains:
         facts = self.catalog.platforms[job.platform]
         if facts.host != host():
             return f"{job.platform} wheels are built on {facts.host}, this machine is {host()}"
-        return self._no_compiler(job, facts)
+        return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
 
     def _interpreter(self, job: Job) -> Path | None:
         """Return what runs the build: the job's own Python, or where one wheel serves them all, this one."""
@@ -218,6 +219,37 @@ class Toolchains:
             return Path(home)
         found = shutil.which(command, path=self.environ.get("PATH"))
         return Path(found).resolve().parent.parent if found else None
+
+
+def _other_libc(wheel_platform: str) -> str:
+    """Return why this machine links with another C library than a wheel's tag says, or nothing."""
+    if wheel_platform.startswith("manylinux") and not libc():
+        return f"{wheel_platform} is of glibc (PEP 600), and this machine has another C library"
+    if wheel_platform.startswith("musllinux") and libc():
+        return f"{wheel_platform} is of musl (PEP 656), and this machine has {libc()}"
+    return ""
+
+
+def libc() -> str:
+    """Return the C library of this machine and its version, `glibc 2.36`; empty where it is another, such as musl."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "") if hasattr(os, "confstr") else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def libc_doubt(wheel_platform: str, libc: str) -> str:
+    """Return why a wheel that is linked with that C library may not keep to its platform tag; nothing where it can.
+
+    A newer glibc is no refusal: a library that asks for no new symbol keeps to the old level all the same.
+    """
+    level, here = re.match(r"manylinux_(\d+)_(\d+)_", wheel_platform), re.search(r"(\d+)\.(\d+)", libc)
+    if level is None or here is None or tuple(map(int, level.groups())) >= tuple(map(int, here.groups())):
+        return ""
+    return (
+        f"this machine links with {libc}, newer than {wheel_platform} allows: what asks for a newer symbol will not "
+        f"keep to it (a `container` such as PyPA's manylinux images does, or a higher `wheel-platform`)"
+    )
 
 
 def host() -> str:

@@ -7,10 +7,10 @@ command finishes a release on another machine as well, where there is no journal
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.checkedjson import sealed, unsealed
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.storage import UNFINISHED, write_atomically
 
@@ -116,6 +116,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     """
     ordered = _ordered(targets)
     path = journals / f"{unit.name}.json"
+    _set_aside(path, reporter)
     _refuse_another(path, unit, ordered)
     begun = _begun(path, unit)
     standing = Standing(unit, ordered, begun.switched)
@@ -231,21 +232,29 @@ def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
         raise InputError(msg, hint=f"name them too: {named}; or remove {path} to leave it where it is")
 
 
+def _set_aside(path: Path, reporter: Reporter) -> None:
+    """Put a journal that a disk or a person has damaged beside its place, and say so: the targets say what they show.
+
+    They refuse other bytes of a file that they show. What the journal knew besides is which targets had begun.
+    """
+    if path.exists() and _read(path) is None:
+        aside = path.with_suffix(".damaged")
+        path.replace(aside)
+        reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, and written anew")
+
+
 def _read(path: Path) -> Journal | None:
-    """Return what is noted; raise InputError where it cannot be read."""
-    if not path.exists():
-        return None
+    """Return what is noted; None where there is nothing, or nothing that can be read."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = unsealed(path.read_bytes())
         files = {str(name): str(sha256) for name, sha256 in table["files"].items()}
         return Journal(files, list(map(str, table["targets"])), list(map(str, table["switched"])))
-    except (AttributeError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        msg = f"{path}, the journal of a release, is damaged: {error}"
-        raise InputError(msg, hint="look at the targets; remove it once you know what they show") from None
+    except (AttributeError, OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _write(path: Path, journal: Journal) -> None:
     for begun in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # by a publisher that was killed
         begun.unlink(missing_ok=True)
     with write_atomically(path) as file:
-        file.write(json.dumps(journal._asdict(), indent=1).encode())
+        file.write(sealed(journal._asdict()))

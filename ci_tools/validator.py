@@ -8,15 +8,11 @@ import os
 import platform
 import re
 import shutil
-import stat
-import tempfile
-import uuid
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
 from packaging import tags
 from packaging.utils import parse_wheel_filename
 
@@ -27,6 +23,7 @@ from ci_tools.model import Minor, Outcome, Python, Trial
 from ci_tools.process import output, redacted, run, tail
 from ci_tools.storage import sha256_of
 from ci_tools.wheelfile import opened
+from ci_tools.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from ci_tools.model import Command, Validation
     from ci_tools.outside import Outside
 
-__all__ = ["Validator", "gpu_here", "has_gpu", "own_folder", "own_imports", "own_python", "scratch", "workplace"]
+__all__ = ["Validator", "gpu_here", "has_gpu", "own_imports", "own_python"]
 
 # Where pip looks besides the index it is told of; empty is as good as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
@@ -179,49 +176,3 @@ class Validator:
         if ended.status:
             return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12, ended.start)}")
         return Trial(what, Outcome.PASSED)
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """Yield an empty folder in the system's temporary one, and remove it; remove what killed runs left, too."""
-    with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
-        yield folder
-
-
-def own_folder(temporary: Path) -> Path:
-    """Return the user's own folder below the `temporary` one; raise MachineError where others can write to it."""
-    user = os.getuid() if os.name == "posix" else "here"  # Windows gives each user a folder for temporary files
-    folder = temporary / f"fatwheel-validate-{user}"
-    with suppress(FileExistsError):  # what is there may be no folder
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
-    if os.name == "posix" and not is_private:
-        msg = f"{folder} is not yours alone, expected a folder that nobody else can write to"
-        raise MachineError(msg, hint="remove it, or set TMPDIR to a folder of your own")
-    return folder
-
-
-@contextmanager
-def workplace(parent: Path) -> Iterator[Path]:
-    """Yield an empty folder, locked while in use, and remove it; remove what killed runs left, too."""
-    folder = parent / uuid.uuid4().hex
-    lock = FileLock(f"{folder}.lock")
-    with FileLock(parent / "sweep"):  # so that nobody takes a new lock for one that was left
-        _sweep(parent)
-        lock.acquire()
-    try:
-        folder.mkdir()
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove the folders whose lock nobody holds."""
-    for path in parent.glob("*.lock"):
-        with suppress(Timeout, PermissionError), FileLock(path, timeout=0):  # Windows keeps a lock that is held
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-            path.unlink(missing_ok=True)

@@ -18,19 +18,20 @@ from functools import cached_property
 from lzma import LZMAError
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
+from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.binaryformat import binary_format
 from ci_tools.errors import Rejected
 from ci_tools.storage import write_atomically
+from ci_tools.versions import parse_requirement, parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from email.message import Message
     from pathlib import Path
 
+    from packaging.requirements import Requirement
     from packaging.tags import Tag
     from packaging.version import Version
 
@@ -353,7 +354,7 @@ def _labelled(metadata: str, local: str, requires_torch: str, wheel: str) -> str
     if requires_torch:
         try:
             head = _narrowed(head, requires_torch)
-        except InvalidRequirement as error:
+        except ValueError as error:  # InvalidRequirement, or more digits than Python converts
             msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
             raise Rejected(msg) from None
     return head + blank + body
@@ -384,12 +385,12 @@ def _narrowed_field(field: re.Match[str], specifier: str) -> str:
         raise InvalidRequirement(msg)
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     marker = f" ; {requirement.marker}" if requirement.marker else ""
-    own = sorted(map(str, {*requirement.specifier} - {*SpecifierSet(specifier)}))
+    own = sorted(map(str, {*requirement.specifier} - {*parse_specifiers(specifier)}))
     return f"{field['name']}{requirement.name}{extras}{','.join([*own, specifier])}{marker}"
 
 
 def _requirement(field: re.Match[str]) -> Requirement:
-    return Requirement(" ".join(field["value"].split()))
+    return parse_requirement(field["value"])
 
 
 def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:

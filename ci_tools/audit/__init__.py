@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.audit import (
@@ -24,9 +22,11 @@ from ci_tools.audit.subject import Flaw, Subject
 from ci_tools.errors import Rejected
 from ci_tools.model import Finding, Level
 from ci_tools.wheelfile import opened
+from ci_tools.workplace import workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
 
     from ci_tools.model import Job
 
@@ -52,10 +52,9 @@ def audit(
         wheel = opened(path)
     except Rejected as error:
         return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
-    work.mkdir(parents=True, exist_ok=True)
-    with wheel.archive, tempfile.TemporaryDirectory(dir=work) as folder:  # another run may audit the same wheel at once
+    with wheel.archive, workplace(work) as folder:  # another run may audit the same wheel at once
         could = wheel.named is not None and not wheel.named[1].local
-        subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, Path(folder))
+        subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, folder)
         return tuple(
             Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
             for name, rule in RULES.items()
@@ -69,10 +68,9 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
 
     Raises Rejected where the wheel, or a library in it, cannot be read.
     """
-    work.mkdir(parents=True, exist_ok=True)
     wheel = opened(path)
-    with wheel.archive, tempfile.TemporaryDirectory(dir=work) as folder:
-        return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=Path(folder)))
+    with wheel.archive, workplace(work) as folder:
+        return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=folder))
 
 
 def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.audit.subject import CHUNK, Flaw, listed
 from ci_tools.model import Level
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.metadata import ExceptionGroup, Metadata
-from packaging.requirements import Requirement
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.audit.subject import Flaw, listed
 from ci_tools.model import Level
 from ci_tools.process import redacted
 from ci_tools.pypirules import classifier_problems, description_problems
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_requirement, parse_specifiers, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
     from ci_tools.audit.subject import Subject
@@ -57,15 +56,8 @@ def names(subject: Subject) -> Iterator[Flaw]:
     for where, (said_name, said_version) in said.items():
         if canonicalize_name(said_name) != name:
             yield Flaw(f"{where} and the file name differ in the project", said_name or "nothing", name)
-        if _version(said_version) != version:
+        if read_version(said_version) != version:
             yield Flaw(f"{where} and the file name differ in the version", said_version or "nothing", str(version))
-
-
-def _version(text: str) -> Version | None:
-    try:
-        return Version(text)
-    except ValueError:  # also more digits than Python converts
-        return None
 
 
 def tags(subject: Subject) -> Iterator[Flaw]:
@@ -132,9 +124,7 @@ def requirements(wheel: Wheel) -> Iterator[Requirement]:
     """Yield what a wheel requires; a text that is no requirement is the `metadata` rule's."""
     for text in wheel.metadata.get_all("Requires-Dist", []):
         with suppress(ValueError):
-            requirement = Requirement(" ".join(text.split()))
-            requirement.specifier.contains("0")  # which reads its versions, or raises
-            yield requirement
+            yield parse_requirement(text)
 
 
 def _admits(specifier: SpecifierSet, minor: Minor) -> bool:

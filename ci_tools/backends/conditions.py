@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.backends.tomlfile import table
 from ci_tools.process import INHERITED
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

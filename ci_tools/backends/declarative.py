@@ -6,13 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_tools.backends.facts import Read, requires_python
 from ci_tools.backends.shipped import shipped_binaries
 from ci_tools.backends.tomlfile import TomlFile, table
 from ci_tools.model import PURE_TAG, Binding, Extensions, Minor, PythonApi, admits
+from ci_tools.versions import read_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -121,10 +121,8 @@ def _plugins(project: ProjectFile) -> Iterator[str]:
 
 def _required(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
-    try:
-        return canonicalize_name(Requirement(str(requirement)).name)
-    except ValueError:  # also more digits than Python converts
-        return ""
+    found = read_requirement(str(requirement))
+    return canonicalize_name(found.name) if found else ""
 
 
 # ---------------------------------------------------------------- hatchling

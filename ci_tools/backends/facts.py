@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.specifiers import SpecifierSet
-
 from ci_tools.model import PURE_TAG, admits
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+
     from ci_tools.model import Extensions, Minor, Python, PythonApi, TorchAbi
     from ci_tools.projectfile import ProjectFile
 
@@ -56,4 +56,4 @@ def requires_python(project: ProjectFile) -> SpecifierSet:
     try:
         return parse_specifiers(project.text("project", "requires-python"))
     except ValueError:  # also more digits than Python converts
-        return SpecifierSet()
+        return parse_specifiers("")

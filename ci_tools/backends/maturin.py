@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_tools.backends.cargo import Crate, Files, Used, used
 from ci_tools.backends.facts import Read, oldest
 from ci_tools.model import Binding, Extensions, Minor, PythonApi, TorchAbi
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.versions import parse_specifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

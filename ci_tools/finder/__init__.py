@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion
 
-from ci_tools.index import API_VERSION, parse_version, quoted, release_of, seal_html
+from ci_tools.index import API_VERSION, quoted, release_of, seal_html
 from ci_tools.model import AcceleratorKind, Platform
+from ci_tools.versions import parse_version, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -228,10 +228,8 @@ def _row(outcomes: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def _is_pre(version: str) -> bool:
-    try:
-        return parse_version(version).is_prerelease
-    except InvalidVersion:
-        return False
+    found = read_version(version)
+    return found is not None and found.is_prerelease
 
 
 def _listed(file: File) -> dict[str, object]:

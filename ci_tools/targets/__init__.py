@@ -40,6 +40,12 @@ class Target(Protocol):
         own rules, or holds one of its files with other bytes; MachineError where it does not answer.
         """
 
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the names of the files that everybody finds here of the unit's version; raise as `check` does."""
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` will, as far as it is known of a unit of which only some files are made yet."""
+
     def stage(self, unit: Unit) -> None:
         """Bring every file here, where nobody who installs sees it yet."""
 

@@ -18,13 +18,13 @@ from urllib.parse import unquote
 
 import requests
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from ci_tools.errors import InputError
 from ci_tools.index import ADOPTED, ROOT, IndexedFile, Link, project_and_version, variant_label
 from ci_tools.model import FOLDER
 from ci_tools.registry import AS_IT_IS
 from ci_tools.storage import CHUNK
+from ci_tools.versions import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -176,10 +176,7 @@ def _is_metadata_of(name: str, content: bytes) -> bool:
         return False
     fields = HeaderParser().parsestr(content.decode(errors="replace"))
     project, version = project_and_version(name)
-    try:
-        return canonicalize_name(str(fields["Name"])) == project and Version(str(fields["Version"])) == version
-    except InvalidVersion:
-        return False
+    return canonicalize_name(str(fields["Name"])) == project and read_version(str(fields["Version"])) == version
 
 
 def _hash(store: Store, root: str, file: IndexedFile) -> tuple[str, int]:

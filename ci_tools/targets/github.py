@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from github.GithubException import GithubException, UnknownObjectException
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.edition import candidate_of
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, Rejected, RejectedInput, nearest
@@ -31,6 +30,7 @@ from ci_tools.targets import notice, releaseindex
 from ci_tools.targets.hub import PATIENCE, PAUSE, Busy, Failed, Hub, printable
 from ci_tools.targets.releaseindex import Facts, Listing, listing, listing_name, read_listing
 from ci_tools.targets.wheelindex import METADATA_SUFFIX, metadata_of
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -135,6 +135,24 @@ class GitHubTarget:
         page = Change("keep" if is_told else "update" if seen.published else "add", f"{base}/tag/{quote(unit.tag)}")
         gone = [Change("remove", one.html_url, "a draft that was never finished") for one in (*seen.spare, *seen.other)]
         return [page._replace(detail=unit.title), *changes, *gone]
+
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the wheels and sdists of the published release of the unit's tag."""
+        with self.hub.opened(anonymous=True) as repository:
+            published = self._seen(repository, unit).published
+            there = self._assets(published) if published else {}
+        return frozenset(name for name in there if name.endswith((".whl", ".tar.gz")))
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` will: the list of the unit's files, which is not whole yet, is left out."""
+        _refuse_by_rules(unit)
+        with self.hub.opened() as repository:
+            published = self._seen(repository, unit).published
+            if published is None:
+                self._refuse_commit(repository, unit, published)
+                return
+            there = {name: asset for name, asset in self._assets(published).items() if asset.state == "uploaded"}
+            self._refuse_others(unit, there, [sent for sent in _files(unit) if not sent.is_list])
 
     def stage(self, unit: Unit) -> None:
         """Bring every file into a draft; where the release is published already, nothing can be hidden, nor is staged.
@@ -281,12 +299,16 @@ class GitHubTarget:
         assets = self._assets(published)
         files = _wanted(unit, assets)
         there = {name: asset for name, asset in assets.items() if asset.state == "uploaded"}
+        self._refuse_others(unit, there, files)
+        _refuse_more(unit, published, there, [sent for sent in files if sent.name not in there])
+        return files, there
+
+    def _refuse_others(self, unit: Unit, there: Mapping[str, GitReleaseAsset], files: Iterable[Sent]) -> None:
+        """Raise RejectedInput where a published release holds one of the files with other bytes."""
         differences = [self._difference(there.get(sent.name), sent, whole=False) for sent in files]
         if problems := [Problem("", what) for what in differences if what]:
             problems = [Problem(unit.tag, f"is published in {self.repository} with other bytes"), *problems]
             raise RejectedInput(problems, hint="a published file never changes: raise the version")
-        _refuse_more(unit, published, there, [sent for sent in files if sent.name not in there])
-        return files, there
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
         """Return the commit that the tag is to be made at, or nothing; raise InputError where it is at another one."""
@@ -583,7 +605,7 @@ def _wanted(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
 
 def _channel(release: GitRelease, listing: Listing) -> str:
     """Return the folder that an index has such a release in: a flag of the release may have been changed since."""
-    version = Version(listing.version)
+    version = parse_version(listing.version)
     if version.is_devrelease:
         return f"{Channel.NIGHTLY}/"
     return f"{Channel.TEST}/" if candidate_of(release.tag_name, version) else ""

@@ -78,13 +78,16 @@ class Hub:
     permission: str = "contents"  # what its writes need, as a workflow's `permissions` name it
 
     @contextmanager
-    def opened(self) -> Iterator[Repository]:
-        """Yield the repository; raise InputError where it, the token or the address is wrong."""
+    def opened(self, *, anonymous: bool = False) -> Iterator[Repository]:
+        """Yield the repository; raise InputError where it, the token or the address is wrong.
+
+        `anonymous` does without a token where none is set: anybody can read a public repository.
+        """
         if not REPOSITORY.fullmatch(self.repository):
             msg = f'"{printable(self.repository)}" names no repository, expected OWNER/REPO'
             raise InputError(msg)
         client = Github(
-            auth=Auth.Token(self._token()[1]),
+            auth=None if anonymous and not self._tokens() else Auth.Token(self._token()[1]),
             base_url=self._address(),
             timeout=TIMEOUT,
             per_page=100,
@@ -124,9 +127,13 @@ class Hub:
 
     # -- what is asked with
 
+    def _tokens(self) -> list[tuple[str, str]]:
+        """Return the variables that have a token, each with it."""
+        return [(name, value) for name in TOKENS if (value := self.outside.environ.get(name, "").strip())]
+
     def _token(self) -> tuple[str, str]:
         """Return the variable that has the token, and the token."""
-        found = [(name, value) for name in TOKENS if (value := self.outside.environ.get(name, "").strip())]
+        found = self._tokens()
         if not found:
             msg = f"GitHub needs a token for {self.repository}, and neither {' nor '.join(TOKENS)} is set"
             hint = (

@@ -22,8 +22,7 @@ from urllib.parse import urljoin, urlsplit
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
 import requests
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import parse_wheel_filename
 from pypi_simple import ACCEPT_ANY, PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
 from twine.auth import CredentialInput, Resolver
 from twine.exceptions import TwineException
@@ -38,6 +37,7 @@ from ci_tools.registry import AS_IT_IS, TIMEOUT, UNANSWERED, innermost
 from ci_tools.release import CORE, Change, Published
 from ci_tools.storage import CHUNK, sha256_of
 from ci_tools.targets import UPLOADERS
+from ci_tools.versions import parse_version
 from ci_tools.waits import Waits
 from ci_tools.wheelfile import CONTROL, opened
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from urllib.parse import SplitResult
 
+    from packaging.version import Version
     from pypi_simple import DistributionPackage, ProjectPage
     from twine.utils import RepositoryConfig
 
@@ -134,6 +135,14 @@ class PyPITarget:
         items = _selected(unit, self.address)
         new = self._new(unit, items)
         return [Change("add" if item in new else "keep", f"{self.address}/{item.name}") for item in items]
+
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the files that the index lists of the unit's version."""
+        return frozenset(self._pages.yanks(unit.project, parse_version(unit.version)))
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` does: what it says of a file depends on no other."""
+        self.check(unit)
 
     def stage(self, unit: Unit) -> None:
         """Do nothing: an uploaded file is public at once, until indexes know drafts of a release (PEP 694)."""
@@ -440,7 +449,7 @@ def _yanked(package: DistributionPackage) -> str | None:
 def _public_version(name: str) -> Version | None:
     """Return the version in a file's name, without its local part; None where it is no wheel or sdist."""
     try:
-        return Version(project_and_version(name)[1].public)
+        return parse_version(project_and_version(name)[1].public)
     except ValueError:
         return None
 
@@ -514,7 +523,7 @@ def _rank(item: Item) -> int:
 def _has_local_version(wheel: str) -> bool:
     try:
         return parse_wheel_filename(wheel)[1].local is not None
-    except (InvalidWheelFilename, InvalidVersion):
+    except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
         return False  # then the rules say what is wrong with its name
 
 

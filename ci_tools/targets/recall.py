@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from github.GithubException import UnknownObjectException
-from packaging.version import Version
 
 from ci_tools.errors import InputError
 from ci_tools.index import project_and_version
 from ci_tools.notes import MOST_CHARACTERS
 from ci_tools.targets.hub import Busy, printable
 from ci_tools.targets.notice import TITLE, Notice, notice_of, title_of, with_notice, without_notice
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from github.GitRelease import GitRelease
     from github.Repository import Repository
+    from packaging.version import Version
 
     from ci_tools.targets.hub import Hub
 
@@ -73,7 +74,7 @@ def _versions(release: GitRelease) -> Iterator[tuple[str, Version]]:
             project, version = project_and_version(asset.name)
         except ValueError:
             continue
-        yield project, Version(version.public)
+        yield project, parse_version(version.public)
 
 
 def retract(hub: Hub, number: int, reason: str) -> bool:

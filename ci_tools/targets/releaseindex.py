@@ -10,13 +10,15 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools.index import project_and_version
 from ci_tools.manifest import parse_manifest, parse_offers
+from ci_tools.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from packaging.version import Version
 
     from ci_tools.index import IndexedFile
     from ci_tools.release import Offer, Unit
@@ -99,7 +101,7 @@ def read_listing(content: bytes, uploaded: str) -> Listing:
     """Return what a list says; raise ValueError where it is none. `uploaded` is when its release appeared."""
     try:
         document = json.loads(content)
-        project, version = canonicalize_name(document["project"]), str(Version(document["version"]))
+        project, version = canonicalize_name(document["project"]), str(parse_version(document["version"]))
         own = {"uploaded": uploaded, "commit": document.get("commit", "")}
         known = {*FIELDS, *FIELDS_OF_A_BUILD}
         entries = [{key: entry[key] for key in known & entry.keys()} | own for entry in document["files"]]
@@ -142,4 +144,4 @@ def stock(listings: Iterable[Listing]) -> Stock:
 
 
 def _version(file: IndexedFile) -> Version:
-    return Version(project_and_version(file.name)[1].public)
+    return parse_version(project_and_version(file.name)[1].public)

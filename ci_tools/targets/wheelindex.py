@@ -18,7 +18,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci_tools import index, variants
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
@@ -31,6 +30,7 @@ from ci_tools.targets.guests import page_changes, refuse_others
 from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.pagewriter import Page, PageWriter
 from ci_tools.targets.store import of_bytes, of_file, utc
+from ci_tools.versions import parse_version
 from ci_tools.wheelfile import opened
 
 if TYPE_CHECKING:
@@ -105,6 +105,16 @@ class WheelIndex:
             raise RejectedInput(problems, hint=hint if arrivals else "")
         self._refuse_late(_with(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
+
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the files that the index lists of the unit's version."""
+        wanted = parse_version(unit.version)
+        names = {file.name for file in self.known(unit).files.values()}
+        return frozenset(name for name in names if parse_version(_public(name)) == wanted)
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` does: what it says of a file depends on no other."""
+        self.check(unit)
 
     def stage(self, unit: Unit) -> None:
         """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
@@ -359,7 +369,7 @@ def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies
     if unit.edition.channel is Channel.NIGHTLY:
         return whole._replace(files=_kept(whole.files, nightlies))
     older = {key: file for key, file in whole.files.items() if 0 < file.candidate < unit.edition.candidate}
-    replaced = {key for key, file in older.items() if Version(_public(file.name)) == Version(unit.version)}
+    replaced = {key for key, file in older.items() if parse_version(_public(file.name)) == parse_version(unit.version)}
     return whole._replace(files={key: file for key, file in whole.files.items() if key not in replaced})
 
 
@@ -376,7 +386,7 @@ def _kept(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, Indexed
 
 def _newest(names: Iterable[str], count: int) -> set[str]:
     """Return the newest versions among some files, without local parts."""
-    return set(sorted(set(map(_public, names)), key=Version, reverse=True)[:count])
+    return set(sorted(set(map(_public, names)), key=parse_version, reverse=True)[:count])
 
 
 # ---------------------------------------------------------------- what arrives

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.index import project_and_version
+from ci_tools.versions import parse_requirement, parse_version
 
 if TYPE_CHECKING:
+    from packaging.version import Version
+
     from ci_tools.index import IndexedFile
     from ci_tools.manifest import Manifest
 
@@ -50,14 +51,14 @@ class Selection(NamedTuple):
     def _name(self, file: str) -> str | Version:
         """Return what a file is known by among those that this selection is made from."""
         version = project_and_version(file)[1]
-        return file if self.file else version if self.version.local else Version(version.public)
+        return file if self.file else version if self.version.local else parse_version(version.public)
 
 
 def selection_of(text: str) -> Selection:
     """Return what a user names; raise InputError where it is neither `PROJECT==VERSION` nor the name of a file."""
     try:
         return _file(text) if text.endswith(ENDINGS) else _release(text)
-    except (InvalidRequirement, InvalidVersion, ValueError):
+    except ValueError:
         msg = f'"{text}" is no release, expected one such as demo==1.0, or the name of a file of one'
         raise InputError(msg) from None
 
@@ -68,8 +69,8 @@ def _file(name: str) -> Selection:
 
 def _release(text: str) -> Selection:
     """Return the release that a requirement names; raise ValueError where it asks for more or less than one version."""
-    requirement = Requirement(text)
+    requirement = parse_requirement(text)
     (specifier,) = requirement.specifier
     if specifier.operator != "==" or requirement.extras or requirement.url or requirement.marker:
         raise ValueError(text)
-    return Selection(canonicalize_name(requirement.name), Version(specifier.version))
+    return Selection(canonicalize_name(requirement.name), parse_version(specifier.version))

@@ -264,6 +264,25 @@ def test_a_published_file_never_changes(hub: GitHub, made: Path, tmp_path: Path)
     assert is_right(hub, unit(made))
 
 
+def test_a_change_of_what_is_published_is_foreseen_by_one_file(hub: GitHub, made: Path, tmp_path: Path) -> None:
+    publish(hub.url, unit(made))
+    target(hub.url).foresee(unit(made, PLAIN))  # whose list has fewer files, since the others are not built yet
+    wheels.make(tmp_path, PLAIN, {"demo.py": b"other"})
+    with pytest.raises(InputError, match="is published in octo/demo with other bytes"):
+        target(hub.url).foresee(unit(tmp_path, PLAIN))
+
+
+def test_a_commit_that_was_not_pushed_is_foreseen(hub: GitHub, made: Path) -> None:
+    with pytest.raises(InputError, match="has neither the tag"):
+        target(hub.url).foresee(unit(made, PLAIN, commit="f" * 40))
+
+
+def test_the_files_of_a_version_are_known(hub: GitHub, made: Path) -> None:
+    assert target(hub.url).holds(unit(made)) == frozenset()
+    publish(hub.url, unit(made))
+    assert target(hub.url).holds(unit(made)) == {PLAIN, LOCAL}
+
+
 @pytest.mark.parametrize("size", [1, 0], ids=["of another size", "of the same size"])
 def test_a_published_file_that_has_no_digest_never_changes(hub: GitHub, made: Path, size: int) -> None:
     publish(hub.url, unit(made))

@@ -155,6 +155,18 @@ def test_a_client_installs_it_by_its_hash(client: tuple[str, ...], server: Serve
     assert (tmp_path / "there" / "demo.py").read_text() == "ANSWER = 42\n"
 
 
+def test_a_change_of_what_is_published_is_foreseen_by_the_sdist(plain: Server, unit: Unit, tmp_path: Path) -> None:
+    there = target(tmp_path, plain)
+    assert there.holds(unit) == frozenset()
+    there.switch(unit)
+    assert there.holds(unit) == set(ORDER)
+    there.foresee(replace(unit, items=tuple(item for item in unit.items if item.name == SDIST)))
+    other = sdist(tmp_path / "other")
+    other.write_bytes(other.read_bytes() + b"more")
+    with pytest.raises(RejectedInput, match=r"demo-1\.0\.tar\.gz: .* has it with other bytes"):
+        there.foresee(unit_of(other))
+
+
 def test_the_route_says_what_goes_there(plain: Server, unit: Unit, tmp_path: Path) -> None:
     there = target(tmp_path, plain)
     assert [Path(change.where).name for change in there.check(replace(unit, route=Route.SMART))] == [SDIST]

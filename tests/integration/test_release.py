@@ -299,3 +299,18 @@ def test_several_sites_of_a_plan_are_tried_in_turn(fatwheel: CommandLine, projec
     }
     refused = fatwheel("validate", "--plan", "dist/plan.json", "--site", "7", cwd=project)
     assert (refused.status, 'the plan has no site "7"' in refused.stderr) == (2, True)
+
+
+def test_a_changed_source_of_a_version_that_is_there_is_refused_before_anything_is_compiled(
+    fatwheel: CommandLine, native_project: Path
+) -> None:
+    assert release(fatwheel, native_project).status == 0
+    with (native_project / "fast.cpp").open("a") as file:
+        file.write("this is not C++\n")
+    refused = release(fatwheel, native_project)
+    assert (refused.status, "raise the version" in refused.stderr, "build tiny-1.0-cp" in refused.stderr) == (
+        2,
+        True,
+        False,
+    ), refused.stderr
+    assert "error:" in release(fatwheel, native_project, "--replace").stderr  # the compiler's

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import builder, pipeline, storage, validator
+from ci_tools import builder, pipeline, storage, workplace
 from tests.sources import world, write
 
 HELD = """\
 import sys, time
-from ci_tools.validator import scratch
+from ci_tools.workplace import scratch
 with scratch() as folder:
     (folder / "source").mkdir()
     print(folder, flush=True)
@@ -42,7 +42,7 @@ def test_the_temporary_folder_of_a_killed_run_is_removed(tmp_path: Path, monkeyp
         assert (folder / "source").is_dir()
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with validator.scratch():
+    with workplace.scratch():
         assert not folder.exists()
 
 

@@ -243,8 +243,16 @@ def test_a_pipe_is_no_plan(tmp_path: Path) -> None:
         planfile.read(tmp_path / "pipe")
 
 
+def test_wheels_without_a_plan_are_said_to_be_others_and_how_to_publish_them(tmp_path: Path) -> None:
+    for name in ("a-1.0-py3-none-any.whl", "b-1.0.tar.gz"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"has a-1\.0-py3-none-any\.whl and 1 more, and no plan\.json") as refused:
+        planfile.read(tmp_path / "plan.json")
+    assert "fatwheel index add" in refused.value.hint
+
+
 def test_a_plan_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"plan\.json cannot be read: No such file or directory"):
+    with pytest.raises(InputError, match=r"there is no .*plan\.json, expected the plan of what was built"):
         planfile.read(tmp_path / "plan.json")
 
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ci_tools import receipts
+from ci_tools.checkedjson import sealed, unsealed
 from ci_tools.model import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
 from ci_tools.storage import sha256_of
 
@@ -94,8 +94,8 @@ def test_a_damaged_receipt_is_none(content: bytes, wheel: Path) -> None:
 )
 def test_a_receipt_that_says_something_else_is_none(change: dict[str, object], wheel: Path) -> None:
     receipts.save(wheel, receipt(wheel))
-    entry = json.loads(receipts.path_of(wheel).read_text())
-    receipts.path_of(wheel).write_text(json.dumps({**entry, **change}))
+    entry = unsealed(receipts.path_of(wheel).read_bytes())
+    receipts.path_of(wheel).write_bytes(sealed({**entry, **change}))
     assert receipts.load(wheel) is None
 
 
@@ -120,8 +120,8 @@ def test_a_file_is_good_once_something_passed_and_nothing_failed(
 
 def test_another_field_makes_a_receipt_another_version_s(wheel: Path) -> None:
     receipts.save(wheel, receipt(wheel))
-    entry = json.loads(receipts.path_of(wheel).read_text())
-    receipts.path_of(wheel).write_text(json.dumps({**entry, "new": 1}))
+    entry = unsealed(receipts.path_of(wheel).read_bytes())
+    receipts.path_of(wheel).write_bytes(sealed({**entry, "new": 1}))
     assert receipts.load(wheel) is None
 
 
@@ -131,7 +131,7 @@ def test_trials_are_kept_for_their_key(tmp_path: Path) -> None:
     assert receipts.load_trials(tmp_path / "index", "another") == ()
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"trials": [[1]]}'])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"trials": [[1]]}', sealed({"trials": [[1]]}), sealed({})])
 def test_damaged_trials_are_none(content: bytes, tmp_path: Path) -> None:
     receipts.save_trials(tmp_path / "index", "key", TRIALS)
     receipts.path_of(tmp_path / "index").write_bytes(content)

@@ -19,7 +19,7 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         pytest.param(
             "plan",
             {"WITH_CONFIG": "fatwheel.yml", "WITH_OUT": "plan.json", "WITH_ONLY": ""},
-            ["plan", "--out=plan.json", "--trust-source", "--format", "github", "--", "fatwheel.yml"],
+            ["plan", "--out=plan.json", "--trust-source", "--ask-targets", "--format", "github", "--", "fatwheel.yml"],
             id="plan",
         ),
         pytest.param(
@@ -40,55 +40,55 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         pytest.param(
             "plan",
             {"WITH_NIGHTLY": "true"},
-            ["plan", "--nightly=20261121", "--trust-source", "--format", "github"],
+            ["plan", "--nightly=20261121", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-nightly",
         ),
         pytest.param(
             "plan",
             {"GITHUB_REF": "refs/tags/v1.0", "WITH_NIGHTLY": "false"},
-            ["plan", "--ref=refs/tags/v1.0", "--trust-source", "--format", "github"],
+            ["plan", "--ref=refs/tags/v1.0", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-run-of-a-tag",
         ),
         pytest.param(
             "plan",
             {"GITHUB_REF": "refs/heads/main", "WITH_REF": "refs/tags/v1.0"},
-            ["plan", "--ref=refs/tags/v1.0", "--trust-source", "--format", "github"],
+            ["plan", "--ref=refs/tags/v1.0", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-tag-that-the-caller-names",
         ),
         pytest.param(
             "plan",
             {"GITHUB_REF": "refs/tags/v1.0", "GITHUB_REPOSITORY": "me/mine", "WITH_REPOSITORY": "you/yours"},
-            ["plan", "--trust-source", "--format", "github"],
+            ["plan", "--trust-source", "--ask-targets", "--format", "github"],
             id="another-repository-in-a-run-of-a-tag",
         ),
         pytest.param(
             "plan",
             {"GITHUB_EVENT_NAME": "schedule", "GITHUB_REF": "refs/heads/main"},
-            ["plan", "--nightly=20261121", "--trust-source", "--format", "github"],
+            ["plan", "--nightly=20261121", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-schedule-is-a-nightly",
         ),
         pytest.param(
             "plan",
             {"GITHUB_REF": "refs/tags/v1.0", "WITH_REF": "main"},
-            ["plan", "--ref=main", "--trust-source", "--format", "github"],
+            ["plan", "--ref=main", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-branch-that-the-caller-names-in-a-run-of-a-tag",
         ),
         pytest.param(
             "plan",
             {"GITHUB_EVENT_NAME": "pull_request", "WITH_BASE": "abc"},
-            ["plan", "--untagged", "--against=abc", "--trust-source", "--format", "github"],
+            ["plan", "--untagged", "--against=abc", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-pull-request",
         ),
         pytest.param(
             "plan",
             {"GITHUB_EVENT_NAME": "push", "WITH_BASE": "abc"},
-            ["plan", "--trust-source", "--format", "github"],
+            ["plan", "--trust-source", "--ask-targets", "--format", "github"],
             id="a-push-has-no-base",
         ),
         pytest.param(
             "plan",
             {"GITHUB_EVENT_NAME": "push", "WITH_EVENT": "pull_request", "WITH_BASE": "abc"},
-            ["plan", "--untagged", "--against=abc", "--trust-source", "--format", "github"],
+            ["plan", "--untagged", "--against=abc", "--trust-source", "--ask-targets", "--format", "github"],
             id="an-event-that-the-caller-names",
         ),
         pytest.param(
@@ -165,7 +165,13 @@ def test_what_no_verb_takes_is_refused(name: str, environ: dict[str, str], said:
 
 
 def test_an_input_that_is_empty_is_none() -> None:
-    assert line("plan", {"WITH_JOB": " ", "WITH_CONFIG": ""}) == ["plan", "--trust-source", "--format", "github"]
+    assert line("plan", {"WITH_JOB": " ", "WITH_CONFIG": ""}) == [
+        "plan",
+        "--trust-source",
+        "--ask-targets",
+        "--format",
+        "github",
+    ]
 
 
 def test_outputs_and_pages_go_to_the_files_that_github_names() -> None:

@@ -276,13 +276,23 @@ def test_a_journal_that_is_done_stands_in_no_way(release: Unit, targets: list[Wh
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"files": 1, "targets": [], "switched": []}', "[" * 100_000, "\xff"])
-def test_a_damaged_journal_is_said_to_be_one(
+def test_a_damaged_journal_is_set_aside_and_the_targets_say_what_they_show(
     text: str, release: Unit, targets: list[WheelIndex], tmp_path: Path
 ) -> None:
+    half_done(release, targets, tmp_path)
     path = tmp_path / "journals/core.json"
-    path.parent.mkdir()
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match=r"core\.json, the journal of a release, is damaged") as refused:
-        publish(release, targets, tmp_path)
-    assert "remove it once you know what they show" in refused.value.hint
-    assert not (tmp_path / "first").exists()
+    with pytest.raises(InputError, match="already with other bytes"):
+        publish(other(tmp_path), targets, tmp_path)
+    assert publish(release, targets, tmp_path) == ["first 0", "second 2"]
+    assert path.with_suffix(".damaged").read_bytes() == text.encode("latin-1")
+
+
+def test_a_journal_of_which_a_byte_is_another_is_damaged(
+    release: Unit, targets: list[WheelIndex], tmp_path: Path
+) -> None:
+    half_done(release, targets, tmp_path)
+    path = tmp_path / "journals/core.json"
+    path.write_text(path.read_text().replace("/second", "/seconc"))
+    assert publish(release, targets, tmp_path) == ["first 0", "second 2"]
+    assert path.with_suffix(".damaged").exists()

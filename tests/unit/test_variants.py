@@ -17,6 +17,7 @@ from ci_tools.targets.ledger import Ledger
 from ci_tools.targets.store import FolderStore
 from ci_tools.targets.wheelindex import NIGHTLIES, WheelIndex
 from ci_tools.variants import SCHEMA, Variant, documents, dumps, variant_of, variants_of
+from tests.indexes import rewrite
 from tests.releases import folder_index, item, publish, receipt, unit
 from tests.wheels import MACHINE, Links, edited, hexdigest, listed, make, members_of, recorded
 
@@ -319,7 +320,7 @@ def test_a_manifest_that_says_something_else_of_a_variant_is_damaged(
     needs: list[object], root: Path, release: Unit
 ) -> None:
     path = root / ".fatwheel" / "projects" / "demo.json"
-    path.write_text(path.read_text().replace(json.dumps(NEEDS), json.dumps(needs)))
+    rewrite(path, json.dumps(NEEDS), json.dumps(needs))
     with pytest.raises(MachineError, match="is damaged"):
         publish(folder_index(root), release)
 

@@ -12,7 +12,7 @@ from ci_tools.model import Channel, Edition
 from ci_tools.targets.addresses import index_of
 from tests import releases
 from tests.buckets import CREDENTIALS, NO_PROXY, keys, moto
-from tests.indexes import CUDA, PURE, STRAY, entry, found, root
+from tests.indexes import CUDA, PURE, STRAY, entry, found, rewrite, root
 from tests.releases import folder_index, item, unit
 from tests.wheels import make
 
@@ -64,7 +64,7 @@ def test_files_that_lie_elsewhere_are_not_read(index: WheelIndex, outside: Outsi
     path = root(index) / ".fatwheel/projects/other.json"
     file = entry(index, "other-1.0-py3-none-any.whl", "other")
     away = {**file, "at": "https://elsewhere.example/other-1.0-py3-none-any.whl", "origin": "adopted"}
-    path.write_text(path.read_text().replace(json.dumps(file), json.dumps(away)))
+    rewrite(path, json.dumps(file), json.dumps(away))
     assert {what for _, what in found(index, outside)} == {upkeep.STALE}
 
 

@@ -11,7 +11,7 @@ from ci_tools.model import Channel, Edition
 from ci_tools.release import NOT_TRIED, Offer
 from ci_tools.targets.ledger import Ledger
 from tests import releases
-from tests.indexes import CUDA, PURE, SDIST, entry, root
+from tests.indexes import CUDA, PURE, SDIST, entry, rewrite, root
 from tests.releases import folder_index, item, unit
 from tests.wheels import edited, hexdigest, listed, make
 
@@ -70,7 +70,7 @@ def test_files_of_several_candidates_are_not_promoted(tmp_path: Path, outside: O
     releases.publish(stable, unit("demo", *wheels, edition=Edition(Channel.TEST, 2)))
     source = folder_index(tmp_path / "index/test")
     path = root(source) / ".fatwheel/projects/demo.json"
-    path.write_text(path.read_text().replace('"candidate": 2', '"candidate": 1', 1))
+    rewrite(path, '"candidate": 2', '"candidate": 1')
     with pytest.raises(InputError, match=r"is of candidate 1, and others are of candidate 2"):
         upkeep.promote(source, [stable], "demo==1.0", outside)
     assert not (root(stable) / PURE).exists()

@@ -15,7 +15,7 @@ from ci_tools.targets.store import FolderStore
 from ci_tools.targets.wheelindex import WheelIndex
 from tests import releases
 from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY, moto
-from tests.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
+from tests.indexes import CUDA, LATER, PURE, SDIST, entry, found, rewrite, root
 from tests.releases import item, unit
 from tests.wheels import broken, listed, make
 
@@ -166,7 +166,7 @@ def test_a_directory_that_lacks_a_folder_is_a_flaw_even_where_every_page_is_righ
 def test_a_wrong_size_is_put_right_and_its_file_stays(index: WheelIndex, outside: Outside) -> None:
     path = root(index) / ".fatwheel/projects/other.json"
     whole = path.read_text()
-    path.write_text(whole.replace('"size": ', '"size": 1'))
+    rewrite(path, '"size": ', '"size": 1')
     upkeep.repair(index, outside)
     assert json.loads(path.read_text())["files"] == json.loads(whole)["files"]
     assert found(index, outside) == []

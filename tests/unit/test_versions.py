@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -7,13 +8,18 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.includes import Includes, torch_abi
+from ci_tools.index import project_and_version
 from ci_tools.limitedapi import uses
 from ci_tools.model import Minor
 from ci_tools.source import Tree
-from ci_tools.specifiers import parse_specifiers
+from ci_tools.targets import adoption
+from ci_tools.targets.releaseindex import read_listing
+from ci_tools.upkeep.selection import selection_of
+from ci_tools.versions import parse_specifiers, parse_version, read_version
 from tests.sources import CONFIG, PROJECT, plan_of, request_of, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 DIGITS = "9" * 5000  # more than Python converts to a number
@@ -60,3 +66,32 @@ def test_the_time_that_a_source_takes_grows_with_its_length(name: str, repeated:
     torch_abi(includes, ["b.cpp", *([name] if name == "a.cpp" else [])], "")
     uses(includes, ["b.cpp", *([name] if name == "a.cpp" else [])], Minor(3, 10))
     assert time.process_time() - started < 5
+
+
+LISTING = json.dumps({"project": "demo", "version": DIGITS, "files": []})
+
+
+@pytest.mark.parametrize("text", [DIGITS, f"1.{DIGITS}", f"1!{DIGITS}", "nonsense", ""])
+def test_what_is_no_version_is_none(text: str) -> None:
+    assert read_version(text) is None
+    with pytest.raises(ValueError, match=r"is not a version"):
+        parse_version(text)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda: selection_of(f"demo=={DIGITS}"), id="a-release-to-yank"),
+        pytest.param(lambda: selection_of(f"demo-{DIGITS}.tar.gz"), id="a-file-to-yank"),
+        pytest.param(lambda: read_listing(LISTING.encode(), ""), id="a-list"),
+        pytest.param(lambda: project_and_version(f"demo-{DIGITS}-py3-none-any.whl"), id="a-file-name"),
+    ],
+)
+def test_such_a_number_is_refused_wherever_it_comes_in(ask: Callable[[], object]) -> None:
+    with pytest.raises((ValueError, InputError)):
+        ask()
+
+
+def test_metadata_of_such_a_version_is_not_that_of_a_wheel() -> None:
+    content = f"Metadata-Version: 2.1\nName: demo\nVersion: {DIGITS}\n".encode()
+    assert not adoption._is_metadata_of("demo-1.0-py3-none-any.whl", content)  # noqa: SLF001 - what an index holds

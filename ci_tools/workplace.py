@@ -1,0 +1,74 @@
+"""Folders to work in for as long as a run lives: locked, removed at its end, or by the next run where it was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import uuid
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from ci_tools.errors import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["own_folder", "scratch", "workplace"]
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder as far as that goes."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield an empty folder in the system's temporary one, and remove it; remove what killed runs left, too."""
+    with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
+        yield folder
+
+
+def own_folder(temporary: Path) -> Path:
+    """Return the user's own folder below the `temporary` one; raise MachineError where others can write to it."""
+    user = os.getuid() if os.name == "posix" else "here"  # Windows gives each user a folder for temporary files
+    folder = temporary / f"fatwheel-{user}"
+    with suppress(FileExistsError):  # what is there may be no folder
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
+    if os.name == "posix" and not is_private:
+        msg = f"{folder} is not yours alone, expected a folder that nobody else can write to"
+        raise MachineError(msg, hint="remove it, or set TMPDIR to a folder of your own")
+    return folder
+
+
+@contextmanager
+def workplace(parent: Path, remove: Callable[[Path], object] = remove) -> Iterator[Path]:
+    """Yield an empty folder, locked while in use, and remove it; remove what killed runs left, too."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = parent / uuid.uuid4().hex[:12]  # short: the path of a socket has 108 characters
+    lock = FileLock(f"{folder}.lock")
+    with FileLock(parent / "sweep"):  # so that nobody takes a new lock for one that was left
+        _sweep(parent, remove)
+        lock.acquire()
+    try:
+        folder.mkdir()
+        yield folder
+    finally:
+        remove(folder)
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _sweep(parent: Path, remove: Callable[[Path], object]) -> None:
+    """Remove the folders whose lock nobody holds; the lock of one that stays is there for the next run to find it."""
+    for path in parent.glob("*.lock"):
+        with suppress(Timeout, PermissionError), FileLock(path, timeout=0):  # Windows keeps a lock that is held
+            remove(path.with_suffix(""))
+            if not path.with_suffix("").exists():
+                path.unlink(missing_ok=True)

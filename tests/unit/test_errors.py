@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from ci_tools.errors import nearest
+
+PLATFORMS = ("linux-cpu", "linux-cuda", "linux-rocm", "linux-xpu", "macos-arm64", "windows", "windows-cuda")
+TORCHES = ("2.6", "2.10", "2.15")
+SETTINGS = ("platforms", "publish", "python", "torch", "validate")
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "said"),
+    [
+        pytest.param("linux", PLATFORMS, "expected one of linux-cpu, linux-cuda, linux-rocm, linux-xpu", id="a-family"),
+        pytest.param("linux-cud", PLATFORMS, 'did you mean "linux-cuda"?', id="a-letter-less"),
+        pytest.param("macos", PLATFORMS, 'did you mean "macos-arm64"?', id="the-only-one-of-a-family"),
+        pytest.param("freebsd", PLATFORMS, f"known: {', '.join(PLATFORMS)}", id="another-system"),
+        pytest.param("2.16", TORCHES, "known: 2.6, 2.10, 2.15", id="a-version-is-not-spelled-wrong"),
+        pytest.param("3.0.1", TORCHES, "known: 2.6, 2.10, 2.15", id="a-patch-release"),
+        pytest.param("pyhton", SETTINGS, 'did you mean "python"?', id="two-letters-the-other-way"),
+        pytest.param("", SETTINGS, f"known: {', '.join(SETTINGS)}", id="nothing"),
+    ],
+)
+def test_the_nearest_name_is_one_that_may_have_been_meant(name: str, names: tuple[str, ...], said: str) -> None:
+    assert nearest(name, names) == said
