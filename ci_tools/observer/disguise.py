@@ -501,7 +501,7 @@ def _read(name: str) -> None:
         if name in OF_WINDOWS and FACTS.ask("os") == "windows":
             FACTS.doubt(f"asks for {name}, which no cell says")
     elif not FACTS.is_called_in(COPIES):
-        FACTS.asked.setdefault(f"env:{name}", "")
+        FACTS.note_others(f"env:{name}")
 
 
 class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
