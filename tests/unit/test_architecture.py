@@ -16,7 +16,7 @@ LAYERS = (
     "model workflowcommands",
     "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps tomltext waits"
     # ruff: noqa: ISC004 - one line of the table
-    " specifiers",
+    " specifiers seals journal",
     "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation",
     "registry wheelfile receipts git hooks manifest platformfiles pypirules",
     "config source remotewheel edits cells blocks changes variants sites callers",
@@ -39,8 +39,8 @@ LAYERS = (
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest "
-    "markdown matrix model notes options outside planner pypirules release shape sites steps summary "
+    "advise blocks changes checkup comparison diagnosis edition edits errors includes index journal limitedapi "
+    "manifest markdown matrix model notes options outside planner pypirules release shape sites steps summary "
     "workflowcommands".split()
 )
 OUTSIDE_WORLD = frozenset(

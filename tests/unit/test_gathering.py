@@ -160,7 +160,7 @@ def test_a_receipt_of_another_run_is_not_believed(
     path = next(built.rglob(PURE))
     found = noted(plan, path, "pure", *map(passed, sites_of(plan, PURE)))
     receipts.save(path, replace(found, **change))  # type: ignore[arg-type]
-    with pytest.raises((Rejected, RejectedInput), match="no receipt of its present bytes|for another version"):
+    with pytest.raises((Rejected, RejectedInput), match=r"no receipt of its present bytes|for another version"):
         assembly.assemble([built], filed, tmp_path / "dist", "", outside)
 
 
