@@ -11,86 +11,101 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from typing import Any, NamedTuple
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["read"]
 
-MERGED = ("asked", "doubts", "imports")
+ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, which is parsed if sealed
+TABLES = ("asked", "doubts", "imports")
+MADE = {"compiled": "compiles", "linked": "links"}  # what is told of each → where the answer has it
+MOST_TOLD = 16 << 20  # bytes of the other lines: read as values they take twenty times as much memory
+MOST_LINES = 100_000
+MOST_COMMANDS = 100
 UNENDED = "starts a Python that ends in a way that is not seen"
 ELSEWHERE = "compiles in a Python of its own"
 TAKEN_BACK = "changes what was written down of its compilations"
-
-
-class Lines(NamedTuple):
-    """A journal: what each observer told, and the commands of compilers that the project starts by itself."""
-
-    told: tuple[dict[str, Any], ...]
-    commands: tuple[str, ...]
+FORGED = "writes an answer of its own"
+ENDLESS = "tells more than can be read"
 
 
 def read(content: bytes, word: str) -> dict[str, Any] | None:
     """Return the answer that a journal ends with, and the doubts of all its lines; None where no answer is sealed."""
-    lines = _lines(content)
-    answer = next(filter(None, (_sealed(line, word) for line in lines.told)), None)
-    if answer is None:
-        return None
-    for line in lines.told:
-        _merge(answer, line)
-    for doubt in _doubts(answer, lines.told):
-        answer["doubts"].setdefault(doubt, "")
-    return {**answer, "own_commands": list(lines.commands)}
+    answer, told = None, Told()
+    for found in ANSWER.finditer(content):
+        sealed = _sealed(found[1], found[2], word)
+        answer = sealed or answer
+        told.tables["doubts"] |= {} if sealed else {FORGED: ""}
+    rest = ANSWER.sub(b"", content)
+    for line in rest[:MOST_TOLD].split(b"\n", MOST_LINES)[:MOST_LINES]:
+        if line:
+            told.add(line)
+    told.tables["doubts"] |= {ENDLESS: ""} if len(rest) > MOST_TOLD or rest.count(b"\n") > MOST_LINES else {}
+    return told.merged(answer) if answer else None
 
 
-def _lines(content: bytes) -> Lines:
-    told, commands = [], []
-    for line in content.decode(errors="replace").splitlines():
-        value = _object(line)
-        if value is None:
-            commands.append(line)
-        else:
-            told.append(value)
-    return Lines(tuple(told), tuple(commands))
+def _sealed(seal: bytes, text: bytes, word: str) -> dict[str, Any] | None:
+    """Return the answer in a line, where the seal on it was made with the word and it has tables to add to."""
+    own = hmac.new(word.encode(), text, hashlib.sha256).hexdigest().encode()
+    answer = _object(text) if hmac.compare_digest(own, seal) else None
+    return answer if answer and all(isinstance(answer.get(table), dict) for table in TABLES) else None
 
 
-def _object(text: object) -> dict[str, Any] | None:
+def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(text) if isinstance(text, str) else None
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def _sealed(line: dict[str, Any], word: str) -> dict[str, Any] | None:
-    """Return the answer in a line, where the seal on it was made with the word, and it has tables to add to."""
-    text = line.get("answer")
-    if not isinstance(text, str):
-        return None
-    seal = hmac.new(word.encode(), text.encode(errors="replace"), hashlib.sha256).hexdigest()
-    answer = _object(text) if hmac.compare_digest(seal.encode(), str(line.get("seal")).encode()) else None
-    return answer if answer and all(isinstance(answer.get(table), dict) for table in MERGED) else None
+@dataclass
+class Told:
+    """What the lines of a journal say together."""
 
+    tables: dict[str, dict[str, str]] = field(default_factory=lambda: {table: {} for table in TABLES})
+    began: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # compiled or linked, and the process
+    commands: list[str] = field(default_factory=list)  # of compilers that the project starts by itself
 
-def _merge(answer: dict[str, Any], line: dict[str, Any]) -> None:
-    """Add what one line told to the answer that should have it already."""
-    for table in MERGED:
-        told = line.get(table)
-        for what, place in told.items() if isinstance(told, dict) else ():
-            if not answer[table].get(what):
-                answer[table][what] = str(place)
+    def add(self, line: bytes) -> None:
+        """Take one line; what no observer writes is a command."""
+        value = _object(line)
+        if value is None:
+            self.commands += [line.decode(errors="replace")][: MOST_COMMANDS - len(self.commands)]
+            return
+        for name, table in self.tables.items():
+            found = value.get(name)
+            for what, place in found.items() if isinstance(found, dict) else ():
+                if not table.get(what):
+                    table[what] = str(place)
+        by = str(value.get("by"))
+        self.began |= {by} if "began" in value else set()
+        self.ended |= {by} if "ended" in value else set()
+        self.made.update((what, by) for what in MADE if what in value)
 
+    def merged(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer with all that was told and that it leaves out."""
+        for name, table in self.tables.items():
+            for what, place in table.items():
+                answer[name][what] = answer[name].get(what) or place
+        for doubt in self._contradictions(answer):
+            answer["doubts"].setdefault(doubt, "")
+        return {**answer, "own_commands": self.commands}
 
-def _doubts(answer: dict[str, Any], told: tuple[dict[str, Any], ...]) -> list[str]:
-    """Return what is wrong with the lines: a Python without an end, and compilations that the answer leaves out."""
-    children = {str(line.get("by")) for line in told if "began" in line}
-    ended = {str(line.get("by")) for line in told if "ended" in line}
-    made = [line for line in told if "compiled" in line or "linked" in line]
-    own = [line for line in made if str(line.get("by")) not in children]
-    doubts = [UNENDED] if children - ended else []
-    doubts += [ELSEWHERE] if len(own) < len(made) else []
-    counts = [sum(what in line for line in own) for what in ("compiled", "linked")]
-    return doubts + ([TAKEN_BACK] if counts != [_count(answer, "compiles"), _count(answer, "links")] else [])
-
-
-def _count(answer: dict[str, Any], name: str) -> int:
-    found = answer.get(name)
-    return len(found) if isinstance(found, list) else -1
+    def _contradictions(self, answer: dict[str, Any]) -> Iterator[str]:
+        if self.began - self.ended:
+            yield UNENDED
+        if any(by in self.began for _, by in self.made):
+            yield ELSEWHERE
+        for what, name in MADE.items():
+            found = answer.get(name)
+            count = sum(times for (made, by), times in self.made.items() if made == what and by not in self.began)
+            if not isinstance(found, list) or len(found) != count:
+                yield TAKEN_BACK

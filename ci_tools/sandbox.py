@@ -4,8 +4,10 @@ On Linux, Landlock and seccomp hold what runs. What is guaranteed of a confined 
 
 - It writes only below its folder, and reads only there, in what it was lent, and in this machine's programs,
   libraries and Python. Its variables are those given, its input is at its end, no other descriptor is open in it.
-- It opens no socket of any kind, and makes no shared memory that outlives it.
-- It signals, traces and tunes no process outside, gains no privilege, and as root keeps an owner's rights alone.
+- It opens no socket that leads anywhere, and reaches no memory, queue or semaphore that others share by number.
+- It signals, traces, tunes and watches no process outside, gains no privilege, and as root keeps an owner's rights
+  alone. It is told of nothing that happens to files, and of no attributes of files.
+- Memory that no process is charged with is refused or counted: shared without a file, in pipes, in sockets, on swap.
 - It stays in its process group, and the whole group is killed when its first process ends, when a limit is passed,
   and when this process ends, however that comes about.
 
@@ -14,11 +16,14 @@ calls for modes, owners and times say that they succeeded. A new file has the mo
 library that is linked here can be loaded, a program cannot be started, since a linker makes it one by its mode. On a
 kernel before 6.12 it cannot send signals at all, not even to itself.
 
-Not guaranteed: it can ask whether a path outside exists, how large and how old it is; it can lock a file that it may
-read; it can use the processors as long as it may run. Memory, processes and bytes written are looked at many times a
-second, not at every moment, so they can pass their limits for that long; a file that was unlinked counts only while a
-process has it open. It can leave anything in its folder: links that lead outside, and as root set-user-id files, so
-keep the folder private, follow no link in it, read it with `left` and remove it with `clear`.
+Not guaranteed: it can ask whether a path outside exists, how large and how old it is, and what a symbolic link there
+names: Landlock has no right for either, seccomp sees an address and no path, and without such calls no Python starts.
+It can lock a file that it may read; it can use the processors as long as it may run. Memory, processes and bytes
+written are looked at many times a second, not at every moment, so they can pass their limits for that long. The size
+of a file that has no name and is mapped, or that belongs to a process which nobody may look into, cannot be asked: as
+long as there is one, what the whole disk lost since the start is taken for it. It can leave anything in its folder:
+links that lead outside, and as root set-user-id files, so keep the folder private, follow no link in it, read it with
+`left` and remove it with `clear`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ import runpy
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ci_tools.observer.facts import Facts
 
 REQUEST = 1
 WORD = "FATWHEEL_WORD"  # the variable that has it
@@ -51,8 +54,9 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
         "error": error,
         "generated": _generated(request["root"], before),
     }
-    text = json.dumps(answer)
-    _tell(answer=text, seal=hmac.new(word, text.encode(), hashlib.sha256).hexdigest())
+    text = json.dumps(answer).encode()
+    seal = hmac.new(word, text, hashlib.sha256).hexdigest().encode()
+    _facts().write(b"answer " + seal + b" " + text)
     sys.stdout.flush()
     os._exit(0)  # whatever threads or exit handlers the project has left
 
@@ -68,10 +72,10 @@ def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     disguise.put_on(env, request["provided"])
 
 
-def _tell(**what: Any) -> None:
+def _facts() -> Facts:
     from ci_tools.observer.facts import FACTS
 
-    FACTS.tell(**what)
+    return FACTS
 
 
 def _noted() -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
     """Run what Python is asked to run, and write down that it ended."""
     sys.stdin.reconfigure(encoding="utf-8")
     _disguise(request, dict(os.environ))
-    _tell(began=True)  # so that it is missed if it does not end well
+    _facts().tell(began=True)  # so that it is missed if it does not end well
     status = 0
     try:
         _run(arguments)
@@ -119,7 +123,7 @@ def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
     except BaseException:  # noqa: BLE001 - as Python does
         traceback.print_exc()
         status = 1
-    _tell(ended=True)
+    _facts().tell(ended=True)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

@@ -74,13 +74,16 @@ class Facts:
             self._keep("imports", module, self.place())
 
     def tell(self, **what: Any) -> None:
-        """Write down outside of this process what happens, so that no later code of it can take that back.
+        """Write down outside of this process what happens, so that no later code of it can take that back."""
+        self.write(dumps({**what, "by": getpid()}).encode())
 
-        The file is opened each time: a descriptor could be closed, or made to lead elsewhere.
-        """
+    def write(self, line: bytes) -> None:
+        """Write a line into the journal, which is opened each time: a descriptor can be closed, or led elsewhere."""
         if self.journal:
             journal = open_file(self.journal, os.O_WRONLY | os.O_CLOEXEC)
-            write(journal, dumps({**what, "by": getpid()}).encode() + b"\n")
+            line += b"\n"
+            while line:
+                line = line[write(journal, line) :]
             close(journal)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -183,7 +183,7 @@ def test_what_a_script_leaves_leads_nowhere(script: str, tmp_path: Path) -> None
 
 # The observed build asks for what no cell says, or compiles, and then tries to have that forgotten.
 FORGED = """\
-import json, os, posix, subprocess, sys
+import hmac, json, os, posix, subprocess, sys
 asked = json.load(open(sys.orig_argv[-1]))
 journal, observer = asked['journal'], 'ci_tools.observer.'
 facts, seen = sys.modules[observer + 'facts'].FACTS, sys.modules[observer + 'recorder'].Recorder
@@ -191,6 +191,10 @@ facts, seen = sys.modules[observer + 'facts'].FACTS, sys.modules[observer + 'rec
 def write(*lines):
     with open(journal, 'w') as file:
         file.write(''.join(f'{json.dumps(line)}\\n' for line in lines))
+
+def forge(seal):
+    with open(journal, 'w') as file:
+        file.write(f'answer {seal} {json.dumps(nothing)}\\n')
 
 def attempt(function, *arguments):
     try:
@@ -206,13 +210,13 @@ OWN_COMPILER = "subprocess.run(['gcc', '-c', 'a.c', '-o', 'a.o'], check=True)\n"
 @pytest.mark.parametrize(
     ("script", "warning"),
     [
-        pytest.param("write({'answer': json.dumps(nothing), 'seal': ''})\nos._exit(0)",
-                     "ended Python before the build was done", id="answers-without-a-seal"),
-        pytest.param("write({'answer': json.dumps(nothing), 'seal': None, 'ended': 1})\nos._exit(0)",
-                     "ended Python before the build was done", id="answers-with-no-seal-at-all"),
-        pytest.param("write({'answer': 3, 'seal': 'x'}, {'answer': '[]'}, [], {'asked': 3, 'doubts': [1]})\n"
-                     "os._exit(0)",
+        pytest.param("forge('0' * 64)\nos._exit(0)", "ended Python before the build was done",
+                     id="answers-without-a-seal"),
+        pytest.param("forge(hmac.new(b'', json.dumps(nothing).encode(), 'sha256').hexdigest())\nos._exit(0)",
+                     "ended Python before the build was done", id="answers-with-a-seal-of-no-word"),
+        pytest.param("forge('\\n')\nwrite([], 3, {'asked': 3, 'doubts': [1]})\nos._exit(0)",
                      "ended Python before the build was done", id="answers-what-cannot-be-read"),
+        pytest.param("forge('')", "writes an answer of its own", id="answers-before-it-is-done"),
         pytest.param("word = os.environ.get('FATWHEEL_WORD') or posix.environ.get(b'FATWHEEL_WORD')\n"
                      "os._exit(3 if word else 0)", "exit status 0", id="looks-for-the-word"),
         pytest.param("os.getlogin\nos.getgroups()\nfacts.doubts.clear(); facts.asked.clear()",
@@ -242,8 +246,9 @@ OWN_COMPILER = "subprocess.run(['gcc', '-c', 'a.c', '-o', 'a.o'], check=True)\n"
                      "setup.py", id="writes-into-the-cache"),
         pytest.param("open(journal, 'wb').write(b'\\xff{\\n' + b'[' * 100000 + b'\\n')",
                      "compiles by a command of its own", id="writes-what-is-no-line"),
-        pytest.param("with open(journal, 'w') as file:\n  while True: file.write('x' * 9999)", "setup.py wrote over",
-                     id="writes-for-ever"),
+        pytest.param("open(journal, 'w').write('{}\\n' * 200_000)", "tells more than can be read", id="tells-a-lot"),
+        pytest.param("with open(journal, 'w') as file:\n  while True: file.write('x' * (1 << 20))",
+                     "setup.py wrote over", id="writes-for-ever"),
     ],
 )  # fmt: skip
 def test_a_forged_observation_is_not_believed(script: str, warning: str, tmp_path: Path) -> None:
