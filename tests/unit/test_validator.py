@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from ci_tools import receipts
 from ci_tools.errors import MachineError
-from ci_tools.model import Command, Minor, Outcome, Python, Validation
+from ci_tools.model import Command, Minor, Outcome, Python, Trial, Validation
 from ci_tools.outside import Outside, Silent
+from ci_tools.pipeline import Here, validate_files
 from ci_tools.validator import Validator, own_folder, own_python, workplace
 from tests import releases
+from tests.sources import demo, request_of, world
 from tests.wheels import make
 
 
@@ -64,6 +67,22 @@ def test_a_link_is_no_workplace(is_there: bool, tmp_path: Path) -> None:  # noqa
     own.symlink_to(tmp_path / ("elsewhere" if is_there else "nowhere"))
     with pytest.raises(MachineError, match="is not yours alone"):
         own_folder(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_another_machine_says_was_tried_at_a_site_is_tried_there(tmp_path: Path) -> None:
+    config = "package: demo\npython: ['3.12']\nplatforms:\n  linux-cpu:\nvalidate: {imports: [demo]}\n"
+    request = request_of(demo(tmp_path / "source", {"fatwheel.yml": config}))
+    wheel = make(tmp_path / "out", files={"demo/__init__.py": b"raise ImportError('no, it does not')"})
+    receipts.save(wheel, releases.receipt(wheel, "pure"))
+    tried = [validate_files([wheel], request, Here(where="a site"), world(tmp_path))]
+    found = receipts.load(wheel)
+    place = found and found.at("a site")
+    assert found
+    assert place
+    receipts.save(wheel, found.with_place(place._replace(trials=(Trial("import demo", Outcome.PASSED),))))
+    tried.append(validate_files([wheel], request, Here(where="a site"), world(tmp_path)))
+    assert [Outcome.FAILED in {trial.outcome for trial in trials[wheel.name]} for trials in tried] == [True, True]
 
 
 # ---------------------------------------------------------------- where torch comes from
