@@ -220,9 +220,13 @@ def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str],
 
 
 def _made_pipe(path: Path) -> Path:
-    """Make a FIFO in the place of whatever is there."""
+    """Make a FIFO in the place of whatever is there; raise MachineError where the file system has none."""
     clear(path)
-    os.mkfifo(path, 0o600)
+    try:
+        os.mkfifo(path, 0o600)
+    except OSError as error:
+        msg = f"{path} cannot be made, expected a folder that can have a FIFO: {error.strerror}"
+        raise MachineError(msg) from error
     return path.resolve()
 
 

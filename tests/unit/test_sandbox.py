@@ -494,6 +494,28 @@ def test_what_cannot_be_started_is_the_machines_fault(cage: Cage) -> None:
         run_confined(["no-such-command"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME)
 
 
+def test_a_journal_that_cannot_be_made_is_the_machines_fault(cage: Cage) -> None:
+    journal = cage.outside / "none" / "journal"
+    with pytest.raises(MachineError, match="cannot be made, expected a folder that can have a FIFO"):
+        run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+
+
+@confines
+def test_what_is_written_into_a_journal_stays(cage: Cage) -> None:
+    journal = cage.outside / "journal"
+    code = f"""
+        os.write(os.open({str(journal)!r}, os.O_WRONLY), b'first')
+        for change in (os.remove, os.chmod, lambda path: os.truncate(path, 0), lambda path: os.open(path, os.O_RDWR),
+                       lambda path: os.open(path, os.O_RDONLY | os.O_NONBLOCK), lambda path: os.rename(path, 'a')):
+            try: change({str(journal)!r})
+            except (OSError, TypeError): pass
+        os.write(os.open({str(journal)!r}, os.O_WRONLY), b' and last')
+    """
+    command = [sys.executable, "-I", "-S", "-c", IMPORTS + textwrap.dedent(code)]
+    ended = run_confined(command, folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+    assert (ended.status, ended.journal) == (0, b"first and last"), cage.said(ended)
+
+
 def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
     with pytest.raises(MachineError, match="expected a log outside"):
         run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.folder / "log", limits=SOME)
