@@ -9,12 +9,14 @@ import json
 import os
 import sys
 import threading
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import FrameType
 
+CHANGES = "changes what observes it"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs
 HERE = __file__.rpartition("facts.py")[0]
 # Python's own library: some of it is frozen into the interpreter.
@@ -24,7 +26,17 @@ IMPORTING = "<frozen importlib"
 close, dumps, getpid, open_file, write = os.close, json.dumps, os.getpid, os.open, os.write
 
 
-class Facts:
+class _Kept(type):
+    """The class of what is not to be changed by the project's code, which is seen to want to."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        FACTS.doubt(CHANGES)
+
+    def __delattr__(cls, name: str) -> None:
+        FACTS.doubt(CHANGES)
+
+
+class Facts(metaclass=_Kept):
     """The cell's answers, and the questions so far."""
 
     def __init__(self) -> None:
@@ -89,7 +101,7 @@ class Facts:
     def __setattr__(self, name: str, value: Any) -> None:
         """Set what is not begun yet; the project's code may want to change it later, and is seen to."""
         if getattr(self, "journal", ""):
-            self.doubt("changes what observes it")
+            self.doubt(CHANGES)
         else:
             super().__setattr__(name, value)
 
@@ -143,6 +155,16 @@ class Facts:
     def shown(self, file: str) -> str:
         """Return a file of the project's as the source names it."""
         return self.project + "setup.py" if file == EXECUTED else file.removeprefix(self.root)
+
+
+class KeptModule(ModuleType):
+    """A module of this package, whose names the project's code is seen to change."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        FACTS.doubt(CHANGES)
+
+    def __delattr__(self, name: str) -> None:
+        FACTS.doubt(CHANGES)
 
 
 def _frames() -> Iterator[FrameType]:
