@@ -38,7 +38,7 @@ def read(content: bytes, word: str) -> dict[str, Any] | None:
     """Return the answer that a journal ends with, and the doubts of all its lines; None where no answer is sealed."""
     answer, told = None, Told()
     for found in ANSWER.finditer(content):
-        sealed = _sealed(found[1], found[2], word)
+        sealed = _unseal(found[1], found[2], word)
         answer = sealed or answer
         told.tables["doubts"] |= {} if sealed else {FORGED: ""}
     rest = ANSWER.sub(b"", content)
@@ -46,10 +46,10 @@ def read(content: bytes, word: str) -> dict[str, Any] | None:
         if line:
             told.add(line)
     told.tables["doubts"] |= {ENDLESS: ""} if len(rest) > MOST_TOLD or rest.count(b"\n") > MOST_LINES else {}
-    return told.merged(answer) if answer else None
+    return told.merge_into(answer) if answer else None
 
 
-def _sealed(seal: bytes, text: bytes, word: str) -> dict[str, Any] | None:
+def _unseal(seal: bytes, text: bytes, word: str) -> dict[str, Any] | None:
     """Return the answer in a line, where the seal on it was made with the word and it has tables to add to."""
     own = hmac.new(word.encode(), text, hashlib.sha256).hexdigest().encode()
     answer = _object(text) if hmac.compare_digest(own, seal) else None
@@ -90,7 +90,7 @@ class Told:
         self.ended |= {by} if "ended" in value else set()
         self.made.update((what, by) for what in MADE if what in value)
 
-    def merged(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def merge_into(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Return an answer with all that was told and that it leaves out."""
         for name, table in self.tables.items():
             for what, place in table.items():

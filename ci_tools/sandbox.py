@@ -148,7 +148,7 @@ def run_confined(  # noqa: PLR0913 - each is a different part of the cage, and a
     """
     folder, log = folder.resolve(), log.resolve()
     _refuse(command, folder, env, log)
-    pipe = journal and _made_pipe(journal)
+    pipe = journal and _make_pipe(journal)
     rules = {
         "command": [str(part) for part in command],
         "env": dict(env),
@@ -168,7 +168,7 @@ def run_confined(  # noqa: PLR0913 - each is a different part of the cage, and a
     with log.open("ab", buffering=0) as sink:
         sink.write(f"$ {redacted(' '.join(map(str, command)))}\n".encode())
         start = sink.tell()
-        with _opened(pipe) as noted:
+        with _open_journal(pipe) as noted:
             status, verdict = _supervised(rules, folder, sink, limits, noted)
     return Confined(status, verdict, log, time.monotonic() - started, start, bytes(noted.content))
 
@@ -219,7 +219,7 @@ def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str],
         raise MachineError(msg)
 
 
-def _made_pipe(path: Path) -> Path:
+def _make_pipe(path: Path) -> Path:
     """Make a FIFO in the place of whatever is there; raise MachineError where the file system has none."""
     clear(path)
     try:
@@ -360,7 +360,7 @@ class _Journal:
 
 
 @contextmanager
-def _opened(journal: Path | None) -> Iterator[_Journal]:
+def _open_journal(journal: Path | None) -> Iterator[_Journal]:
     """Yield what is written into a FIFO while the body runs."""
     if journal is None:
         yield _Journal(None)
@@ -447,7 +447,7 @@ def _task(pid: str, group: int) -> Task | None:
     threads = int(fields[17])
     if fields[0] not in DEAD:
         return Task(int(pid), _pages(fields), threads)
-    for thread in _listed(f"/proc/{pid}/task") if threads > 1 else ():
+    for thread in _list(f"/proc/{pid}/task") if threads > 1 else ():
         fields = _stat(f"/proc/{pid}/task/{thread}")
         if fields and fields[0] not in DEAD:
             return Task(int(thread), _pages(fields), threads)  # the kernel shows a thread below /proc as well
@@ -468,7 +468,7 @@ def _pages(fields: Sequence[bytes]) -> int:
     return int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _listed(folder: str) -> list[str]:
+def _list(folder: str) -> list[str]:
     """Return the names in a folder of /proc; raise PermissionError where they are hidden from us."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - see _stat
@@ -509,7 +509,7 @@ def _kernels_memory(task: Task) -> int:
 def _buffers(tasks: Sequence[Task], room: int) -> int:
     """Return what the sockets of some processes may hold; descriptors are counted for them where `room` is enough."""
     each = 2 * _buffer()  # what is sent last may pass the limit by as much as half of it
-    if (most := each * sum(map(_open, tasks))) <= max(room, 0):
+    if (most := each * sum(map(_count_open, tasks))) <= max(room, 0):
         return 0
     found = [_sockets(task) for task in tasks]
     sockets = set[int]().union(*filter(None, found))
@@ -533,17 +533,17 @@ def _buffer() -> int:
         return BUFFER
 
 
-def _open(task: Task) -> int:
+def _count_open(task: Task) -> int:
     """Return how many descriptors a process has open, at most."""
     try:
-        return len(_listed(f"/proc/{task.pid}/fd"))
+        return len(_list(f"/proc/{task.pid}/fd"))
     except PermissionError:
         return OPEN_FILES
 
 
 def _descriptors(task: Task) -> Iterator[os.stat_result]:
     """Yield the status of what a process has open; raise PermissionError where that is hidden from us."""
-    for name in _listed(f"/proc/{task.pid}/fd"):
+    for name in _list(f"/proc/{task.pid}/fd"):
         with suppress(FileNotFoundError, ProcessLookupError):
             yield os.stat(f"/proc/{task.pid}/fd/{name}")  # noqa: PTH116 - see _stat
 
@@ -555,7 +555,7 @@ def _hides(task: Task, folder: Path) -> bool:
     """
     own = b" " + os.fsencode(folder) + b"/"
     try:
-        _listed(f"/proc/{task.pid}/fd")
+        _list(f"/proc/{task.pid}/fd")
         lines = Path(f"/proc/{task.pid}/maps").read_bytes().splitlines()
     except PermissionError:
         return True

@@ -341,7 +341,7 @@ def _journal(content: bytes, folder: Path) -> None:
     unseal("name", content, WORD.encode())
 
 
-def _refused(read: Callable[[bytes], object], content: bytes) -> None:
+def _read_or_refuse(read: Callable[[bytes], object], content: bytes) -> None:
     """Read a file of an index, which says by one of these errors that it is none, as those who read it know."""
     with suppress(ValueError, KeyError, TypeError):
         read(content)
@@ -350,7 +350,7 @@ def _refused(read: Callable[[bytes], object], content: bytes) -> None:
 def _manifest(content: bytes, folder: Path) -> None:
     del folder
     for read in (lambda data: manifest.parse_manifest(data, "demo"), manifest.parse_directory):
-        _refused(read, content)
+        _read_or_refuse(read, content)
     with suppress(ValueError):
         manifest.parse_staged(content)
     manifest.parse_offers(content)
@@ -359,15 +359,15 @@ def _manifest(content: bytes, folder: Path) -> None:
 
 def _listing(content: bytes, folder: Path) -> None:
     del folder
-    _refused(lambda data: releaseindex.read_listing(data, "2026-01-01T00:00:00Z"), content)
+    _read_or_refuse(lambda data: releaseindex.read_listing(data, "2026-01-01T00:00:00Z"), content)
 
 
 def _page(content: bytes, folder: Path) -> None:
     del folder
     for key in ("demo/index.html", "simple/demo/index.json", "index.html"):
-        _refused(functools.partial(foreign.listed_on, key=key), content)
-        _refused(functools.partial(foreign.projects_on, key=key), content)
-        _refused(functools.partial(foreign.with_projects, key=key, projects=["a", "demo"]), content)
+        _read_or_refuse(functools.partial(foreign.listed_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign.projects_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign.with_projects, key=key, projects=["a", "demo"]), content)
 
 
 def _sdist(content: bytes, folder: Path) -> None:

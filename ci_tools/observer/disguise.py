@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.observer import chance, modules, places, programs
-from ci_tools.observer.facts import FACTS, KeptModule
+from ci_tools.observer.facts import FACTS, GuardedModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ def put_on(env: Mapping[str, str], provided: Sequence[str]) -> None:
     programs.watch()
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}.") and not hasattr(module, "__path__"):
-            module.__class__ = KeptModule
+            module.__class__ = GuardedModule
 
 
 # ---------------------------------------------------------------- sys, os

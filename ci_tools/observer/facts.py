@@ -26,7 +26,7 @@ IMPORTING = "<frozen importlib"
 close, dumps, getpid, open_file, write = os.close, json.dumps, os.getpid, os.open, os.write
 
 
-class _Kept(type):
+class _Guarded(type):
     """The class of what is not to be changed by the project's code, which is seen to want to."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -36,7 +36,7 @@ class _Kept(type):
         FACTS.doubt(CHANGES)
 
 
-class Facts(metaclass=_Kept):
+class Facts(metaclass=_Guarded):
     """The cell's answers, and the questions so far."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Facts(metaclass=_Kept):
         return self.project + "setup.py" if file == EXECUTED else file.removeprefix(self.root)
 
 
-class KeptModule(ModuleType):
+class GuardedModule(ModuleType):
     """A module of this package, whose names the project's code is seen to change."""
 
     def __setattr__(self, name: str, value: Any) -> None:
