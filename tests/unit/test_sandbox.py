@@ -152,6 +152,15 @@ def _state(path: Path) -> tuple[object, ...]:
             id="digs-for-ever",
         ),
         pytest.param(
+            "sleep = os.open('s', os.O_CREAT | os.O_WRONLY, 0o311)\n"
+            "os.write(sleep, open(shutil.which('sleep', path=os.defpath), 'rb').read())\nos.close(sleep)\n"
+            "for n in range(60):\n f = os.open('f', os.O_CREAT | os.O_WRONLY)\n os.unlink('f')\n"
+            " os.write(f, b'x' * (1 << 20))\n os.set_inheritable(f, True)\nos.execv('./s', ['s', '600'])",
+            Verdict.TOO_MUCH_WRITTEN,
+            {},
+            id="keeps-files-in-a-program-that-nobody-may-read",
+        ),
+        pytest.param(
             "import mmap\nkept = []\nfor n in range(60):\n f = open('f', 'w+b')\n os.unlink('f')\n"
             " f.write(b'x' * (1 << 20))\n f.flush()\n"
             " kept.append(mmap.mmap(f.fileno(), 4096))\nos.closerange(3, 999)\ntime.sleep(600)",
