@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 MASK = 0o022  # as elsewhere: what a build makes has the modes that its users will see
-OPEN_FILES = 1024
 NICENESS = 10  # whatever it starts, who watches it still gets a turn
 
 # linux/prctl.h, linux/capability.h
@@ -111,13 +110,29 @@ FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
     "personality": (135, 92),
+    # what happens to files, and which mounts there are: Landlock asks for no right to see it
     "fanotify_init": (300, 262),
-    # memory that outlives a process, or that no process is charged with
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
+    "name_to_handle_at": (303, 264),
+    "statmount": (457, 457),
+    "listmount": (458, 458),
+    # memory that outlives a process, or that no process is charged with; each call takes a number that can be guessed
     "shmget": (29, 194),
     "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
     "semget": (64, 190),
+    "semctl": (66, 191),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
     "msgget": (68, 186),
+    "msgctl": (71, 187),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
     "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     # attributes of files outside: shutil.copystat takes this for a file system without them
@@ -133,9 +148,30 @@ NETWORK: dict[str, tuple[int | None, int | None]] = {
     "connect": (42, 203),
     "bind": (49, 200),
     "listen": (50, 201),
+    # A descriptor that is sent is in no process until it is received, and a file behind it counts for nobody.
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+    "setsockopt": (54, 208),  # a larger buffer than `sandbox` takes each socket for
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
+}
+# Landlock asks for no right to see attributes: shutil.copystat takes this for a file system that has none.
+ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
+    "getxattr": (191, 8),
+    "lgetxattr": (192, 9),
+    "fgetxattr": (193, 10),
+    "listxattr": (194, 11),
+    "llistxattr": (195, 12),
+    "flistxattr": (196, 13),
+}
+# A page in a pipe or a socket may keep 2 MiB around it, and no process has them. Whoever copies by these calls copies
+# by read and write where they are not possible: "applications may wish to fall back", says sendfile(2).
+BY_REFERENCE: dict[str, tuple[int | None, int | None]] = {
+    "splice": (275, 76),
+    "tee": (276, 77),
+    "vmsplice": (278, 75),
+    "sendfile": (40, 71),
 }
 # Landlock covers neither modes, owners nor times, and every shutil.copy sets some: these calls do nothing, and say 0.
 PRETENDED: dict[str, tuple[int | None, int | None]] = {
@@ -172,6 +208,7 @@ OF_ITSELF: dict[str, tuple[int | None, int | None]] = {
 }
 CLONE: tuple[int | None, int | None] = (56, 220)
 CLONE3: tuple[int | None, int | None] = (435, 435)  # its flags are in memory, where a filter cannot see them
+MMAP: tuple[int | None, int | None] = (9, 222)
 IOCTL: tuple[int | None, int | None] = (16, 29)
 FCNTL: tuple[int | None, int | None] = (72, 25)
 SOCKETPAIR: tuple[int | None, int | None] = (53, 199)
@@ -179,7 +216,10 @@ LAST = 462  # mseal. What a later kernel adds is not known here, so it is not th
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 # TCGETS and TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FICLONE
 HARMLESS_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
-WHO_IS_SIGNALLED = (8, 15)  # F_SETOWN, F_SETOWN_EX
+# F_SETOWN and F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others, others kept waiting, and others seen
+OF_OTHERS = (8, 15, 1024, 1026)
+CLONE_FILES, CLONE_THREAD = 0x400, 0x10000
+MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20
 AF_UNIX, SOCK_STREAM, SOCKET_KIND = 1, 1, 0xF
 
 
@@ -197,7 +237,7 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 def main() -> None:
     """Become the command, confined where that was asked for."""
     rules = json.loads(sys.argv[1])
-    _limit(rules["memory"], rules["written"], rules["tasks"])
+    _limit(rules["memory"], rules["written"], rules["tasks"], rules["files"])
     if not rules["trusted"]:
         _confine(rules)
     os.umask(MASK)
@@ -210,9 +250,9 @@ def main() -> None:
         raise SystemExit(msg) from error
 
 
-def _limit(memory: int, written: int, tasks: int) -> None:
+def _limit(memory: int, written: int, tasks: int, files: int) -> None:
     """Set what one process may take; what all of them take together is watched from outside."""
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: written + 65536, resource.RLIMIT_NOFILE: OPEN_FILES}
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: written + 65536, resource.RLIMIT_NOFILE: files}
     if sys.platform == "linux":
         limits[resource.RLIMIT_AS] = 4 * memory  # a backstop: addresses are reserved far beyond what is used
         limits[resource.RLIMIT_NPROC] = _tasks_of_user() + tasks  # another, which does not bind root
@@ -289,6 +329,8 @@ def _restrict_files(libc: ctypes.CDLL, version: int, rules: dict[str, Any]) -> N
         _allow(libc, ruleset, path, read)
     for path in rules["writable_devices"]:
         _allow(libc, ruleset, path, ACCESS_READ_FILE | ACCESS_WRITE_FILE)
+    if rules["journal"]:
+        _allow(libc, ruleset, rules["journal"], ACCESS_WRITE_FILE)
     _allow(libc, ruleset, rules["folder"], inside)
     _call(libc.syscall, RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
@@ -319,12 +361,13 @@ def _restrict_calls(libc: ctypes.CDLL, instructions: list[Instruction]) -> None:
 def program(architecture: Architecture, version: int) -> list[Instruction]:
     """Return the filter, as classic BPF, that goes with this version of Landlock (seccomp(2))."""
     tables = [(FORBIDDEN, errno.EPERM), (NETWORK, errno.EACCES), (PRETENDED, 0)]
+    tables += [(ATTRIBUTES, errno.ENOTSUP), (BY_REFERENCE, errno.EINVAL)]
     tables += [(SIGNALS, errno.EPERM)] if version < SINCE_SCOPES else []
     tables += [(TRUNCATION, errno.EACCES)] if version < SINCE_TRUNCATE else []
     answers = [(numbers, [_fail(code)]) for table, code in tables for numbers in table.values()]
     answers += [(numbers, _only(0, (0,), errno.EPERM)) for numbers in OF_ITSELF.values()]
     answers += [(CLONE3, [_fail(errno.ENOSYS)]), (IOCTL, _only(1, HARMLESS_REQUESTS, errno.ENOTTY))]
-    answers += [(FCNTL, _never(1, WHO_IS_SIGNALLED)), (SOCKETPAIR, _stream_pair()), (CLONE, _no_namespace())]
+    answers += [(FCNTL, _never(1, OF_OTHERS)), (SOCKETPAIR, _stream_pair()), (CLONE, _clones()), (MMAP, _maps())]
     return [
         (LOAD, 0, 0, ARCHITECTURE),
         (EQUAL, 1, 0, architecture.word),
@@ -376,8 +419,28 @@ def _stream_pair() -> list[Instruction]:
     ]
 
 
-def _no_namespace() -> list[Instruction]:
-    return [_argument(0), (ANY_BIT, 0, 1, NEW_NAMESPACES), _fail(errno.EPERM), (RETURN, 0, 0, ALLOW)]
+def _clones() -> list[Instruction]:
+    """Return the answer that allows processes and threads of this namespace; a thread has its process's descriptors."""
+    return [
+        _argument(0),
+        (ANY_BIT, 0, 1, NEW_NAMESPACES),
+        _fail(errno.EPERM),
+        (AND, 0, 0, CLONE_FILES | CLONE_THREAD),
+        (EQUAL, 0, 1, CLONE_THREAD),
+        _fail(errno.EPERM),
+        (RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _maps() -> list[Instruction]:
+    """Return the answer that allows no shared memory without a file: it stays when no process has a page of it."""
+    return [
+        _argument(3),
+        (AND, 0, 0, MAP_SHARED | MAP_ANONYMOUS),
+        (EQUAL, 0, 1, MAP_SHARED | MAP_ANONYMOUS),
+        _fail(errno.EPERM),
+        (RETURN, 0, 0, ALLOW),
+    ]
 
 
 if __name__ == "__main__":

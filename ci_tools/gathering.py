@@ -34,7 +34,8 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
     """Copy every file of a plan that is below some folders into `out`, with a receipt of what each of them noted.
 
     A receipt says who built it and what was tried with it at the sites of the plan, also one that lies without its
-    file; that it was audited is not taken from it. Raises RejectedInput where a file is none of the plan's, where two
+    file; that it was audited is not taken from it. Where two receipts differ in what came of a site, the one with a
+    failure is believed. Raises RejectedInput where a file is none of the plan's, where two
     differ, or one is not what its receipt says.
     """
     problems: list[Problem] = []
@@ -102,9 +103,16 @@ def _agreed(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]
 
 
 def _with_places(found: Found, other: Receipt) -> Found:
+    """Add the places of another receipt: one where something failed is not replaced by one where nothing did.
+
+    Receipts travel from machine to machine, and the project's code runs on each: only the site itself can say that it
+    failed there, and any of them that it did not.
+    """
     receipt = found.receipt
     for place in other.validated:
-        receipt = receipt.with_place(place)
+        before = receipt.at(place.where)
+        if before is None or not before.failed:
+            receipt = receipt.with_place(place)
     return found._replace(receipt=receipt)
 
 

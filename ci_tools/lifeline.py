@@ -53,8 +53,9 @@ def _descendants() -> set[int]:
     children: dict[int, list[int]] = {}
     for path in PROCESSES.glob("[0-9]*/stat") if sys.platform == "linux" else ():
         with suppress(OSError, ValueError):
-            state, parent = path.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state not in "ZX":
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+            state, parent, threads = fields[0], fields[1], int(fields[17])
+            if state not in "ZX" or threads > 1:  # its first thread may end before the others
                 children.setdefault(int(parent), []).append(int(path.parent.name))
     found: set[int] = set()
     waiting = [os.getpid()]

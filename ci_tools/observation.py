@@ -10,16 +10,18 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import sys
 import sysconfig
 from contextlib import ExitStack
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.checkedjson import sealed, unsealed
+from ci_tools import journal
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import OWN_SUFFIX, Compile
 from ci_tools.sandbox import Limits, Verdict, clear, left, run_confined, why_not
+from ci_tools.seals import read_key, seal, unseal
 from ci_tools.stage import OBSERVER, PROGRAMS, TOOLS, Stage, readable
 from ci_tools.storage import digest_of, write_atomically
 from ci_tools.surroundings import settled
@@ -47,8 +49,9 @@ HARMLESS = frozenset(
     "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
 )
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+WORD = "FATWHEEL_WORD"  # which the observer takes out of its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # what every job sets
-MOST_ANSWERED = 64 << 20  # bytes
+MOST_KEPT = 256 << 20  # bytes
 NETWORK = "opens the network"  # how that doubt begins
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
@@ -143,6 +146,8 @@ class Observer:
         self.shown = ExitStack()  # the step that the user sees, once something runs
         self.step: Step | None = None
         self.stage: Stage | None = None
+        self.sealing = read_key(outside.environ)
+        self.said = False
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is begun
 
     def close(self) -> None:
@@ -175,14 +180,23 @@ class Observer:
 
     def _kept(self, view: View) -> Observed:
         """Return what an earlier plan observed, or run the build and keep what it did."""
-        path = self.outside.cache / "observations" / f"{self._key(view)}.json"
-        answer = _sealed_answer(path)
+        name = self._key(view)
+        path = self.outside.cache.resolve() / "observations" / f"{name}.json"
+        kept = left(path, MOST_KEPT)
+        answer = unseal(name, kept, self.sealing) if kept is not None else None
         if answer is None:
+            self._say_once(f"{path} is not what this user kept there" if kept is not None else "")
             answer = self._run(view)
             if "stopped" not in answer:  # another time the machine may have more to spare
                 with write_atomically(path) as file:
-                    file.write(sealed(answer))
+                    file.write(seal(name, answer, self.sealing))
         return _observed(answer)
+
+    def _say_once(self, what: str) -> None:
+        """Say why something is observed again; a cache that somebody else filled has many files alike."""
+        if what and not self.said:
+            self.said = True
+            self.outside.reporter.say(f"{what}, so what setup.py builds is observed again")
 
     def _key(self, view: View) -> str:
         subject = self.subject
@@ -210,7 +224,8 @@ class Observer:
         command: list[str | Path] = [sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py", stage.request]
         log = stage.folder.parent / "log"
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
-        env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
+        word = secrets.token_hex()
+        env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places, WORD: word}
         ended = run_confined(
             command,
             folder=stage.folder,
@@ -219,13 +234,13 @@ class Observer:
             log=log,
             limits=LIMITS,
             trusted=bool(self.outside.trusts_source and why_not()),
+            journal=stage.journal,
         )
-        answer = _read(stage.answer)
         if ended.verdict in ENDED_EARLY:
             return {"stopped": ENDED_EARLY[ended.verdict]}
+        answer = journal.read(ended.journal, word)
         if answer is None:
             return {"stopped": f"setup.py ended Python before the build was done (exit status {ended.status})"}
-        answer = {**answer, "own_commands": _noted(stage)}
         return {**_same_everywhere(answer, stage), "wheel": _wheel(stage)}
 
     def _request(self, stage: Stage, view: View) -> dict[str, Any]:
@@ -244,8 +259,7 @@ class Observer:
             "settings": None if self.subject.backend_path else {"--build-option": ["--compression=stored"]},
             "provided": self.subject.provided,
             "wheels": str(stage.wheels),
-            "answer": str(stage.answer),
-            "children": str(stage.children),
+            "journal": str(stage.journal),
             "facts": {
                 **_facts(view),
                 "accelerator_home": home,
@@ -321,31 +335,6 @@ def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
         text = text.replace(json.dumps(str(folder))[1:-1], name)
     same: dict[str, Any] = json.loads(text)
     return same
-
-
-def _sealed_answer(path: Path) -> dict[str, Any] | None:
-    """Return the answer that an earlier run kept, None where there is none, or not the one that it wrote."""
-    try:
-        return unsealed(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file, None where there is none; the observed code may have written anything."""
-    try:
-        value = json.loads(left(path, MOST_ANSWERED) or b"")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _noted(stage: Stage) -> list[str]:
-    """Return what the compilers were asked for; what is no list of that is noted as well."""
-    if not os.path.lexists(stage.noted):
-        return []
-    text = left(stage.noted, MOST_ANSWERED)
-    return ["and hides it"] if text is None else text.decode(errors="replace").splitlines()
 
 
 def _wheel(stage: Stage) -> dict[str, Any] | None:

@@ -374,7 +374,7 @@ class Here(NamedTuple):
 
     python: Python | None = None  # None: the wheel's own, or the one that runs us
     source: Path | None = None  # where the scripts lie that the config's commands run
-    where: str = ""  # what receipts call it; empty: by the kind of machine and the Python
+    where: str = ""  # a site of the plan; empty: this kind of machine and its Python
 
 
 def validate_files(
@@ -451,8 +451,9 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     validator = replace(validator, source=here.source and here.source.resolve())
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
-    kept = receipt and receipt.at(where)
-    if kept and kept.key == key and not kept.failed:
+    # At a site, the receipt came from another machine, where the project's code ran: what it says was tried, is tried.
+    kept = receipt and not here.where and receipt.at(where)
+    if kept and kept.key == key and kept.trials and not kept.failed:
         outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
         return kept.trials
     with outside.reporter.step(f"validate {path.name}") as step:
@@ -497,9 +498,9 @@ def _sdist_trial(planned: Planned, made: Sequence[Made], out: Path, outside: Out
         return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
     key = f"{sdist.receipt.sha256}-{wheel.receipt.sha256}"
     kept = receipts.load(sdist.path)
-    place = kept and kept.at(where)
-    if kept and place and place.key == key and kept.is_sound:
-        return place.trials[0]
+    place = kept and kept.at(FROM_SDIST)
+    if where == FROM_SDIST and kept and place and place.key == key and place.trials and kept.is_sound:
+        return place.trials[0]  # not at a site: see _validate
     with outside.reporter.step(what) as step, scratch() as folder:
         trial = _same_wheel(planned, sdist, wheel, folder, out / "from-sdist", outside)
         step.result(str(trial.outcome))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import cattrs
@@ -10,10 +11,10 @@ from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
 
 from ci_tools import planfile
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.model import Cell, Minor, Name, Plan, Platform, Python, Request
+from ci_tools.model import SDIST, Cell, Minor, Name, Plan, Platform, Python, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.model import Accelerator
@@ -24,6 +25,7 @@ __all__ = ["plan_of", "read"]
 
 Value = TypeVar("Value")
 
+SPELLED = re.compile(r"[^/\\\0]*")
 HINT = "`fatwheel plan --out plan.json` writes one"
 
 
@@ -57,7 +59,20 @@ def _plan(data: Json, where: str) -> Plan:
         "sites": [{**site, "runner": _labels(site["runner"])} for site in data["validate"]],
         "edition": data["edition"],
     }
-    return _structured(_whole(), {**parts, "request": request}, Plan, f"{where}: plan")
+    plan = _structured(_whole(), {**parts, "request": request}, Plan, f"{where}: plan")
+    if strangers := [Problem(where, stranger) for stranger in _strangers(plan)]:
+        raise RejectedInput(strangers, hint=HINT)
+    return plan
+
+
+def _strangers(plan: Plan) -> Iterator[str]:
+    """Yield what names a job that the plan has not, or a file that lies elsewhere than in a folder of its release."""
+    jobs = {job.name for job in plan.jobs}
+    yield from (f'plan.covered: there is no job "{one.job}"' for one in plan.covered if one.job not in jobs)
+    yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
+    files = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public)))
+    named = dict.fromkeys((*files, *(name for site in plan.sites for name in site.files)))
+    yield from (f'"{name}" is no name of a file' for name in named if not SPELLED.fullmatch(name))
 
 
 def _structured(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:

@@ -160,11 +160,12 @@ class ProjectFile:
     def dependencies(self) -> Iterator[tuple[str, Place]]:
         """Yield the requirements that the project states where no code has to run, each with its place."""
         start = self.place("project", "dependencies").line
+        below = "\n".join(self.lines[start - 1 :])
         for item in map(str, self.list("project", "dependencies")):
-            numbers = (number for number, line in enumerate(self.lines[start - 1 :], start) if item in line)
-            yield item, Place(self.name, next(numbers, start))
-        for line in self.setting("options", "install_requires").splitlines():
-            yield line.strip(), self.place_of_setting("install_requires")
+            yield item, Place(self.name, start + below.count("\n", 0, max(below.find(item), 0)))
+        if lines := self.setting("options", "install_requires").splitlines():
+            place = self.place_of_setting("install_requires")  # once: it reads the whole file
+            yield from ((line.strip(), place) for line in lines)
 
     def packed_version(self) -> str:
         """Return the version of the sdist that the source is, nothing where it is none."""

@@ -312,6 +312,8 @@ def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:
         return Metadata.from_email(metadata), ()
     except ExceptionGroup as group:
         return None, tuple(f"its metadata is not valid: {error}" for error in group.exceptions)
+    except RecursionError:  # of Python's email, in a content type of thousands of brackets
+        return None, ("its metadata is not valid: a field of it is nested too deeply to be read",)
 
 
 def _printable(text: str) -> str:

@@ -93,19 +93,9 @@ class Stage:
         return self.folder.parent / "request.json"
 
     @property
-    def answer(self) -> Path:
-        """What the observer answers."""
-        return self.folder / "answer.json"
-
-    @property
-    def noted(self) -> Path:
-        """Where the compilers that the project starts by itself write what they were asked for."""
-        return self.folder / "commands.txt"
-
-    @property
-    def children(self) -> Path:
-        """Where the Pythons that the build starts leave what they asked."""
-        return self.machine / "children"
+    def journal(self) -> Path:
+        """What observers and compilers write into; beside the folder, where no observed code can replace it."""
+        return self.folder.parent / "journal"
 
     @property
     def accelerator(self) -> Path:
@@ -140,12 +130,10 @@ class Stage:
     def set(self, tree: Tree, accelerator: Accelerator | None) -> None:
         """Put everything in its place for one build; the source is as it was, whatever an earlier build did to it."""
         clear(self.machine)
-        for folder in (self.wheels, self.tools, self.accelerator, self.children, self.home, self.scratch, self.modules):
+        for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch, self.modules):
             folder.mkdir(parents=True)
         for name in HEADERS:  # what lies in them is fetched for builds alone
             (self.headers / name).mkdir(parents=True)
-        clear(self.answer)
-        clear(self.noted)
         self._restore(tree)
         version = str(accelerator.version or "") if accelerator else ""
         for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig"}:
@@ -193,7 +181,7 @@ class Stage:
 
     def _tool(self, path: Path, version: str) -> None:
         answer = ANSWERS[path.name].format(version=version)
-        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.noted))
+        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
 
     def _accelerator(self, accelerator: Accelerator, version: str) -> None:
         for name in ("bin", "include", "lib64", "lib"):

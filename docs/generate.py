@@ -103,7 +103,8 @@ CLI = """\
 # The command line
 
 Data goes to standard output, talk to standard error. Colours and bars appear on a terminal only, and `NO_COLOR` is
-honoured. What is fetched is kept in the user's cache folder, or in the folder that `FATWHEEL_CACHE` names."""
+honoured. What is fetched is kept in the user's cache folder, or in the folder that `FATWHEEL_CACHE` names.
+The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in `~/.local/state/fatwheel`."""
 
 
 def cli() -> Iterator[str]:

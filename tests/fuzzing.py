@@ -7,29 +7,60 @@ the first thousand of two readers. A mutant follows from the reader's name and i
 from __future__ import annotations
 
 import functools
+import gzip
+import hashlib
+import hmac
 import io
+import json
+import os
 import random
 import re
 import signal
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
 import zipfile
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools import backends, catalog, config, edits, planfile, starter
+from ci_tools import (
+    backends,
+    catalog,
+    config,
+    edits,
+    evidence,
+    finished,
+    journal,
+    manifest,
+    observation,
+    planfile,
+    planvalues,
+    receipts,
+    releaseplan,
+    starter,
+    summary,
+)
 from ci_tools.audit import audit
 from ci_tools.backends import CellFacts
 from ci_tools.errors import FatwheelError
+from ci_tools.gathering import gather
 from ci_tools.includes import Includes, compiled, torch_abi
 from ci_tools.limitedapi import uses
-from ci_tools.model import Minor, Python
+from ci_tools.model import Finding, Level, Minor, Outcome, Project, Python, Trial, Validated
+from ci_tools.outside import Outside, Silent
 from ci_tools.projectfile import ProjectFile
+from ci_tools.release import units_of
+from ci_tools.sdist import audit_sdist, unpacked, write_dated
+from ci_tools.seals import unseal
 from ci_tools.source import Tree
+from ci_tools.targets import foreign, releaseindex
 from tests import wheels
-from tests.sources import CONFIG, write
+from tests.releases import receipt
+from tests.sources import CONFIG, demo, plan_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -82,6 +113,10 @@ WORDS = (
     b'R"(', b"::", b"requires-python = '>=9999999999", b">=" + b"9" * 5000,
 )  # fmt: skip
 TOKENS = (*NUMBERS, *MARKS, *BRACKETS, *WORDS)
+VALUES = (
+    None, True, False, 0, -1, 1 << 70, 1e308, -0.5, float("nan"), float("inf"), "", "x", "\0", "\ud800", "../../a",
+    "1" * 5000, "\u202e\x1b[2J", "a\nb", [], [[]], {}, {"": ""}, [None], ["x"] * 2000,
+)  # fmt: skip
 EXTREMES = (0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 
 
@@ -102,7 +137,7 @@ class Reader(NamedTuple):
 
     read: Callable[[bytes, Path], object]
     seeds: Callable[[], tuple[bytes, ...]]
-    binary: bool = False
+    kind: str = "text"  # or binary, or tree: JSON
 
 
 # ---------------------------------------------------------------- mutants
@@ -114,7 +149,7 @@ def mutant(reader: str, number: int) -> bytes:
     one = READERS[reader]
     content = chance.choice(one.seeds())
     for _ in range(chance.randint(1, 6)):
-        content = chance.choice(BINARY if one.binary else TEXT)(content, chance)
+        content = chance.choice(MUTATORS[one.kind])(content, chance)
     return content
 
 
@@ -174,8 +209,35 @@ def _header(content: bytes, chance: random.Random) -> bytes:
     return content[:at] + value.to_bytes(size, "little") + content[at + size :]
 
 
+def _value(content: bytes, chance: random.Random) -> bytes:
+    """Put another value, or a value of another place, in a place of a JSON file, or leave the place out."""
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError):
+        return _flip(content, chance)
+    places = list(_places(table))
+    if not places:
+        return json.dumps(chance.choice(VALUES)).encode()
+    (holder, key), (other, another) = chance.choice(places), chance.choice(places)
+    if chance.random() < 0.2:  # every fifth
+        del holder[key]
+    else:
+        holder[key] = json.loads(json.dumps(chance.choice((*VALUES, other[another], [other[another]] * 3))))
+    return json.dumps(table).encode()
+
+
+def _places(table: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - whatever JSON can hold
+    """Yield where each value of a JSON file stands."""
+    keys = table if isinstance(table, dict) else range(len(table)) if isinstance(table, list) else ()
+    for key in keys:
+        yield table, key
+        yield from _places(table[key])
+
+
 TEXT = (_flip, _delete, _copy, _cut, _insert, _insert, _repeat, _repeat, _number)
+TREE = (*(_value,) * 40, *TEXT)
 BINARY = (_flip, _delete, _copy, _cut, _number, _number, _number, _header, _header, _repeat)
+MUTATORS = {"text": TEXT, "binary": BINARY, "tree": TREE}
 
 
 # ---------------------------------------------------------------- readers
@@ -247,6 +309,87 @@ def _setup(content: bytes, folder: Path) -> None:
 
 def _plan(content: bytes, folder: Path) -> None:
     planfile.read(write(folder, {"plan.json": content}) / "plan.json")
+
+
+def _whole_plan(content: bytes, folder: Path) -> None:
+    """Read a plan.json as gathering, publishing and the summary do."""
+    path = write(folder, {"plan.json": content}) / "plan.json"
+    releaseplan.read(path)
+    planvalues.read(path)
+    summary.release_page(finished.read(folder))
+
+
+def _receipt(content: bytes, folder: Path) -> None:
+    """Read a receipt beside its file, as publishing and the summary do, and one without, as gathering does."""
+    own = write(folder, {"plan.json": _plan_and_receipt()[0], f"receipts/{wheels.PURE}.json": content})
+    write(folder, {f"tried/receipts/{wheels.PURE}.json": content, wheels.PURE: b"a wheel"})
+    found = finished.read(own)
+    summary.release_page(found)
+    receipts.load_trials(folder / wheels.PURE, "key")
+    plan, outside = planvalues.read(own / "plan.json"), Outside(environ={}, cache=folder / "cache", reporter=Silent())
+    units_of(releaseplan.read(own / "plan.json"), {name: (folder / name, one) for name, one in found.receipts.items()})
+    gather([folder], plan, folder / "dist", outside)
+
+
+def _journal(content: bytes, folder: Path) -> None:
+    """Read what an observed build wrote, and the answer that stands in it, whatever that says."""
+    del folder
+    seal = hmac.new(WORD.encode(), content, hashlib.sha256).hexdigest().encode()
+    journal.read(content, WORD)
+    answer = journal.read(content + b"\nanswer " + seal + b" " + content, WORD)
+    observation._observed({**(answer or {}), "wheel": None})  # noqa: SLF001 - what a project's code had in its hands
+    unseal("name", content, WORD.encode())
+
+
+def _read_or_refuse(read: Callable[[bytes], object], content: bytes) -> None:
+    """Read a file of an index, which says by one of these errors that it is none, as those who read it know."""
+    with suppress(ValueError, KeyError, TypeError):
+        read(content)
+
+
+def _manifest(content: bytes, folder: Path) -> None:
+    del folder
+    for read in (lambda data: manifest.parse_manifest(data, "demo"), manifest.parse_directory):
+        _read_or_refuse(read, content)
+    with suppress(ValueError):
+        manifest.parse_staged(content)
+    manifest.parse_offers(content)
+    manifest.generation_of(content)
+
+
+def _listing(content: bytes, folder: Path) -> None:
+    del folder
+    _read_or_refuse(lambda data: releaseindex.read_listing(data, "2026-01-01T00:00:00Z"), content)
+
+
+def _page(content: bytes, folder: Path) -> None:
+    del folder
+    for key in ("demo/index.html", "simple/demo/index.json", "index.html"):
+        _read_or_refuse(functools.partial(foreign.listed_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign.projects_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign.with_projects, key=key, projects=["a", "demo"]), content)
+
+
+def _sdist(content: bytes, folder: Path) -> None:
+    path = write(folder, {"demo-1.0.tar.gz": gzip.compress(content, 1)}) / "demo-1.0.tar.gz"
+    audit_sdist(path, Project(name="demo", version="1.0", requires_python="", backend="", where=""))
+    with (folder / "dated").open("wb") as sink, suppress(FatwheelError):
+        write_dated(path, sink, 315532800)
+    unpacked(path, folder / "unpacked")
+
+
+def _observed(content: bytes, folder: Path) -> None:
+    """Let a setup.py run where it is observed; what lies beside its source has to stay as it was."""
+    project = _project(folder / "project", {"setup.py": content, "a.cpp": "int x;", "a.cu": "int x;"})
+    outside = Outside(
+        environ={"HOME": str(folder), "PATH": os.environ["PATH"]}, cache=folder / "cache", reporter=Silent()
+    )
+    before = sorted(path for path in folder.rglob("*") if "cache" not in path.parts)
+    evidence.gather(project.request, project.tree, catalog.load(), outside)
+    after = sorted(path for path in folder.rglob("*") if not {"cache", ".local"} & {*path.relative_to(folder).parts})
+    if before != after:
+        msg = f"it changed {set(before) ^ set(after)}"
+        raise AssertionError(msg)
 
 
 def _audited(wheel: Path, folder: Path) -> None:
@@ -363,6 +506,67 @@ y = { workspace = true, optional = true }
 [workspace]
 dependencies = { y = "1" }
 """
+WORD = "the word of an observer"
+ANSWER = {
+    "asked": {"python": "setup.py:1", "env:A": ""},
+    "doubts": {"runs x": "setup.py:2"},
+    "imports": {"torch": "setup.py:3"},
+    "compiles": [{"source": "a.c", "object": "a.o", "compiler": "cc", "flags": ["-c", "-DX"]}],
+    "links": [{"output": "a.so", "objects": ["a.o"], "libraries": ["m"], "flags": ["-s"], "compiled": 1}],
+    "error": {"kind": "E", "text": "no", "place": "setup.py:1"}, "generated": {"b.c": "int x;"},
+}  # fmt: skip
+JOURNAL = (
+    '{"asked": {"os": "setup.py:1"}, "by": 3}\n{"began": true, "by": 4}\n{"compiled": "a.c", "by": 4}\n'
+    '{"linked": "a.so", "by": 3}\n{"ended": true, "by": 4}\ngcc -c a.c\n'
+)
+SHA256 = "0" * 64
+FILE = (
+    f'{{"name": "demo-1.0-py3-none-any.whl", "folder": "cu130", "sha256": "{SHA256}", "size": 3, "also": ["cu126"], '
+    f'"requires_python": ">=3.10", "metadata_sha256": "{SHA256}", "uploaded": "2026-01-01T00:00:00Z", "yanked": "bad", '
+    f'"candidate": 2, "job": "pure", "platform": "linux-cuda", "archs": ["9.0"], "commit": "{SHA256[:40]}"}}'
+)
+MANIFEST = (
+    f'{{"generation": 3, "files": [{FILE}], "offers": [["1.0", "{SHA256}"]], "links": [["a", "b", []]], "place": []}}'
+)
+DIRECTORY = '{"generation": 2, "projects": ["demo"], "folders": ["cu130"], "filling": [], "root": ["shared"]}'
+STAGED = '{"generation": 0, "keys": ["demo/demo-1.0-py3-none-any.whl"]}'
+LISTING = (
+    f'{{"project": "demo", "version": "1.0", "commit": "{SHA256[:40]}", "files": [{FILE}], '
+    '"offers": [["linux", "cu130", "2.10", "3.12", "a", ""]]}'
+)
+PAGE = f"""\
+<!DOCTYPE html>
+<html><head><base href="../"><title>demo</title></head><body>
+<!-- a comment -->
+<a href="demo-1.0-py3-none-any.whl#sha256={SHA256}" data-requires-python="&gt;=3.10">demo-1.0-py3-none-any.whl</a><br>
+<a href='https://localhost/demo%2B1.0.tar.gz' data-yanked="bad">demo</a> <a name=x>y</a>
+</body></html>
+"""
+PAGE_JSON = f"""\
+{{"meta": {{"api-version": "1.1"}}, "name": "demo", "projects": [{{"name": "demo"}}],
+ "files": [{{"filename": "demo-1.0-py3-none-any.whl", "url": "a.whl", "hashes": {{"sha256": "{SHA256}"}}, "size": 3,
+ "requires-python": ">=3.10", "yanked": false, "core-metadata": {{"sha256": "{SHA256}"}},
+ "upload-time": "2026-01-01"}}]}}
+"""
+EXTENSION = """\
+import os, sys, subprocess
+from setuptools import Extension, find_packages, setup
+macros = [("A", os.environ.get("A", "1"))]
+if sys.platform == "win32" or os.path.exists("/usr/local/cuda"):
+    macros += [("B", None)]
+with open("README.md", "w") as file:
+    file.write(subprocess.check_output([sys.executable, "-c", "print(1)"], text=True))
+native = Extension("_demo", ["a.cpp"], define_macros=macros)
+setup(name="demo", version="1.0", py_modules=["demo"], ext_modules=[native])
+"""
+TORCH = """\
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, CUDAExtension
+kind, sources = (CUDAExtension, ["a.cu"]) if torch.cuda.is_available() or CUDA_HOME else (CppExtension, ["a.cpp"])
+setup(name="demo", version="1.0", ext_modules=[kind("_demo", sources, extra_compile_args={"cxx": ["-O3"], "nvcc": []})],
+      cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)})
+"""
 SETUP = "import os\nfrom setuptools import setup\n__version__ = '1.0'\nsetup(name='demo', version=__version__)\n"
 PLAN = '{"schema": 1, "pins": {"commit": ""}, "edition": {"channel": "stable", "candidate": 0, "date": ""}, "jobs": []}'
 METADATA = """\
@@ -420,6 +624,29 @@ BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__" + (1).to_bytes(8, "little") + b"".join(
 ) + b"hipv4-amdgcn-amd-amdhsa--gfx942".ljust(40, b"\0").ljust(4096 - 56, b"\0") + bytes(8)  # fmt: skip
 
 
+@functools.cache
+def _plan_and_receipt() -> tuple[bytes, bytes]:
+    """Return a plan.json, and a receipt of its wheel that says all that one can say."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = plan_of(demo(Path(folder) / "a"))
+        wheel = write(Path(folder), {wheels.PURE: b"a wheel"}) / wheels.PURE
+        finding = Finding(wheel.name, "tags", Level.WARNING, "a message", "found", "expected")
+        tried = Validated(plan.sites[0].name, "key", (Trial("import demo", Outcome.PASSED, "well"),))
+        of_it = {"source": plan.pins.source_sha256, "findings": (finding,), "validated": (tried,)}
+        receipts.save(wheel, replace(receipt(wheel, "pure"), **of_it))  # type: ignore[arg-type]
+        return planfile.dumps(plan).encode(), receipts.path_of(wheel).read_bytes()
+
+
+def _sdists() -> tuple[bytes, ...]:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in {"PKG-INFO": METADATA.encode(), "demo.py": b"", "a" * 120: b"x" * 2000}.items():
+            info = tarfile.TarInfo(f"demo-1.0/{name}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return (content.getvalue(),)
+
+
 def _fatbinaries() -> tuple[bytes, ...]:
     device = wheels.unit(wheels.entry(wheels.SASS, 90), wheels.entry(wheels.PTX, 90, 0x2000))
     return (device, BUNDLE, b"!<arch>\n" + b"a.o/".ljust(48) + b"40        `\n" + device[:40])
@@ -458,7 +685,14 @@ READERS: Mapping[str, Reader] = {
     "cargo": Reader(_cargo, _texts(CARGO)),
     "setup": Reader(_setup, _texts(SETUP)),
     "plan": Reader(_plan, _texts(PLAN)),
-    "wheel": Reader(_wheel, _archives, binary=True),
+    "whole-plan": Reader(_whole_plan, lambda: _plan_and_receipt()[:1], kind="tree"),
+    "receipt": Reader(_receipt, lambda: _plan_and_receipt()[1:], kind="tree"),
+    "journal": Reader(_journal, _texts(JOURNAL, json.dumps(ANSWER)), kind="tree"),
+    "manifest": Reader(_manifest, _texts(MANIFEST, DIRECTORY, STAGED), kind="tree"),
+    "listing": Reader(_listing, _texts(LISTING), kind="tree"),
+    "page": Reader(_page, _texts(PAGE, PAGE_JSON), kind="tree"),
+    "sdist": Reader(_sdist, _sdists, kind="binary"),
+    "wheel": Reader(_wheel, _archives, kind="binary"),
     "metadata": Reader(_member("METADATA"), _texts(METADATA)),
     "wheel-file": Reader(_member("WHEEL"), _texts(WHEEL)),
     "record": Reader(_member("RECORD"), _texts("demo/__init__.py,sha256=abc,1\ndemo-1.0.dist-info/RECORD,,\n")),
@@ -466,10 +700,11 @@ READERS: Mapping[str, Reader] = {
     "key": Reader(_pure("demo/a.pem"), _texts(KEY)),
     "pth": Reader(_pure("demo.pth"), _texts("import os; exec('x')\n/home/ann/src\n")),
     "python": Reader(_pure("demo/a.py"), _texts(PYTHON)),
-    "archive": Reader(_pure("demo/a.zip"), lambda: (_nested(),), binary=True),
-    "elf": Reader(_member("demo/_C.so"), _libraries, binary=True),
-    "pe": Reader(_member("demo/_C.pyd"), _windows, binary=True),
-    "fatbinary": Reader(_member("demo/a.fatbin"), _fatbinaries, binary=True),
+    "archive": Reader(_pure("demo/a.zip"), lambda: (_nested(),), kind="binary"),
+    "elf": Reader(_member("demo/_C.so"), _libraries, kind="binary"),
+    "pe": Reader(_member("demo/_C.pyd"), _windows, kind="binary"),
+    "fatbinary": Reader(_member("demo/a.fatbin"), _fatbinaries, kind="binary"),
+    "observed": Reader(_observed, _texts(SETUP, EXTENSION, TORCH)),  # each starts a confined Python, or several
 }
 
 

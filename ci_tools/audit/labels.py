@@ -166,6 +166,8 @@ def _refused(content: bytes) -> Iterator[tuple[str, str]]:
     except ExceptionGroup as group:
         for error in group.exceptions:
             yield getattr(error, "field", ""), str(error).splitlines()[0]
+    except RecursionError:  # of Python's email, in a content type of thousands of brackets
+        yield "Description-Content-Type", "a field is nested too deeply to be read"
 
 
 # ---------------------------------------------------------------- what an index takes

@@ -1,11 +1,14 @@
 """Runs one build of one cell and writes what it did: `python -s -S __main__.py REQUEST.json`.
 
-The request names the source's copy, the backend, the cell's facts and variables, and the file that the answer goes to.
-With more arguments it is a Python that the build starts: it runs those as Python would, and leaves what they asked.
+The request names the source's copy, the backend, the cell's facts and variables, and the journal: a FIFO that what is
+seen is written into as it is seen. The answer comes last, and is sealed with a word that only this process was told.
+With more arguments it is a Python that the build starts: it runs those as Python would, and writes what they asked.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import importlib
 import json
 import os
@@ -13,26 +16,35 @@ import runpy
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ci_tools.observer.facts import Facts
 
 REQUEST = 1
+WORD = "FATWHEEL_WORD"  # the variable that has it
 TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
 MOST_TEXT = 1 << 20  # characters of one generated source
-MERGED = ("asked", "doubts", "imports")
 
 
 def main() -> None:
     """Observe the build that the request describes, or a Python that it starts."""
     del sys.path[0]  # this folder
+    word = _take_word()
     request = json.loads(Path(sys.argv[REQUEST]).read_text(encoding="utf-8"))
     arguments = sys.argv[REQUEST + 1 :]
     if arguments:
         _observe_child(request, arguments)
     else:
-        _observe_build(request)
+        _observe_build(request, word)
 
 
-def _observe_build(request: dict[str, Any]) -> None:
+def _take_word() -> bytes:
+    """Return the word that seals the answer, and leave it nowhere that variables are read from."""
+    return os.environ.pop(WORD, "").encode()  # and from `posix.environ`, which is the same table
+
+
+def _observe_build(request: dict[str, Any], word: bytes) -> None:
     os.chdir(request["project"])
     before = _files(request["root"])
     _disguise(request, request["env"])
@@ -42,8 +54,9 @@ def _observe_build(request: dict[str, Any]) -> None:
         "error": error,
         "generated": _generated(request["root"], before),
     }
-    _merge_children(answer, Path(request["children"]))
-    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    text = json.dumps(answer).encode()
+    seal = hmac.new(word, text, hashlib.sha256).hexdigest().encode()
+    _facts().write(b"answer " + seal + b" " + text)
     sys.stdout.flush()
     os._exit(0)  # whatever threads or exit handlers the project has left
 
@@ -54,8 +67,15 @@ def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     from ci_tools.observer.facts import FACTS
 
     recorder.install()
-    FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], request["path"][0] + "/")
+    modules = request["path"][0] + "/"
+    FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], modules, request["journal"])
     disguise.put_on(env, request["provided"])
+
+
+def _facts() -> Facts:
+    from ci_tools.observer.facts import FACTS
+
+    return FACTS
 
 
 def _noted() -> dict[str, Any]:
@@ -91,11 +111,10 @@ def _built(request: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
-    """Run what Python is asked to run, and leave what it asked where the build finds it."""
-    note = Path(request["children"]) / f"{os.getpid()}.json"
-    note.write_text("{}", encoding="utf-8")  # so that it is missed if it does not end well
+    """Run what Python is asked to run, and write down that it ended."""
     sys.stdin.reconfigure(encoding="utf-8")
     _disguise(request, dict(os.environ))
+    _facts().tell(began=True)  # so that it is missed if it does not end well
     status = 0
     try:
         _run(arguments)
@@ -104,7 +123,7 @@ def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
     except BaseException:  # noqa: BLE001 - as Python does
         traceback.print_exc()
         status = 1
-    note.write_text(json.dumps(_noted()), encoding="utf-8")
+    _facts().tell(ended=True)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -138,19 +157,6 @@ def _run(arguments: list[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
     else:
         FACTS.doubt(f"starts Python with {' '.join(arguments[:1])}, which is not simulated")
-
-
-def _merge_children(answer: dict[str, Any], folder: Path) -> None:
-    """Add what the build's other Pythons asked; one that compiled, or did not end well, is a doubt."""
-    for path in sorted(folder.glob("*.json")):
-        child = json.loads(path.read_text(encoding="utf-8"))
-        if not child:
-            answer["doubts"].setdefault("starts a Python that ends in a way that is not seen", "")
-        elif child["compiles"] or child["links"]:
-            answer["doubts"].setdefault("compiles in a Python of its own", "")
-        for name in MERGED:
-            for what, place in child.get(name, {}).items():
-                answer[name].setdefault(what, place)
 
 
 # ---------------------------------------------------------------- what it raised

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.observer import chance, modules, places, programs
-from ci_tools.observer.facts import FACTS
+from ci_tools.observer.facts import FACTS, GuardedModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,6 +75,9 @@ def put_on(env: Mapping[str, str], provided: Sequence[str]) -> None:
     os.__class__ = _Os
     importlib.machinery.__class__ = _Machinery
     programs.watch()
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{__package__}.") and not hasattr(module, "__path__"):
+            module.__class__ = GuardedModule
 
 
 # ---------------------------------------------------------------- sys, os
@@ -501,7 +504,7 @@ def _read(name: str) -> None:
         if name in OF_WINDOWS and FACTS.ask("os") == "windows":
             FACTS.doubt(f"asks for {name}, which no cell says")
     elif not FACTS.is_called_in(COPIES):
-        FACTS.asked.setdefault(f"env:{name}", "")
+        FACTS.note_others(f"env:{name}")
 
 
 class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ

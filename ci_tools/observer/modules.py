@@ -54,6 +54,7 @@ BROUGHT_BY_TORCH = frozenset(
 )
 OF_CUDA = frozenset({"cuda", "nvidia"})
 STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
+OBSERVER = "ci_tools"
 OWN = frozenset({"packaging", "setuptools"})
 
 
@@ -103,10 +104,12 @@ def _found(real: Any) -> Any:
 def _look(name: str) -> None:
     """Note what an import asks; raise ModuleNotFoundError where the cell has no such module and this machine has."""
     top = name.partition(".")[0]
+    if top == OBSERVER:
+        FACTS.doubt("imports what observes it")
     if top in chance.MODULES:
         FACTS.note("chance")
     if top in STOOD_IN_FOR:
-        FACTS.imports.setdefault(top, FACTS.place())
+        FACTS.note_import(top)
     if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
         FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
     if _is_absent(top):
@@ -174,7 +177,7 @@ def _installed(function: str, real: Any, provided: Sequence[str]) -> Any:
             return real(name)
         key = name.lower().replace("-", "_")
         if key == "torch" and function == "version":
-            FACTS.imports.setdefault("torch", FACTS.place())
+            FACTS.note_import("torch")
             FACTS.ask("accelerator")
             return FACTS.ask("torch")
         top = "nvidia" if key.startswith("nvidia_") else key

@@ -120,6 +120,7 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     if not os.path.abspath(source).startswith(FACTS.root):
         _tried(source)
         return
+    FACTS.tell(compiled=source)
     Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
 
 
@@ -143,6 +144,7 @@ def _by_variables(source: str) -> list[str]:
 def _linked(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
     _make(output, MARK.format(len(Recorder.links)))
     linked = [*map(str, objects or ())]
+    FACTS.tell(linked=output)
     Recorder.links.append(
         {
             "output": output,

@@ -127,6 +127,43 @@ def test_what_a_receipt_says_of_an_audit_or_of_no_site_is_not_taken(
     assert "a site of nobody's" not in [place.where for place in found.validated]
 
 
+@pytest.mark.parametrize("liar", ["0", "2"])
+def test_a_pass_that_others_claim_hides_no_failure(
+    plan: Plan, built: Path, tmp_path: Path, outside: Outside, liar: str
+) -> None:
+    first = sites_of(plan, PURE)[0]
+    failed = Validated(first, "key", (Trial("import demo", Outcome.FAILED, "no"),))
+    tried(plan, built, tmp_path / "tried" / "1", PURE, failed)
+    tried(plan, built, tmp_path / "tried" / liar, PURE, *map(passed, sites_of(plan, PURE)))
+    gather([built, tmp_path / "tried"], plan, tmp_path / "dist", outside)
+    found = receipts.load(tmp_path / "dist" / PURE)
+    assert found
+    assert (found.at(first), found.is_sound) == (failed, False)
+
+
+def test_a_builder_that_claims_findings_and_an_audit_is_audited_again(
+    plan: Plan, built: Path, filed: Path, tmp_path: Path, outside: Outside
+) -> None:
+    path = next(built.rglob(PURE))
+    bad = make(path.parent, PURE, {"demo.py": b"", "demo/_C.so": b"\x7fELF"})
+    claimed = noted(plan, bad, "pure", *map(passed, sites_of(plan, PURE)))
+    receipts.save(bad, replace(claimed, audited=True))
+    with pytest.raises(Rejected) as refused:
+        assembly.assemble([built], filed, tmp_path / "dist", "", outside)
+    assert f"{PURE}: it is bad" in refused.value.message
+
+
+@pytest.mark.parametrize("change", [{"version": "2.0"}, {"sha256": "0" * 64}, {"size": 1}, {"file": SDIST}])
+def test_a_receipt_of_another_run_is_not_believed(
+    plan: Plan, built: Path, filed: Path, tmp_path: Path, outside: Outside, change: dict[str, object]
+) -> None:
+    path = next(built.rglob(PURE))
+    found = noted(plan, path, "pure", *map(passed, sites_of(plan, PURE)))
+    receipts.save(path, replace(found, **change))  # type: ignore[arg-type]
+    with pytest.raises((Rejected, RejectedInput), match=r"no receipt of its present bytes|for another version"):
+        assembly.assemble([built], filed, tmp_path / "dist", "", outside)
+
+
 def test_a_receipt_of_other_bytes_says_nothing(plan: Plan, built: Path, tmp_path: Path, outside: Outside) -> None:
     other = make(tmp_path / "other", PURE, {"demo.py": b"other = 1\n"})
     noted(plan, other, "pure", *map(passed, sites_of(plan, PURE)))

@@ -66,8 +66,12 @@ def planned(folder: Path, script: str) -> Plan:
 
 
 def digest(folder: Path) -> dict[str, str]:
-    """Return a hash of every file, the cache left out."""
-    files = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.relative_to(folder).parts)
+    """Return a hash of every file, the cache and the key of its user left out."""
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not {"cache", ".local"} & {*path.relative_to(folder).parts}
+    )
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -91,9 +95,6 @@ def digest(folder: Path) -> dict[str, str]:
         pytest.param("import sys; sys.exit('I need a licence')", "I need a licence", id="exits"),
         pytest.param("import sys; sys.exit()", "setup.py", id="exits-as-if-all-were-well"),
         pytest.param("input('continue? ')", "EOFError", id="asks-a-question"),
-        pytest.param("import json, os, sys\nopen(json.load(open(sys.orig_argv[-1]))['answer'], 'w').write('{}')\n"
-                     "os._exit(0)",
-                     "setup.py", id="writes-its-own-answer"),
     ],
 )  # fmt: skip
 def test_a_hostile_script_ends_and_collapses_nothing(script: str, warning: str, tmp_path: Path) -> None:
@@ -145,20 +146,13 @@ def test_a_script_reaches_no_network(listener: int, tmp_path: Path) -> None:
 LEFT = """\
 import json, os, shutil, sys
 asked = json.load(open(sys.orig_argv[-1]))
-stage, secret = os.path.dirname(asked['answer']), {secret!r}
-noted, answer, wheels = stage + '/commands.txt', asked['answer'], asked['wheels']
+secret, wheels = {secret!r}, asked['wheels']
 """
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param("os.symlink(secret, noted)", id="its-commands-are-a-link"),
-        pytest.param("os.mkfifo(noted)", id="its-commands-are-a-fifo"),
-        pytest.param("os.mkdir(noted)", id="its-commands-are-a-folder"),
-        pytest.param("os.symlink(secret, answer); os._exit(0)", id="its-answer-is-a-link"),
-        pytest.param("os.mkfifo(answer); os._exit(0)", id="its-answer-is-a-fifo"),
-        pytest.param("os.mkdir(answer); os._exit(0)", id="its-answer-is-a-folder"),
         pytest.param("os.rmdir(wheels); os.symlink(os.path.dirname(secret), wheels)", id="its-wheels-are-elsewhere"),
         pytest.param(
             "shutil.rmtree(os.path.dirname(wheels)); os.symlink(os.path.dirname(secret), os.path.dirname(wheels))",
@@ -185,3 +179,85 @@ def test_what_a_script_leaves_leads_nowhere(script: str, tmp_path: Path) -> None
     assert "secret of the house" not in str(plan)
     assert not any(job.name == "pure" for job in plan.jobs)
     assert plan.warnings
+
+
+# The observed build asks for what no cell says, or compiles, and then tries to have that forgotten.
+FORGED = """\
+import hmac, json, os, posix, subprocess, sys
+asked = json.load(open(sys.orig_argv[-1]))
+journal, observer = asked['journal'], 'ci_tools.observer.'
+facts, seen = sys.modules[observer + 'facts'].FACTS, sys.modules[observer + 'recorder'].Recorder
+
+def write(*lines):
+    with open(journal, 'w') as file:
+        file.write(''.join(f'{json.dumps(line)}\\n' for line in lines))
+
+def forge(seal):
+    with open(journal, 'w') as file:
+        file.write(f'answer {seal} {json.dumps(nothing)}\\n')
+
+def attempt(function, *arguments):
+    try:
+        function(*arguments)
+    except OSError:
+        pass
+
+nothing = {'asked': {}, 'doubts': {}, 'imports': {}, 'compiles': [], 'links': [], 'error': None, 'generated': {}}
+"""
+OWN_COMPILER = "subprocess.run(['gcc', '-c', 'a.c', '-o', 'a.o'], check=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "warning"),
+    [
+        pytest.param("forge('0' * 64)\nos._exit(0)", "ended Python before the build was done",
+                     id="answers-without-a-seal"),
+        pytest.param("forge(hmac.new(b'', json.dumps(nothing).encode(), 'sha256').hexdigest())\nos._exit(0)",
+                     "ended Python before the build was done", id="answers-with-a-seal-of-no-word"),
+        pytest.param("forge('\\n')\nwrite([], 3, {'asked': 3, 'doubts': [1]})\nos._exit(0)",
+                     "ended Python before the build was done", id="answers-what-cannot-be-read"),
+        pytest.param("forge('')", "writes an answer of its own", id="answers-before-it-is-done"),
+        pytest.param("word = os.environ.get('FATWHEEL_WORD') or posix.environ.get(b'FATWHEEL_WORD')\n"
+                     "os._exit(3 if word else 0)", "exit status 0", id="looks-for-the-word"),
+        pytest.param("os.getlogin\nos.getgroups()\nfacts.doubts.clear(); facts.asked.clear()",
+                     "os.getgroups()", id="clears-its-doubts"),
+        pytest.param("os.getgroups()\nvars(facts)['doubts'] = {}", "os.getgroups()", id="has-other-doubts"),
+        pytest.param("facts.doubt = print\nos.getgroups()", "changes what observes it", id="changes-its-observer"),
+        pytest.param("type(facts).doubt = type(facts).tell = print\nos.getgroups()", "changes what observes it",
+                     id="changes-the-class-of-its-observer"),
+        pytest.param("sys.modules[observer + 'disguise'].FACTS = None\nos.getgroups()", "changes what observes it",
+                     id="changes-a-module-of-its-observer"),
+        pytest.param("del sys.modules[observer + 'programs'].heard\nos.getgroups()", "changes what observes it",
+                     id="removes-a-part-of-its-observer"),
+        pytest.param("facts.journal = os.devnull\nos.getgroups()", "changes what observes it",
+                     id="names-another-journal"),
+        pytest.param("json.dumps = os.write = os.open = lambda *_: b''\nos.getgroups()", "setup.py",
+                     id="changes-what-its-observer-uses"),
+        pytest.param("import ci_tools.observer.facts", "imports what observes it", id="imports-its-observer"),
+        pytest.param(OWN_COMPILER + "attempt(os.remove, journal); attempt(os.truncate, journal, 0)",
+                     "compiles by a command of its own: gcc", id="removes-its-commands"),
+        pytest.param(OWN_COMPILER + "attempt(os.rename, 'a.o', journal); attempt(os.symlink, 'a.o', journal)",
+                     "compiles by a command of its own: gcc", id="replaces-its-commands"),
+        pytest.param(OWN_COMPILER + "attempt(lambda: os.read(os.open(journal, os.O_RDONLY | os.O_NONBLOCK), 9999))",
+                     "compiles by a command of its own: gcc", id="takes-its-commands-out"),
+        pytest.param("subprocess.run([sys.executable, '-c', 'import os; os.getgroups()'])",
+                     "os.getgroups()", id="asks-by-another-python"),
+        pytest.param("subprocess.run([sys.executable, '-c', 'import os; os._exit(0)'])",
+                     "ends in a way that is not seen", id="has-a-python-that-does-not-end"),
+        pytest.param("subprocess.run([sys.executable, '-c', 'import os; os._exit(0)'])\nwrite({'ended': 1, 'by': 1})",
+                     "ends in a way that is not seen", id="ends-it-for-it"),
+        pytest.param("seen('').spawn(['cc', '-c', 'setup.py'])\nseen.compiles.append({})\nseen.compiles.clear()",
+                     "changes what was written down", id="forgets-what-it-compiled"),
+        pytest.param("attempt(lambda: open('../../../observations/x.json', 'w'))\nos.getgroups()",
+                     "setup.py", id="writes-into-the-cache"),
+        pytest.param("open(journal, 'wb').write(b'\\xff{\\n' + b'[' * 100000 + b'\\n')",
+                     "compiles by a command of its own", id="writes-what-is-no-line"),
+        pytest.param("open(journal, 'w').write('{}\\n' * 200_000)", "tells more than can be read", id="tells-a-lot"),
+        pytest.param("with open(journal, 'w') as file:\n  while True: file.write('x' * (1 << 20))",
+                     "setup.py wrote over", id="writes-for-ever"),
+    ],
+)  # fmt: skip
+def test_a_forged_observation_is_not_believed(script: str, warning: str, tmp_path: Path) -> None:
+    plan = planned(tmp_path, FORGED + script)
+    assert not any(job.name == "pure" for job in plan.jobs)
+    assert [warning in line for line in plan.warnings] == [True], plan.warnings

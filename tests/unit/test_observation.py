@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import observation, sandbox
+from ci_tools import observation, sandbox, seals
 from ci_tools.errors import MachineError
 from tests.sources import evidence_of, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.slow  # many real processes
@@ -81,6 +82,37 @@ def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
 
 def test_a_kept_answer_that_is_damaged_is_observed_again(tmp_path: Path) -> None:
     first = evidence_of(project(tmp_path))
-    for path in (tmp_path / "cache" / "observations").glob("*.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()))[:-20])
+    for path in kept(tmp_path):
+        path.write_bytes(path.read_bytes()[:-20])
     assert evidence_of(tmp_path / "a") == first
+
+
+def kept(folder: Path) -> list[Path]:
+    return sorted((folder / "cache" / "observations").glob("*.json"))
+
+
+def without_compilations(path: Path) -> None:
+    path.write_text(path.read_text().replace("compiles", "imports"))
+
+
+def sealed_by_another(path: Path) -> None:
+    entry = json.loads(path.read_text())
+    path.write_bytes(seals.seal(path.stem, json.loads(entry["value"]) | {"compiles": []}, b"another's key"))
+
+
+def as_it_was_kept_before(path: Path) -> None:
+    path.write_text(json.loads(path.read_text())["value"])
+
+
+def of_another_cell(path: Path) -> None:
+    first, *_, last = sorted(path.parent.glob("*.json"))
+    first.write_bytes(last.read_bytes())
+
+
+@pytest.mark.parametrize("forge", [without_compilations, sealed_by_another, as_it_was_kept_before, of_another_cell])
+def test_a_kept_answer_that_was_forged_is_observed_again(forge: Callable[[Path], None], tmp_path: Path) -> None:
+    first = evidence_of(project(tmp_path))
+    before = [path.read_bytes() for path in kept(tmp_path)]
+    for path in kept(tmp_path):
+        forge(path)
+    assert (evidence_of(tmp_path / "a"), [path.read_bytes() for path in kept(tmp_path)]) == (first, before)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -150,6 +151,37 @@ def _state(path: Path) -> tuple[object, ...]:
             {"written": 1 << 20},
             id="digs-for-ever",
         ),
+        pytest.param(
+            "sleep = os.open('s', os.O_CREAT | os.O_WRONLY, 0o311)\n"
+            "os.write(sleep, open(shutil.which('sleep', path=os.defpath), 'rb').read())\nos.close(sleep)\n"
+            "for n in range(60):\n f = os.open('f', os.O_CREAT | os.O_WRONLY)\n os.unlink('f')\n"
+            " os.write(f, b'x' * (1 << 20))\n os.set_inheritable(f, True)\nos.execv('./s', ['s', '600'])",
+            Verdict.TOO_MUCH_WRITTEN,
+            {},
+            id="keeps-files-in-a-program-that-nobody-may-read",
+        ),
+        pytest.param(
+            "import mmap\nkept = []\nfor n in range(60):\n f = open('f', 'w+b')\n os.unlink('f')\n"
+            " f.write(b'x' * (1 << 20))\n f.flush()\n"
+            " kept.append(mmap.mmap(f.fileno(), 4096))\nos.closerange(3, 999)\ntime.sleep(600)",
+            Verdict.TOO_MUCH_WRITTEN,
+            {},
+            id="keeps-files-mapped",
+        ),
+        pytest.param(
+            "kept = []\nwhile True:\n if os.fork() == 0:\n  for _ in range(400): kept.append(socket.socketpair())\n"
+            "  for a, b in kept: a.setblocking(False); a.send(bytes(1 << 17))\n  time.sleep(600)\n time.sleep(0.2)",
+            Verdict.OUT_OF_MEMORY,
+            {"memory": 512 << 20},
+            id="eats-memory-in-sockets",
+        ),
+        pytest.param(
+            "import threading\nkept = []\ndef eat():\n while True: kept.append(bytearray(os.urandom(1 << 20)))\n"
+            "threading.Thread(target=eat).start()\nctypes.CDLL(None).pthread_exit(None)",
+            Verdict.OUT_OF_MEMORY,
+            {"memory": 256 << 20},
+            id="eats-memory-when-its-first-thread-has-ended",
+        ),
     ],
 )
 def test_a_limit_ends_everything(code: str, verdict: Verdict, limits: dict[str, float], cage: Cage) -> None:
@@ -175,6 +207,7 @@ def test_a_limit_ends_everything(code: str, verdict: Verdict, limits: dict[str, 
         pytest.param("print(os.getcwd().rpartition('/')[2])", 0, "folder", id="folder"),
         pytest.param("subprocess.run(['/bin/sh', '-c', 'echo $((40 + 2))'])", 0, "42", id="starts-another"),
         pytest.param("a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))", 0, "b'x'", id="talks-to-itself"),
+        pytest.param("import asyncio; print(asyncio.run(asyncio.sleep(0, 'slept')))", 0, "slept", id="runs-a-loop"),
         pytest.param("open('a', 'w').write('x'); shutil.copy2('a', 'b'); print(open('b').read())", 0, "x", id="copies"),
         pytest.param(
             "os.close(os.open('a', os.O_CREAT, 0o777)); os.chmod('a', 0); print(oct(os.stat('a').st_mode))",
@@ -213,18 +246,26 @@ def test_a_confined_command_is_told_from_its_limits(code: str, status: int, said
         pytest.param("os.symlink('a', outside + '/new')", "PermissionError", id="makes-a-link"),
         pytest.param("os.mknod('disk', 0o60600, 0x800)", "PermissionError", id="makes-a-device"),
         pytest.param("os.setxattr(outside + '/secret', 'user.a', b'x')", "PermissionError", id="sets-an-attribute"),
+        pytest.param("os.getxattr(outside + '/secret', 'user.a')", "OSError: [Errno 95]", id="reads-an-attribute"),
+        pytest.param("os.listxattr(outside + '/secret')", "OSError: [Errno 95]", id="lists-attributes"),
         pytest.param("open(outside + '/secret')", "PermissionError", id="reads"),
         pytest.param("os.symlink(outside, 'l'); open('l/secret')", "PermissionError", id="reads-through-a-link"),
         pytest.param("os.listdir(outside)", "PermissionError", id="lists"),
         pytest.param("open('/etc/passwd')", "PermissionError", id="reads-the-users"),
         pytest.param("open(f'/proc/{os.getppid()}/environ')", "PermissionError", id="reads-variables-of-others"),
         pytest.param("open('/dev/shm/' + os.path.basename(outside), 'w')", "PermissionError", id="shares-memory"),
+        pytest.param("import mmap; mmap.mmap(-1, 4096)", "PermissionError", id="shares-memory-without-a-file"),
+        pytest.param("open('/dev/zero')", "PermissionError", id="maps-zeros"),
         pytest.param("os.memfd_create('m')", "PermissionError", id="hides-memory"),
         pytest.param("socket.socket(socket.AF_INET)", "PermissionError", id="tcp"),
         pytest.param("socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)", "PermissionError", id="udp"),
         pytest.param("socket.socket(socket.AF_UNIX)", "PermissionError", id="unix"),
         pytest.param("socket.socket(16, socket.SOCK_RAW)", "PermissionError", id="netlink"),
         pytest.param("socket.socketpair(type=socket.SOCK_DGRAM)", "PermissionError", id="pair-of-datagrams"),
+        pytest.param(
+            "socket.send_fds(socket.socketpair()[0], [b'x'], [1])", "PermissionError", id="sends-a-descriptor"
+        ),
+        pytest.param("socket.socketpair()[0].setsockopt(1, 7, 1 << 30)", "PermissionError", id="widens-a-buffer"),
         pytest.param("os.setsid()", "PermissionError", id="new-session"),
         pytest.param("os.setpgid(0, 0)", "PermissionError", id="new-group"),
         pytest.param("subprocess.run(['true'], start_new_session=True)", "PermissionError", id="starts-a-session"),
@@ -243,6 +284,14 @@ def test_a_confined_command_is_told_from_its_limits(code: str, status: int, said
         pytest.param("os.setuid(12345)", "PermissionError", id="becomes-another"),
         pytest.param("import fcntl; fcntl.ioctl(1, 0x5412, b'x')", "OSError: [Errno 25]", id="types-for-the-user"),
         pytest.param("import fcntl; fcntl.fcntl(1, fcntl.F_SETOWN, 1)", "PermissionError", id="signals-by-descriptor"),
+        pytest.param(
+            "import fcntl; fcntl.fcntl(os.open('/usr/lib', 0), fcntl.F_NOTIFY, 1)", "PermissionError", id="is-notified"
+        ),
+        pytest.param(
+            "import fcntl; fcntl.fcntl(open(sys.executable), fcntl.F_SETLEASE, 0)",
+            "PermissionError",
+            id="takes-a-lease",
+        ),
     ],
 )
 def test_what_is_outside_is_out_of_reach(code: str, error: str, cage: Cage) -> None:
@@ -285,7 +334,14 @@ CALL = "print(libc.{call}, ctypes.get_errno())"
         pytest.param("syscall(425, 8, 0)", "-1 13", id="makes-a-ring"),
         pytest.param("syscall(250, 0, -3, 0)", "-1 1", id="uses-keys"),
         pytest.param("syscall(56, 0x10000011, 0, 0, 0, 0)", "-1 1", id="clones-into-a-namespace"),
+        pytest.param("syscall(56, 0x10900, 0, 0, 0, 0)", "-1 1", id="starts-a-thread-with-descriptors-of-its-own"),
         pytest.param("syscall(435, 0, 0)", "-1 38", id="clones-unseen"),
+        pytest.param("inotify_init()", "-1 1", id="watches-files"),
+        pytest.param("inotify_add_watch(0, b'/', 1)", "-1 1", id="watches-a-file"),
+        pytest.param("name_to_handle_at(-100, b'/', None, None, 0)", "-1 1", id="asks-for-a-handle"),
+        pytest.param("syscall(457, 0, 0, 0, 0)", "-1 1", id="asks-for-mounts"),
+        pytest.param("syscall(241, b'a')", "-1 1", id="removes-a-queue"),
+        pytest.param("vmsplice(1, None, 0, 0)", "-1 22", id="keeps-pages-in-a-pipe"),
         pytest.param("syscall(463, 0, 0, 0, 0)", "-1 38", id="calls-what-came-later"),
         pytest.param("syscall(0x40000000 + 39)", "-1 38", id="calls-through-x32"),
         pytest.param("prctl(39, 0, 0, 0, 0)", "1 0", id="has-no-new-privileges"),
@@ -331,6 +387,35 @@ def test_a_daemon_ends_with_what_started_it(cage: Cage) -> None:
     with unchanged(cage):
         ended = cage.run(DAEMON)
     assert (ended.verdict, ended.status, (cage.folder / "started").exists()) == (Verdict.ENDED, 0, True)
+
+
+@confines
+def test_a_process_whose_first_thread_ended_is_ended(cage: Cage) -> None:
+    code = """
+        import threading
+        def go():
+            time.sleep(0.2)
+            open('alone', 'w').close()
+            time.sleep(600)
+        if os.fork() == 0:
+            threading.Thread(target=go).start()
+            ctypes.CDLL(None).pthread_exit(None)
+        while not os.path.exists('alone'): time.sleep(0.01)
+    """
+    with unchanged(cage):
+        ended = cage.run(code)
+    assert (ended.verdict, ended.status, (cage.folder / "alone").exists()) == (Verdict.ENDED, 0, True)
+
+
+@confines
+def test_memory_that_others_share_by_number_stays(cage: Cage) -> None:
+    libc = ctypes.CDLL(None)
+    segment = libc.shmget(0, 4096, 0o1600)  # IPC_CREAT
+    try:
+        ended = cage.run(LIBC + CALL.format(call=f"shmctl({segment}, 0, None)"))  # IPC_RMID
+        assert (cage.said(ended).strip(), libc.shmctl(segment, 2, ctypes.create_string_buffer(512))) == ("-1 1", 0)
+    finally:
+        libc.shmctl(segment, 0, None)
 
 
 @confines
@@ -418,6 +503,28 @@ def test_what_cannot_be_started_is_the_machines_fault(cage: Cage) -> None:
         run_confined(["no-such-command"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME)
 
 
+def test_a_journal_that_cannot_be_made_is_the_machines_fault(cage: Cage) -> None:
+    journal = cage.outside / "none" / "journal"
+    with pytest.raises(MachineError, match="cannot be made, expected a folder that can have a FIFO"):
+        run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+
+
+@confines
+def test_what_is_written_into_a_journal_stays(cage: Cage) -> None:
+    journal = cage.outside / "journal"
+    code = f"""
+        os.write(os.open({str(journal)!r}, os.O_WRONLY), b'first')
+        for change in (os.remove, os.chmod, lambda path: os.truncate(path, 0), lambda path: os.open(path, os.O_RDWR),
+                       lambda path: os.open(path, os.O_RDONLY | os.O_NONBLOCK), lambda path: os.rename(path, 'a')):
+            try: change({str(journal)!r})
+            except (OSError, TypeError): pass
+        os.write(os.open({str(journal)!r}, os.O_WRONLY), b' and last')
+    """
+    command = [sys.executable, "-I", "-S", "-c", IMPORTS + textwrap.dedent(code)]
+    ended = run_confined(command, folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+    assert (ended.status, ended.journal) == (0, b"first and last"), cage.said(ended)
+
+
 def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
     with pytest.raises(MachineError, match="expected a log outside"):
         run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.folder / "log", limits=SOME)
@@ -476,9 +583,9 @@ HEADERS = {
     "aarch64": "#define __BITS_PER_LONG 64\n#define __ARCH_WANT_MEMFD_SECRET\n#define __ARCH_WANT_SYS_CLONE3\n"
     "#include <asm-generic/unistd.h>",
 }
-TABLES = ("FORBIDDEN", "NETWORK", "PRETENDED", "SIGNALS", "TRUNCATION", "OF_ITSELF")
-SINGLE = ("CLONE", "CLONE3", "IOCTL", "FCNTL", "SOCKETPAIR")
-NEWER_THAN_THE_HEADERS = {"fchmodat2"}
+TABLES = ("FORBIDDEN", "NETWORK", "ATTRIBUTES", "BY_REFERENCE", "PRETENDED", "SIGNALS", "TRUNCATION", "OF_ITSELF")
+SINGLE = ("CLONE", "CLONE3", "MMAP", "IOCTL", "FCNTL", "SOCKETPAIR")
+NEWER_THAN_THE_HEADERS = {"fchmodat2", "listmount", "statmount"}
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the headers of x86_64 are those of this machine")

@@ -1,72 +1,68 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import receipts
-from ci_tools.checkedjson import sealed, unsealed
-from ci_tools.manifest import Directory, Manifest, parse_directory, parse_manifest
-from ci_tools.model import Receipt
-from ci_tools.storage import sha256_of
+from ci_tools.seals import read_key, seal, unseal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-TABLE = {"file": "demo.whl", "seconds": 1.5, "trials": [["import demo", "passed", ""]]}
+KEY, VALUE = b"k" * 32, {"a": [1, "\u20ac"]}
 
 
-def damaged(data: bytes) -> list[bytes]:
-    """Return some data with each byte another, with each end cut off, and empty."""
-    changed = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(data))]
-    return [*changed, *(data[:at] for at in range(len(data.rstrip())))]
+def key_file(folder: Path) -> Path:
+    return folder / ".local/state/fatwheel/key"
 
 
-def outcome(parse: Callable[[bytes], object], data: bytes) -> object:
-    """Return what is read, None where it is refused."""
-    try:
-        return parse(data)
-    except (ValueError, KeyError, TypeError):
-        return None
+def test_a_value_that_was_sealed_is_read_under_its_name_with_its_key() -> None:
+    kept = seal("name", VALUE, KEY)
+    assert unseal("name", kept, KEY) == VALUE
+    assert (unseal("other", kept, KEY), unseal("name", kept, b"o" * 32)) == (None, None)
 
 
-def test_a_sealed_object_is_what_was_written() -> None:
-    assert unsealed(sealed(TABLE)) == TABLE
+def test_no_changed_byte_is_believed() -> None:
+    kept = seal("name", VALUE, KEY)
+    changed = [kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1 :] for at in range(len(kept))]
+    assert {str(unseal("name", each, KEY)) for each in changed} <= {"None"}
 
 
-def test_no_byte_of_a_sealed_object_can_be_another() -> None:
-    # A byte of the line ends may be another one that means the same.
-    assert [found for data in damaged(sealed(TABLE)) if (found := outcome(unsealed, data)) not in (None, TABLE)] == []
+@pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{}", b'{"value": 3, "seal": 3}', b"\xff", b"[" * 100_000])
+def test_what_is_no_entry_is_none(content: bytes) -> None:
+    assert unseal("name", content, KEY) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"seal": 1}'])
-def test_what_is_not_sealed_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"Expecting|not what was written"):
-        unsealed(data)
+def test_a_key_is_made_once_and_is_its_users_alone(tmp_path: Path) -> None:
+    first = read_key({"HOME": str(tmp_path)})
+    assert (len(first), read_key({"HOME": str(tmp_path)})) == (32, first)
+    assert key_file(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert list(key_file(tmp_path).parent.iterdir()) == [key_file(tmp_path)]
 
 
-@pytest.mark.parametrize(
-    ("data", "parse"),
-    [
-        pytest.param(Manifest("demo", 3).dumps(), lambda data: parse_manifest(data, "demo"), id="manifest"),
-        pytest.param(Directory(3, frozenset({"demo"})).dumps(), parse_directory, id="directory"),
-    ],
-)
-def test_no_byte_of_what_an_index_keeps_can_be_another(data: bytes, parse: Callable[[bytes], object]) -> None:
-    whole = parse(data)
-    # Without a seal, of whose own name a letter is another, it is whole all the same.
-    assert [found for other in damaged(data) if (found := outcome(parse, other)) not in (None, whole)] == []
+def test_another_folder_for_state_has_another_key(tmp_path: Path) -> None:
+    assert read_key({"HOME": str(tmp_path)}) != read_key({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "s")})
 
 
-def test_a_receipt_of_which_a_byte_is_another_is_none(tmp_path: Path) -> None:
-    wheel = tmp_path / "demo-1.0-py3-none-any.whl"
-    wheel.write_bytes(b"wheel")
-    known = {"project": "demo", "version": "1.0", "job": "pure", "source": "s", "key": "k", "seconds": 1.0}
-    receipt = receipts.save(wheel, Receipt(file=wheel.name, sha256=sha256_of(wheel), size=5, **known))  # type: ignore[arg-type]
-    path = receipts.path_of(wheel)
-    whole = path.read_bytes()
-    path.write_bytes(whole.replace(b'"1.0"', b'"1.1"'))
-    assert receipts.load(wheel) is None
-    path.write_bytes(whole)
-    assert receipts.load(wheel) == receipt
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_key_that_others_may_know_is_made_anew(tmp_path: Path) -> None:
+    first = read_key({"HOME": str(tmp_path)})
+    key_file(tmp_path).chmod(0o644)
+    second = read_key({"HOME": str(tmp_path)})
+    key_file(tmp_path).write_bytes(b"short")
+    assert len({first, second, read_key({"HOME": str(tmp_path)})}) == 3
+    assert key_file(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_is_no_key(tmp_path: Path) -> None:
+    read_key({"HOME": str(tmp_path)})
+    key_file(tmp_path).rename(tmp_path / "elsewhere")
+    key_file(tmp_path).symlink_to(tmp_path / "elsewhere")
+    assert read_key({"HOME": str(tmp_path)}) != (tmp_path / "elsewhere").read_bytes()
+    assert not key_file(tmp_path).is_symlink()
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": ""}, {"HOME": "relative"}, {"HOME": "/dev/null"}])
+def test_where_no_key_can_be_kept_this_run_has_one(environ: dict[str, str]) -> None:
+    assert read_key(environ) == read_key({})

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.model import Command, Minor, Outcome, Python, Validation
+from ci_tools import receipts
+from ci_tools.model import Command, Minor, Outcome, Python, Trial, Validation
 from ci_tools.outside import Outside, Silent
+from ci_tools.pipeline import Here, validate_files
 from ci_tools.validator import Validator, own_python
 from tests import releases
+from tests.sources import demo, request_of, world
 from tests.wheels import make
 
 
@@ -26,6 +29,22 @@ from tests.wheels import make
 )
 def test_a_wheel_s_own_python_is_that_of_its_tags(wheel: str, python: Python | None) -> None:
     assert own_python(wheel) == python
+
+
+@pytest.mark.slow
+def test_what_another_machine_says_was_tried_at_a_site_is_tried_there(tmp_path: Path) -> None:
+    config = "package: demo\npython: ['3.12']\nplatforms:\n  linux-cpu:\nvalidate: {imports: [demo]}\n"
+    request = request_of(demo(tmp_path / "source", {"fatwheel.yml": config}))
+    wheel = make(tmp_path / "out", files={"demo/__init__.py": b"raise ImportError('no, it does not')"})
+    receipts.save(wheel, releases.receipt(wheel, "pure"))
+    tried = [validate_files([wheel], request, Here(where="a site"), world(tmp_path))]
+    found = receipts.load(wheel)
+    place = found and found.at("a site")
+    assert found
+    assert place
+    receipts.save(wheel, found.with_place(place._replace(trials=(Trial("import demo", Outcome.PASSED),))))
+    tried.append(validate_files([wheel], request, Here(where="a site"), world(tmp_path)))
+    assert [Outcome.FAILED in {trial.outcome for trial in trials[wheel.name]} for trials in tried] == [True, True]
 
 
 # ---------------------------------------------------------------- where torch comes from

@@ -1,0 +1,111 @@
+"""Reads what an observed build wrote into its journal: the answer at the end, held against what was told on the way.
+
+A journal is a FIFO that all of the build can write to and none of it can read. The observer writes a line for each
+thing that it sees, when it sees it; so do the Pythons and the compilers that the build starts. The answer is sealed
+with a word that only the observer was told. The project's code may write lines too: they add doubts, and take nothing
+back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["read"]
+
+ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, which is parsed if sealed
+TABLES = ("asked", "doubts", "imports")
+MADE = {"compiled": "compiles", "linked": "links"}  # what is told of each → where the answer has it
+MOST_TOLD = 16 << 20  # bytes of the other lines: read as values they take twenty times as much memory
+MOST_LINES = 100_000
+MOST_COMMANDS = 100
+UNENDED = "starts a Python that ends in a way that is not seen"
+ELSEWHERE = "compiles in a Python of its own"
+TAKEN_BACK = "changes what was written down of its compilations"
+FORGED = "writes an answer of its own"
+ENDLESS = "tells more than can be read"
+
+
+def read(content: bytes, word: str) -> dict[str, Any] | None:
+    """Return the answer that a journal ends with, and the doubts of all its lines; None where no answer is sealed."""
+    answer, told = None, Told()
+    for found in ANSWER.finditer(content):
+        sealed = _unseal(found[1], found[2], word)
+        answer = sealed or answer
+        told.tables["doubts"] |= {} if sealed else {FORGED: ""}
+    rest = ANSWER.sub(b"", content)
+    for line in rest[:MOST_TOLD].split(b"\n", MOST_LINES)[:MOST_LINES]:
+        if line:
+            told.add(line)
+    told.tables["doubts"] |= {ENDLESS: ""} if len(rest) > MOST_TOLD or rest.count(b"\n") > MOST_LINES else {}
+    return told.merge_into(answer) if answer else None
+
+
+def _unseal(seal: bytes, text: bytes, word: str) -> dict[str, Any] | None:
+    """Return the answer in a line, where the seal on it was made with the word and it has tables to add to."""
+    own = hmac.new(word.encode(), text, hashlib.sha256).hexdigest().encode()
+    answer = _object(text) if hmac.compare_digest(own, seal) else None
+    return answer if answer and all(isinstance(answer.get(table), dict) for table in TABLES) else None
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+@dataclass
+class Told:
+    """What the lines of a journal say together."""
+
+    tables: dict[str, dict[str, str]] = field(default_factory=lambda: {table: {} for table in TABLES})
+    began: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # compiled or linked, and the process
+    commands: list[str] = field(default_factory=list)  # of compilers that the project starts by itself
+
+    def add(self, line: bytes) -> None:
+        """Take one line; what no observer writes is a command."""
+        value = _object(line)
+        if value is None:
+            self.commands += [line.decode(errors="replace")][: MOST_COMMANDS - len(self.commands)]
+            return
+        for name, table in self.tables.items():
+            found = value.get(name)
+            for what, place in found.items() if isinstance(found, dict) else ():
+                if not table.get(what):
+                    table[what] = str(place)
+        by = str(value.get("by"))
+        self.began |= {by} if "began" in value else set()
+        self.ended |= {by} if "ended" in value else set()
+        self.made.update((what, by) for what in MADE if what in value)
+
+    def merge_into(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer with all that was told and that it leaves out."""
+        for name, table in self.tables.items():
+            for what, place in table.items():
+                answer[name][what] = answer[name].get(what) or place
+        for doubt in self._contradictions(answer):
+            answer["doubts"].setdefault(doubt, "")
+        return {**answer, "own_commands": self.commands}
+
+    def _contradictions(self, answer: dict[str, Any]) -> Iterator[str]:
+        if self.began - self.ended:
+            yield UNENDED
+        if any(by in self.began for _, by in self.made):
+            yield ELSEWHERE
+        for what, name in MADE.items():
+            found = answer.get(name)
+            count = sum(times for (made, by), times in self.made.items() if made == what and by not in self.began)
+            if not isinstance(found, list) or len(found) != count:
+                yield TAKEN_BACK
