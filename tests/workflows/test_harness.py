@@ -117,9 +117,16 @@ def test_artifacts_are_merged_by_a_pattern_and_none_is_uploaded_twice(tmp_path: 
     both = job(
         "both", step(DOWNLOAD, pattern='"wheel-*"', merge_multiple="true", path="d"), "ls d", more="needs: build"
     )
+    named = job(
+        "named",
+        step(DOWNLOAD, pattern='"wheel-{two,three}"', merge_multiple="true", path="d"),
+        "ls d",
+        more="needs: build",
+    )
     twice = job("twice", "touch x.whl", step(UPLOAD, name="wheel-one", path="x.whl"), more="needs: build")
-    run = ran(tmp_path, build + both + twice)
+    run = ran(tmp_path, build + both + named + twice)
     assert run.job("Both").log.split()[-2:] == ["wheel-one.whl", "wheel-two.whl"]
+    assert run.job("Named").log.split()[-1:] == ["wheel-two.whl"]
     assert run.job("Twice").result == "failure"
     assert "409" in run.annotations[0].message
 
