@@ -16,8 +16,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_tools import __main__ as command_line
-from ci_tools import arguments, audit, catalog, config, errors, planfile, planning, steps
+from ci_tools import catalog, errors
+from ci_tools.cli import arguments
+from ci_tools.cli import main as command_line
+from ci_tools.config import loader
+from ci_tools.github import step as steps
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder
 from ci_tools.model import (
     STABLE,
     AcceleratorKind,
@@ -33,15 +38,15 @@ from ci_tools.model import (
     Release,
     Validation,
 )
-from ci_tools.outside import Outside, Silent
-from ci_tools.storage import cache_folder
+from ci_tools.plan import make, plan_file
+from ci_tools.verify import audit
 from tests.workflows import rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import TorchRelease
-    from ci_tools.planning import Planned
+    from ci_tools.plan.make import Planned
 
     Schema = Mapping[str, Any]
 
@@ -182,7 +187,7 @@ pattern is relative to the source root.
 `publish` and `release` go into the plan, and `fatwheel publish` acts on them; `--to` takes the place of the targets
 that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows both.
 
-Editors complete the file from [the schema](../../ci_tools/schema/fatwheel.schema.json) when it starts with
+Editors complete the file from [the schema](../../ci_tools/config/fatwheel.schema.json) when it starts with
 `# yaml-language-server: $schema=` and the schema's path."""
 
 WORDS = {
@@ -212,14 +217,14 @@ OTHER_DEFAULTS = {
     "build.free-disk": "`false`",
     "build.swap-gib": "`0`",
     "build.job-memory-gib": "not known",
-    **{f"platforms.{key}": "that of `build`" for key in config.SHARED},
+    **{f"platforms.{key}": "that of `build`" for key in loader.SHARED},
     "validate.torch-index": "pip's own",
 }
 
 
 def config_keys() -> Iterator[str]:
     """Describe every key of the schema, one section for each mapping."""
-    schema = json.loads(config.SCHEMA.read_text(encoding="utf-8"))
+    schema = json.loads(loader.SCHEMA.read_text(encoding="utf-8"))
     yield CONFIG
     for title, part in _sections(schema):
         rows = (_key(schema, title, name, child, part) for name, child in part["properties"].items())
@@ -394,7 +399,7 @@ MORE_CELLS = 2  # how many of a job's cells the example shows
 
 def plan_keys() -> Iterator[str]:
     """Describe every key of the plan, and show a job of the reference package's."""
-    plan = planfile.to_json(_reference().plan)
+    plan = plan_file.to_json(_reference().plan)
     yield PLAN
     for title, meanings in PLAN_KEYS.items():
         _refuse_difference(title, meanings, plan if title == "The plan" else plan[title])
@@ -414,7 +419,7 @@ def plan_keys() -> Iterator[str]:
 
 def _reference() -> Planned:
     outside = Outside(environ=os.environ, cache=cache_folder(os.environ), reporter=Silent())
-    return planning.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside, edition=STABLE)
+    return make.make_plan(REPOSITORY / "package" / "fatwheel.yml", outside, edition=STABLE)
 
 
 def _refuse_difference(title: str, meanings: Mapping[str, str], found: Any) -> None:  # noqa: ANN401 - JSON
@@ -505,7 +510,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
 def evidence_keys() -> Iterator[str]:
     """Describe every key of the evidence, and show what the reference package's first cells show."""
     planned = _reference()
-    evidence = json.loads(planfile.evidence_json(planned.evidence, planned.plan))
+    evidence = json.loads(plan_file.evidence_json(planned.evidence, planned.plan))
     shown = evidence["platforms"][0]["cells"][0]
     found = {
         "The evidence": evidence,
@@ -894,15 +899,15 @@ def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
-    "cli.md": ("the parser in ci_tools/__main__.py", cli),
-    "config.md": ("ci_tools/schema/fatwheel.schema.json", config_keys),
-    "plan.md": ("ci_tools/planfile.py", plan_keys),
-    "evidence.md": ("ci_tools/planfile.py", evidence_keys),
-    "audit-rules.md": ("the docstrings in ci_tools/audit", audit_rules),
+    "cli.md": ("the parser in ci_tools/cli/main.py", cli),
+    "config.md": ("ci_tools/config/fatwheel.schema.json", config_keys),
+    "plan.md": ("ci_tools/plan/plan_file.py", plan_keys),
+    "evidence.md": ("ci_tools/plan/plan_file.py", evidence_keys),
+    "audit-rules.md": ("the docstrings in ci_tools/verify/audit", audit_rules),
     "catalog.md": ("ci_tools/catalog", catalog_tables),
     "truth-table.md": ("tests/proof/record.json", truth_table),
     "workflows.md": (".github/workflows", workflows),
-    "action.md": ("action.yml and ci_tools/steps.py", action),
+    "action.md": ("action.yml and ci_tools/github/step.py", action),
 }
 
 if __name__ == "__main__":

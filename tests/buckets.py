@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import boto3
 from botocore.config import Config
 
-from ci_tools.process import output
-from ci_tools.storage import cache_folder, filled
+from ci_tools.machine.process import output
+from ci_tools.machine.storage import cache_folder, filled
 from tests.upload_servers import UV, free_port, running
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError
-from ci_tools.outside import Outside, Silent
-from ci_tools.planning import make_plan
-from ci_tools.storage import cache_folder
-from ci_tools.toolchain import Toolchains
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder
+from ci_tools.plan.make import make_plan
 
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
 

@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from packaging.utils import canonicalize_name
 from pypi_simple import ProjectPage, RepositoryPage
 
-from ci_tools.storage import cache_folder, filled
+from ci_tools.machine.storage import cache_folder, filled
 from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY
 from tests.upload_servers import UV, sdist
 from tests.wheels import hexdigest, make, members_of

@@ -27,37 +27,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools import (
-    backends,
-    catalog,
-    config,
-    edits,
-    evidence,
-    finished,
-    journal,
-    manifest,
-    observation,
-    planfile,
-    planvalues,
-    receipts,
-    releaseplan,
-    starter,
-    summary,
-)
-from ci_tools.audit import audit
-from ci_tools.backends import CellFacts
+from ci_tools import catalog
+from ci_tools.build.sdist import audit_sdist, unpacked, write_dated
+from ci_tools.cli import pages
+from ci_tools.config import loader, starter
 from ci_tools.errors import FatwheelError
-from ci_tools.gathering import gather
-from ci_tools.includes import Includes, compiled, torch_abi
-from ci_tools.limitedapi import uses
+from ci_tools.evidence import backends, collector
+from ci_tools.evidence.backends import CellFacts
+from ci_tools.evidence.includes import Includes, compiled, torch_abi
+from ci_tools.evidence.limited_api import uses
+from ci_tools.evidence.observe import journal, run
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.source import Tree
+from ci_tools.formats import edits, receipts
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.seals import unseal
 from ci_tools.model import Finding, Level, Minor, Outcome, Project, Python, Trial, Validated
-from ci_tools.outside import Outside, Silent
-from ci_tools.projectfile import ProjectFile
-from ci_tools.release import units_of
-from ci_tools.sdist import audit_sdist, unpacked, write_dated
-from ci_tools.seals import unseal
-from ci_tools.source import Tree
-from ci_tools.targets import foreign, releaseindex
+from ci_tools.plan import plan_file, plan_reader
+from ci_tools.publish import folder as finished
+from ci_tools.publish import release_plan
+from ci_tools.publish.gathering import gather
+from ci_tools.publish.index import foreign_pages, manifest, of_releases
+from ci_tools.publish.units import units_of
+from ci_tools.verify.audit import audit
 from tests import wheels
 from tests.releases import receipt
 from tests.sources import CONFIG, demo, plan_of, write
@@ -247,7 +239,7 @@ def _project(folder: Path, files: Mapping[str, str | bytes]) -> ProjectFile:
     """Return a project of these files, its tree made without asking git."""
     root = write(folder, {"fatwheel.yml": CONFIG, "demo.py": "", **files})
     names = tuple(sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()))
-    return ProjectFile(config.load(root / "fatwheel.yml", catalog.load()), Tree(root, names))
+    return ProjectFile(loader.load(root / "fatwheel.yml", catalog.load()), Tree(root, names))
 
 
 def _pyproject(backend: str, more: str = "") -> str:
@@ -267,7 +259,7 @@ def _shown(project: ProjectFile) -> None:
 
 
 def _config(content: bytes, folder: Path) -> None:
-    config.load(write(folder, {"fatwheel.yml": content}) / "fatwheel.yml", catalog.load())
+    loader.load(write(folder, {"fatwheel.yml": content}) / "fatwheel.yml", catalog.load())
 
 
 def _toml(content: bytes, folder: Path) -> None:
@@ -308,15 +300,15 @@ def _setup(content: bytes, folder: Path) -> None:
 
 
 def _plan(content: bytes, folder: Path) -> None:
-    planfile.read(write(folder, {"plan.json": content}) / "plan.json")
+    plan_file.read(write(folder, {"plan.json": content}) / "plan.json")
 
 
 def _whole_plan(content: bytes, folder: Path) -> None:
     """Read a plan.json as gathering, publishing and the summary do."""
     path = write(folder, {"plan.json": content}) / "plan.json"
-    releaseplan.read(path)
-    planvalues.read(path)
-    summary.release_page(finished.read(folder))
+    release_plan.read(path)
+    plan_reader.read(path)
+    pages.release_page(finished.read(folder))
 
 
 def _receipt(content: bytes, folder: Path) -> None:
@@ -324,10 +316,10 @@ def _receipt(content: bytes, folder: Path) -> None:
     own = write(folder, {"plan.json": _plan_and_receipt()[0], f"receipts/{wheels.PURE}.json": content})
     write(folder, {f"tried/receipts/{wheels.PURE}.json": content, wheels.PURE: b"a wheel"})
     found = finished.read(own)
-    summary.release_page(found)
+    pages.release_page(found)
     receipts.load_trials(folder / wheels.PURE, "key")
-    plan, outside = planvalues.read(own / "plan.json"), Outside(environ={}, cache=folder / "cache", reporter=Silent())
-    units_of(releaseplan.read(own / "plan.json"), {name: (folder / name, one) for name, one in found.receipts.items()})
+    plan, outside = plan_reader.read(own / "plan.json"), Outside(environ={}, cache=folder / "cache", reporter=Silent())
+    units_of(release_plan.read(own / "plan.json"), {name: (folder / name, one) for name, one in found.receipts.items()})
     gather([folder], plan, folder / "dist", outside)
 
 
@@ -337,7 +329,7 @@ def _journal(content: bytes, folder: Path) -> None:
     seal = hmac.new(WORD.encode(), content, hashlib.sha256).hexdigest().encode()
     journal.read(content, WORD)
     answer = journal.read(content + b"\nanswer " + seal + b" " + content, WORD)
-    observation._observed({**(answer or {}), "wheel": None})  # noqa: SLF001 - what a project's code had in its hands
+    run._observed({**(answer or {}), "wheel": None})  # noqa: SLF001 - what a project's code had in its hands
     unseal("name", content, WORD.encode())
 
 
@@ -359,15 +351,15 @@ def _manifest(content: bytes, folder: Path) -> None:
 
 def _listing(content: bytes, folder: Path) -> None:
     del folder
-    _read_or_refuse(lambda data: releaseindex.read_listing(data, "2026-01-01T00:00:00Z"), content)
+    _read_or_refuse(lambda data: of_releases.read_listing(data, "2026-01-01T00:00:00Z"), content)
 
 
 def _page(content: bytes, folder: Path) -> None:
     del folder
     for key in ("demo/index.html", "simple/demo/index.json", "index.html"):
-        _read_or_refuse(functools.partial(foreign.listed_on, key=key), content)
-        _read_or_refuse(functools.partial(foreign.projects_on, key=key), content)
-        _read_or_refuse(functools.partial(foreign.with_projects, key=key, projects=["a", "demo"]), content)
+        _read_or_refuse(functools.partial(foreign_pages.listed_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign_pages.projects_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign_pages.with_projects, key=key, projects=["a", "demo"]), content)
 
 
 def _sdist(content: bytes, folder: Path) -> None:
@@ -385,7 +377,7 @@ def _observed(content: bytes, folder: Path) -> None:
         environ={"HOME": str(folder), "PATH": os.environ["PATH"]}, cache=folder / "cache", reporter=Silent()
     )
     before = sorted(path for path in folder.rglob("*") if "cache" not in path.parts)
-    evidence.gather(project.request, project.tree, catalog.load(), outside)
+    collector.gather(project.request, project.tree, catalog.load(), outside)
     after = sorted(path for path in folder.rglob("*") if not {"cache", ".local"} & {*path.relative_to(folder).parts})
     if before != after:
         msg = f"it changed {set(before) ^ set(after)}"
@@ -634,7 +626,7 @@ def _plan_and_receipt() -> tuple[bytes, bytes]:
         tried = Validated(plan.sites[0].name, "key", (Trial("import demo", Outcome.PASSED, "well"),))
         of_it = {"source": plan.pins.source_sha256, "findings": (finding,), "validated": (tried,)}
         receipts.save(wheel, replace(receipt(wheel, "pure"), **of_it))  # type: ignore[arg-type]
-        return planfile.dumps(plan).encode(), receipts.path_of(wheel).read_bytes()
+        return plan_file.dumps(plan).encode(), receipts.path_of(wheel).read_bytes()
 
 
 def _sdists() -> tuple[bytes, ...]:

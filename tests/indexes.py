@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ci_tools import upkeep
-from ci_tools.targets.ledger import Ledger
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.ledger import Ledger
 from tests import releases
 from tests.releases import folder_index, item, unit
 from tests.wheels import make
@@ -15,8 +15,8 @@ from tests.wheels import make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 PURE, CUDA, SDIST = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl", "demo-1.0.tar.gz"
 LATER = "demo-1.1-py3-none-any.whl"
@@ -43,7 +43,7 @@ def root(index: WheelIndex) -> Path:
 
 def found(index: WheelIndex, outside: Outside) -> list[tuple[str, str]]:
     """Return where an index has flaws, and what they are."""
-    return [(flaw.key, flaw.what) for flaw in upkeep.verify(index, outside)]
+    return [(flaw.key, flaw.what) for flaw in maintain.verify(index, outside)]
 
 
 def leave(index: WheelIndex, key: str, data: bytes = b"on its way") -> Path:

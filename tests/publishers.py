@@ -20,19 +20,20 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from ci_tools import catalog, transaction
+from ci_tools import catalog
 from ci_tools.errors import FatwheelError
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import targets_of
-from ci_tools.targets.bucket import BucketStore
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.objects.bucket import BucketStore
+from ci_tools.publish import transaction
+from ci_tools.publish.index.wheel_index import WheelIndex
+from ci_tools.publish.targets.addresses import targets_of
 from tests import releases
 from tests.buckets import CREDENTIALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.targets import Target
+    from ci_tools.publish.targets import Target
 
 MOVES = frozenset({"os.rename", "os.remove"})  # what Python says before it does them (its audit events)
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.store import FolderStore
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model import SDIST, Outcome, Receipt, Trial, Validated
-from ci_tools.outside import Silent
-from ci_tools.release import CORE, Item, Made, Unit
-from ci_tools.storage import sha256_of
-from ci_tools.targets.store import FolderStore
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.publish.index.wheel_index import WheelIndex
+from ci_tools.publish.units import (
+    CORE,
+    Item,
+    Made,
+    Unit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from ci_tools.model import Edition
-    from ci_tools.release import Published
-    from ci_tools.targets import Target
+    from ci_tools.publish.targets import Target
+    from ci_tools.publish.units import Published
 
 SOURCE = "5" * 64  # the sha256 of the source that every receipt names
 TRIED = (Validated("linux-x86_64, Python 3.12", "", (Trial("import demo", Outcome.PASSED),)),)

@@ -9,7 +9,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from ci_tools.registry import Index
+from ci_tools.machine.package_index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,8 +6,11 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from ci_tools import catalog, config, evidence, planning, source
-from ci_tools.outside import Outside, Silent
+from ci_tools import catalog
+from ci_tools.config import loader
+from ci_tools.evidence import collector, source
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.plan import make
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,18 +56,18 @@ def world(folder: Path, **environ: str) -> Outside:
 
 def request_of(folder: Path) -> Request:
     """Return what the folder's fatwheel.yml asks for."""
-    return config.load(folder / "fatwheel.yml", catalog.load())
+    return loader.load(folder / "fatwheel.yml", catalog.load())
 
 
 def evidence_of(folder: Path) -> Evidence:
     """Return what the folder shows."""
     request, outside = request_of(folder), world(folder.parent)
-    return evidence.gather(request, source.open_tree(request, folder, outside), catalog.load(), outside)
+    return collector.gather(request, source.open_tree(request, folder, outside), catalog.load(), outside)
 
 
 def plan_of(folder: Path, *, tag: str = "") -> Plan:
     """Return the plan of the folder's fatwheel.yml."""
-    return planning.make_plan(folder / "fatwheel.yml", world(folder.parent), tag=tag).plan
+    return make.make_plan(folder / "fatwheel.yml", world(folder.parent), tag=tag).plan
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from ci_tools import upkeep
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index import maintain
+from ci_tools.publish.targets.addresses import index_of
 from tests.buckets import BUCKET, CREDENTIALS, Bucket, keys, moto, objects
 from tests.faults import Event, Fault, Proxy, proxy
 from tests.publishers import Ended, Job, Publishers, publishers
@@ -35,7 +35,7 @@ from tests.wheels import make
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 CHAINS = 2  # of points that are tried at the same time
 KEPT = "kept/"  # where the bucket holds what was there before
@@ -384,7 +384,7 @@ class World:
             wrong += [f"{site.address}/{key} differs" for key in same if _plain(state[key]) != _plain(new[key])]
         if litter:
             unlisted = {
-                f"{site.address}/{flaw}" for site in self.sites for flaw in self._verified(site, upkeep.UNLISTED)
+                f"{site.address}/{flaw}" for site in self.sites for flaw in self._verified(site, maintain.UNLISTED)
             }
             wrong += [f"{key} is there besides" for key in litter if key not in unlisted]
         return wrong, litter
@@ -393,12 +393,12 @@ class World:
         return index_of(self.bucket.target(PREFIX) if isinstance(site, BucketSite) else site.address, _outside())
 
     def _verified(self, site: Site, what: str = "") -> list[str]:
-        flaws = upkeep.verify(self._index(site), _outside())
+        flaws = maintain.verify(self._index(site), _outside())
         return [flaw.key for flaw in flaws if what in {"", flaw.what}]
 
     def _repair(self) -> None:
         for site in self.sites:
-            upkeep.repair(self._index(site), _outside())
+            maintain.repair(self._index(site), _outside())
             if isinstance(site, BucketSite):  # what this process wrote did not pass the proxy
                 site.touched |= set(self.new[site.address])
 

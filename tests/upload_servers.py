@@ -23,7 +23,12 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from ci_tools.model import Route
-from ci_tools.release import CORE, Item, Made, Unit
+from ci_tools.publish.units import (
+    CORE,
+    Item,
+    Made,
+    Unit,
+)
 from tests.wheels import hexdigest
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools import adopt
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index import adoption
+from ci_tools.publish.targets.addresses import index_of
 from tests.buckets import BUCKET, CREDENTIALS, moto
 from tests.wheels import make
 
@@ -41,7 +41,7 @@ def measure() -> Iterator[tuple[str, float, str, float]]:
 def _adopt(target: str) -> float:
     outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
     started = time.perf_counter()
-    found = adopt.adopt(index_of(target, outside), (), outside)
+    found = adoption.adopt(index_of(target, outside), (), outside)
     assert sum(row.new for row in found.projects) == PROJECTS * VERSIONS
     return time.perf_counter() - started
 

@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.wheelfile import Hashing
+from ci_tools.formats.wheel import Hashing
 from tests import wheels
 
 if TYPE_CHECKING:

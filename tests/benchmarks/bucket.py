@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import boto3
 
-from ci_tools.manifest import Manifest
-from ci_tools.outside import Silent
-from ci_tools.targets.bucket import BucketStore, Place
-from ci_tools.targets.ledger import Ledger
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.bucket import BucketStore, Place
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.manifest import Manifest
+from ci_tools.publish.index.wheel_index import WheelIndex
 from tests.benchmarks.index import REPEATED, VERSIONS, add_one, install_peers, make_entry, seconds
 from tests.wheels import make
 

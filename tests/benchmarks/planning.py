@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
-from ci_tools import planner
 from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
@@ -32,6 +31,7 @@ from ci_tools.model import (
     Torch,
     TorchAbi,
 )
+from ci_tools.plan import planner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

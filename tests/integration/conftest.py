@@ -34,7 +34,7 @@ def fatwheel() -> CommandLine:
         command = [sys.executable, "-m", "ci_tools", *map(str, arguments)]
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **env}
         done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
-        assert "ci_tools/__main__.py" not in done.stderr, done.stderr
+        assert "ci_tools/cli/main.py" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ci_tools import receipts
+from ci_tools.formats import receipts
 from tests.github_server import REPOSITORY, TOKEN, GitHub, github_server
 from tests.releases import receipt
 from tests.sources import committed, demo, git

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ci_tools import adopt
 from ci_tools.errors import InputError, MachineError
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index import adoption
+from ci_tools.publish.targets.addresses import index_of
 from tests import releases
 from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto, objects
 from tests.foreign_indexes import (
@@ -169,7 +169,7 @@ def test_a_tree_is_shown_then_adopted_then_there_is_nothing_to_do(tree: Tree, tm
     assert {key: data for key, data in after.items() if key in content and not _is_page(key)} == {
         key: data for key, data in content.items() if not _is_page(key)
     }
-    again = adopt.survey(index_of(tree.target, OUTSIDE), (), OUTSIDE)
+    again = adoption.survey(index_of(tree.target, OUTSIDE), (), OUTSIDE)
     assert again.is_done
     assert take(tmp_path, "-i", tree.url, "demo<1.2")
 
@@ -182,7 +182,7 @@ def test_both_tools_publish_in_turns_and_nothing_is_lost(tree: Tree, tmp_path: P
     before = tree.listed()
     with pytest.raises(InputError, match="that Fatwheel did not put there"):
         publish(tree.target, tmp_path, "3.0")
-    adopt.adopt(index_of(tree.target, OUTSIDE), (), OUTSIDE)
+    adoption.adopt(index_of(tree.target, OUTSIDE), (), OUTSIDE)
     for number in (3, 5):
         tree.theirs(f"{number}.0")
         theirs = tree.listed()
@@ -199,7 +199,7 @@ def test_both_tools_publish_in_turns_and_nothing_is_lost(tree: Tree, tmp_path: P
 def test_a_folder_without_pages_is_adopted(tmp_path: Path) -> None:
     root = find_links(tmp_path / "wheels")
     names = {path.name for path in root.iterdir()}
-    adopt.adopt(index_of(f"dir:{root}", OUTSIDE), (), OUTSIDE)
+    adoption.adopt(index_of(f"dir:{root}", OUTSIDE), (), OUTSIDE)
     publish(f"dir:{root}", tmp_path, "3.0")
     with over_http(root) as address:
         assert names < {name for _, name in listed(address)}
@@ -215,7 +215,7 @@ def test_a_tree_by_hand_is_adopted_in_a_bucket(bucket: Bucket, tmp_path: Path) -
     with over_http(elsewhere) as other, website(bucket) as site:
         upload_tree(bucket, prefix, by_hand(tmp_path / "lab", elsewhere, other, mount=f"/{prefix}"))
         before = listed(f"{site}/{prefix}", "cu118", "cu121")
-        adopt.adopt(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
+        adoption.adopt(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
         publish(bucket.target(prefix), tmp_path, "3.0")
         after = listed(f"{site}/{prefix}", "cu118", "cu121")
         assert lost(before, after) == []
@@ -250,7 +250,7 @@ def test_pages_that_are_packed_are_read(bucket: Bucket, place: tuple[str, Callab
     with pytest.raises(InputError, match=r"is compressed \(gzip\)"):
         publish(bucket.target(prefix, root="shared"), tmp_path, "1.0", "other")
     assert not [key for key in keys(bucket.client(), prefix) if "other" in key]
-    adopt.adopt(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
+    adoption.adopt(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
     with website(bucket) as site:
         assert {name for _, name in listed(f"{site}/{prefix}")} == {wheel.name}
 
@@ -259,7 +259,7 @@ def test_a_page_that_is_packed_otherwise_is_refused(bucket: Bucket, place: tuple
     prefix, put = place
     put("demo/index.html", b"\x1b\x03", ContentEncoding="br")
     with pytest.raises(InputError, match=r"is compressed \(br\)"):
-        adopt.survey(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
+        adoption.survey(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
 
 
 NAMES = ["a b/demo-1.0-py3-none-any.whl", "50%/demo-1.1-py3-none-any.whl", "é/demo-1.2-py3-none-any.whl"]
@@ -275,7 +275,7 @@ def test_keys_of_every_spelling_are_adopted(
     put("demo/index.html", page_of(*names, "demo-1.3%2Bcu130-py3-none-any.whl", "cu130/", "../nightly/"))
     with website(bucket) as site:
         before = listed(f"{site}/{prefix}", projects=["demo"])
-        adopt.adopt(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
+        adoption.adopt(index_of(bucket.target(prefix), OUTSIDE), (), OUTSIDE)
         after = listed(f"{site}/{prefix}")
         assert lost(before, after) == []
         assert all(link.sha256 for link in after.values())
@@ -294,7 +294,7 @@ def test_what_is_damaged_stays_listed_and_what_others_put_beside_it_stays(tmp_pa
     (root / "demo" / "index.html").write_bytes(
         page_of(*names, "../../out/demo-2.0-py3-none-any.whl", "/x/demo-2.1.tar.gz")
     )
-    outline = adopt.adopt(index_of(f"dir:{root}", OUTSIDE), (), OUTSIDE)
+    outline = adoption.adopt(index_of(f"dir:{root}", OUTSIDE), (), OUTSIDE)
     assert {left.where.rpartition("/")[2] for left in outline.left} == {
         gone,
         "demo-2.0-py3-none-any.whl",
@@ -317,7 +317,7 @@ def test_a_variant_of_others_stays_a_link(tmp_path: Path) -> None:
     names = ["demo-1.0-py3-none-any-cu130.whl", "demo-1.0-py3-none-any.whl"]
     page.write_bytes(page_of(*(f"{name}#sha256={'ab' * 32}" for name in names)))
     for _ in range(2):
-        adopt.adopt(index_of(f"dir:{tmp_path}/index", OUTSIDE), (), OUTSIDE)
+        adoption.adopt(index_of(f"dir:{tmp_path}/index", OUTSIDE), (), OUTSIDE)
     assert all(name in page.read_text() for name in names)
 
 
@@ -329,7 +329,7 @@ def test_a_download_that_breaks_off_gives_no_hash(tmp_path: Path) -> None:
     wheel = make(tmp_path, "demo-1.0-py3-none-any.whl")
     with broken("demo", {wheel.name: wheel.read_bytes()}, most=100) as served:
         page.write_bytes(page_of(f"{served.url.removesuffix('simple/')}files/{wheel.name}"))
-        outline = adopt.adopt(index_of(f"dir:{tmp_path}/index", OUTSIDE), (), OUTSIDE)
+        outline = adoption.adopt(index_of(f"dir:{tmp_path}/index", OUTSIDE), (), OUTSIDE)
     assert [left.why for left in outline.left] == ["it cannot be fetched for its hash: it stays a link without one"]
     assert "sha256=" not in page.read_text().partition("fatwheel")[0]
 
@@ -342,7 +342,7 @@ def test_a_project_with_the_name_of_a_folder_stays_as_it_is(name: str, tmp_path:
     (tmp_path / "index" / "index.html").write_bytes(page_of("demo/", f"{name}/"))
     with over_http(tmp_path / "index") as address:
         before = listed(address, name)
-        outline = adopt.adopt(index_of(f"dir:{tmp_path}/index", OUTSIDE), (), OUTSIDE)
+        outline = adoption.adopt(index_of(f"dir:{tmp_path}/index", OUTSIDE), (), OUTSIDE)
         assert lost(before, listed(address, name)) == []
     assert [left.where.partition("/")[0] for left in outline.left] == [name]
 
@@ -351,13 +351,13 @@ def test_an_adoption_without_network_says_so_and_is_gone_on_with(bucket: Bucket,
     before = s3pypi.listed()
     target = s3pypi.target.replace(bucket.endpoint, "http://127.0.0.1:9")
     with pytest.raises(MachineError):
-        adopt.adopt(index_of(f"{target}&timeout=1", OUTSIDE), (), OUTSIDE)
-    adopt.adopt(index_of(s3pypi.target, OUTSIDE), (), OUTSIDE)
+        adoption.adopt(index_of(f"{target}&timeout=1", OUTSIDE), (), OUTSIDE)
+    adoption.adopt(index_of(s3pypi.target, OUTSIDE), (), OUTSIDE)
     assert lost(before, s3pypi.listed()) == []
 
 
 def test_an_adopted_file_is_what_its_page_says(hand: Tree) -> None:
-    adopt.adopt(index_of(hand.target, OUTSIDE), (), OUTSIDE)
+    adoption.adopt(index_of(hand.target, OUTSIDE), (), OUTSIDE)
     found = hand.listed()
     root = Path(hand.target.removeprefix("dir:"))
     for (_, name), link in found.items():

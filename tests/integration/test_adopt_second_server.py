@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import adopt
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index import adoption
+from ci_tools.publish.targets.addresses import index_of
 from tests import releases
 from tests.buckets import NO_PROXY, s3rver
 from tests.foreign_indexes import by_hand, listed, lost, upload_tree, website
@@ -41,7 +41,7 @@ def test_a_tree_is_adopted_and_published_into_under_the_lock(bucket: Bucket, tmp
     wheel = make(tmp_path / "made", "demo-3.0-py3-none-any.whl")
     with website(bucket) as site:
         before = listed(f"{site}/whl", "cu118", "cu121")
-        adopt.adopt(index_of(bucket.target(), outside), (), outside)
+        adoption.adopt(index_of(bucket.target(), outside), (), outside)
         releases.publish(index_of(bucket.target(), outside), releases.unit("demo", releases.item(wheel), version="3.0"))
         after = listed(f"{site}/whl", "cu118", "cu121")
     assert lost(before, after) == []

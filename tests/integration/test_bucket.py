@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import receipts, transaction, upkeep, waits
 from ci_tools.errors import InputError, MachineError
+from ci_tools.formats import receipts
+from ci_tools.machine import waits
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.objects import bucket as bucket_store
+from ci_tools.machine.objects.bucket import ATTEMPTS, BucketStore, place_of
+from ci_tools.machine.objects.store import of_bytes
 from ci_tools.model import Channel, Edition
-from ci_tools.outside import Outside, Silent
-from ci_tools.planfile import SCHEMA_VERSION
-from ci_tools.targets import bucket as bucket_store
-from ci_tools.targets.addresses import index_of
-from ci_tools.targets.bucket import ATTEMPTS, BucketStore, place_of
-from ci_tools.targets.ledger import Ledger
-from ci_tools.targets.store import of_bytes
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.plan.plan_file import SCHEMA_VERSION
+from ci_tools.publish import transaction
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.wheel_index import WheelIndex
+from ci_tools.publish.targets.addresses import index_of
 from tests import buckets, releases
 from tests.buckets import BUCKET, CREDENTIALS
 from tests.faults import Fault, proxy
@@ -94,7 +97,7 @@ class Here:
 
     def flaws(self, channel: str = "") -> list[tuple[str, str]]:
         """Read all of it again."""
-        return [(flaw.key, flaw.what) for flaw in upkeep.verify(self.index(channel), self.outside)]
+        return [(flaw.key, flaw.what) for flaw in maintain.verify(self.index(channel), self.outside)]
 
 
 @pytest.fixture
@@ -174,7 +177,7 @@ def test_every_file_has_its_hash_as_pytorch_s_have(here: Here, tmp_path: Path) -
 
 
 def test_the_json_says_all_that_installers_ask(released: WheelIndex, here: Here) -> None:
-    upkeep.yank(released, "demo==1.0", "it is <bad>")
+    maintain.yank(released, "demo==1.0", "it is <bad>")
     document = json.loads(here.text("cu130/demo/index.json"))
     assert document["meta"] == {"api-version": "1.1"}
     assert document["versions"] == ["1.0", "1.0+cu130"]
@@ -182,7 +185,7 @@ def test_the_json_says_all_that_installers_ask(released: WheelIndex, here: Here)
     assert {"size", "upload-time", "core-metadata", "hashes"} <= pure.keys()
     assert (pure["requires-python"], pure["yanked"]) == (">=3.9", "it is <bad>")
     assert 'data-yanked="it is &lt;bad&gt;"' in here.text("cpu/demo/")
-    upkeep.yank(released, "demo==1.0", None)
+    maintain.yank(released, "demo==1.0", None)
     assert "data-yanked" not in here.text("cpu/demo/")
     assert here.flaws() == []
 
@@ -259,7 +262,7 @@ def test_a_promoted_release_is_the_very_bytes(here: Here, tmp_path: Path) -> Non
     wheels = [make(tmp_path / "made", PURE), make(tmp_path / "made", CUDA)]
     publish(here.index(), (wheels[0], ""), (wheels[1], "cu130"), edition=Edition(TEST, 3))
     source = here.index("/test")
-    upkeep.promote(source, [here.index()], "demo==1.0", here.outside)
+    maintain.promote(source, [here.index()], "demo==1.0", here.outside)
     for folder in ("test/", ""):
         entries = json.loads(here.text(f"{folder}cu130/demo/index.json"))["files"]
         assert [file["hashes"]["sha256"] for file in entries] == [hexdigest(wheel) for wheel in wheels]
@@ -270,16 +273,18 @@ def test_a_promoted_release_is_the_very_bytes(here: Here, tmp_path: Path) -> Non
 
 
 FLAWS: list[Any] = [
-    pytest.param(f"cu130/{CUDA}", None, upkeep.GONE, id="a-wheel-is-gone"),
-    pytest.param(f"cu130/{CUDA}", b"other", upkeep.DAMAGED, id="a-wheel-has-other-bytes", marks=pytest.mark.long),
-    pytest.param(f"{PURE}.metadata", None, upkeep.NO_METADATA, id="metadata-is-gone", marks=pytest.mark.long),
+    pytest.param(f"cu130/{CUDA}", None, maintain.GONE, id="a-wheel-is-gone"),
+    pytest.param(f"cu130/{CUDA}", b"other", maintain.DAMAGED, id="a-wheel-has-other-bytes", marks=pytest.mark.long),
+    pytest.param(f"{PURE}.metadata", None, maintain.NO_METADATA, id="metadata-is-gone", marks=pytest.mark.long),
     pytest.param(
-        f"{PURE}.metadata", b"other", upkeep.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long
+        f"{PURE}.metadata", b"other", maintain.NO_METADATA, id="metadata-has-other-bytes", marks=pytest.mark.long
     ),
-    pytest.param("cu130/demo/", b"other", upkeep.OTHERS, id="a-page-has-other-bytes"),
-    pytest.param("cu130/demo/index.json", None, upkeep.STALE, id="a-page-is-gone", marks=pytest.mark.long),
-    pytest.param("cpu/index.html", b"other", upkeep.OTHERS, id="a-front-page-has-other-bytes", marks=pytest.mark.long),
-    pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", upkeep.UNLISTED, id="a-file-that-nobody-lists"),
+    pytest.param("cu130/demo/", b"other", maintain.OTHERS, id="a-page-has-other-bytes"),
+    pytest.param("cu130/demo/index.json", None, maintain.STALE, id="a-page-is-gone", marks=pytest.mark.long),
+    pytest.param(
+        "cpu/index.html", b"other", maintain.OTHERS, id="a-front-page-has-other-bytes", marks=pytest.mark.long
+    ),
+    pytest.param("cu130/stray-1.0-py3-none-any.whl", b"other", maintain.UNLISTED, id="a-file-that-nobody-lists"),
 ]
 
 
@@ -294,21 +299,21 @@ def test_each_flaw_is_found_and_mended(
     here: Here,
 ) -> None:
     client, whole = here.bucket.client(), f"{here.prefix}/{key}"
-    if what == upkeep.UNLISTED:
+    if what == maintain.UNLISTED:
         Ledger(released.store, "").note("stray", [key])
     if data is None:
         client.delete_object(Bucket=BUCKET, Key=whole)
     else:
-        known = client.head_object(Bucket=BUCKET, Key=whole)["Metadata"] if what != upkeep.UNLISTED else {}
+        known = client.head_object(Bucket=BUCKET, Key=whole)["Metadata"] if what != maintain.UNLISTED else {}
         client.put_object(Bucket=BUCKET, Key=whole, Body=data, Metadata=known if keeps_metadata else {})
     assert here.flaws() == [(key, what)]
-    upkeep.repair(released, here.outside, remove_unlisted=True)
-    if what in {upkeep.GONE, upkeep.DAMAGED}:  # its bytes cannot be made again
+    maintain.repair(released, here.outside, remove_unlisted=True)
+    if what in {maintain.GONE, maintain.DAMAGED}:  # its bytes cannot be made again
         assert [key for key, _ in here.flaws()] == [key]
-        upkeep.undo_repair(released, here.outside)
+        maintain.undo_repair(released, here.outside)
         assert here.flaws() == [(key, what)]
-        upkeep.repair(released, here.outside)
-        upkeep.yank(released, CUDA, "lost")
+        maintain.repair(released, here.outside)
+        maintain.yank(released, CUDA, "lost")
     assert here.flaws() == []
 
 
@@ -316,7 +321,7 @@ def test_a_damaged_manifest_is_made_again_from_its_pages(released: WheelIndex, h
     client, key = here.bucket.client(), f"{here.prefix}/.fatwheel/projects/demo.json"
     before = here.text("cu130/demo/")
     client.put_object(Bucket=BUCKET, Key=key, Body=b"[]")
-    assert [flaw.is_left for flaw in upkeep.repair(released, here.outside)] == [False]
+    assert [flaw.is_left for flaw in maintain.repair(released, here.outside)] == [False]
     assert here.flaws() == []
     assert here.text("cu130/demo/") == before
 
@@ -403,7 +408,7 @@ def test_of_sixteen_publishers_with_other_bytes_under_one_name_one_set_wins(
     assert {ended[number].status for number in range(16) if number not in won} == {2}
     assert all("already with other bytes" in ended[number].said for number in range(16) if number not in won)
     assert set(manifest.files) == {PURE, *(sets[number][0] for number in won)}
-    assert {what for _, what in here.flaws()} <= {upkeep.UNLISTED}
+    assert {what for _, what in here.flaws()} <= {maintain.UNLISTED}
 
 
 def test_a_folder_that_appears_while_a_new_project_is_published_has_its_page_too(here: Here, tmp_path: Path) -> None:
@@ -426,12 +431,12 @@ def test_a_folder_that_appears_while_a_new_project_is_published_has_its_page_too
 def test_a_slow_publisher_undoes_nothing_where_the_page_is_what_it_was_when_it_looked(here: Here) -> None:
     def meanwhile(event: Event) -> None:
         if event.what == "PUT" and event.where.endswith("/cpu/demo/") and not others:
-            others.extend(upkeep.yank(here.index(), "demo==1.0", None))  # the very bytes of before, so the same tag
+            others.extend(maintain.yank(here.index(), "demo==1.0", None))  # the very bytes of before, so the same tag
 
     others: list[str] = []
     with proxy(here.bucket.port) as between:
         between.hook = meanwhile
-        upkeep.yank(index_of(here.target(between.server_port), here.outside), "demo==1.0", "broken")
+        maintain.yank(index_of(here.target(between.server_port), here.outside), "demo==1.0", "broken")
         assert (sorted(others), between.errors) == (sorted([CUDA, PURE]), [])
     assert here.flaws() == []
 
@@ -602,7 +607,7 @@ def end_in_half(here: Here, tmp_path: Path, wheel: str) -> None:
         halve(between, lambda event: event.where.endswith(PAGE))
         with pytest.raises(MachineError, match=f"{PAGE} in s3://.* has other bytes than were sent"):
             releases.publish(index_of(here.target(between.server_port), here.outside), release)
-    assert ((PAGE, upkeep.OTHERS) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
+    assert ((PAGE, maintain.OTHERS) in here.flaws(), "</html>" in here.text(PAGE)) == (True, False)
 
 
 def test_a_page_that_was_halved_on_its_way_is_mended_by_the_next_run(here: Here, tmp_path: Path) -> None:

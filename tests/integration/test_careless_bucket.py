@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
 from ci_tools.errors import MachineError
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
-from ci_tools.targets.bucket import BucketStore, place_of
-from ci_tools.targets.lease import Terms
-from ci_tools.targets.store import of_bytes
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.objects.bucket import BucketStore, place_of
+from ci_tools.machine.objects.lease import Terms
+from ci_tools.machine.objects.store import of_bytes
+from ci_tools.publish.index import maintain
+from ci_tools.publish.targets.addresses import index_of
 from tests import buckets
 from tests.faults import proxy
 from tests.publishers import Job, publishers
@@ -112,7 +112,7 @@ def test_an_index_is_published_and_the_slower_way_is_said(target: str, bucket: B
     assert [line.partition(": ")[2] for line in words.lines] == [
         "this server ignores If-None-Match or If-Match; its publishers wait for each other by a lock, which is slower"
     ]
-    assert list(upkeep.verify(index, outside(tmp_path, words))) == []
+    assert list(maintain.verify(index, outside(tmp_path, words))) == []
     assert claims(bucket, tmp_path) == ["about"]
 
 
@@ -128,7 +128,7 @@ def test_eight_publishers_at_once_lose_nothing(target: str, bucket: Bucket, tmp_
     for number in range(8):
         with urllib.request.urlopen(bucket.url(f"{tmp_path.name}/cu{120 + number}/demo/index.json")) as answer:
             assert [file["filename"][9:14] for file in json.load(answer)["files"]] == [f"cu{120 + number}"]
-    assert list(upkeep.verify(index_of(target, outside(tmp_path, Silent())), outside(tmp_path, Silent()))) == []
+    assert list(maintain.verify(index_of(target, outside(tmp_path, Silent())), outside(tmp_path, Silent()))) == []
 
 
 def test_a_killed_holder_s_lock_expires_and_who_has_it_is_said(target: str, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import interpreter
+from ci_tools.machine import python as interpreter
+from ci_tools.machine.storage import cache_folder, filled
 from ci_tools.model import Python
-from ci_tools.storage import cache_folder, filled
 from tests import releases
 from tests.servers import over_http
 from tests.upload_servers import UV

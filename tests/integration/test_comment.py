@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import comments
-from ci_tools.comments import MOST, fitted, marker
 from ci_tools.errors import FatwheelError, InputError, LeftUndone
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.hub import Hub
+from ci_tools.github import comment as comments
+from ci_tools.github.client import Hub
+from ci_tools.github.comment import MOST, fitted, marker
+from ci_tools.machine.context import Outside, Silent
 from tests.github_issues import BOT, READ_ONLY, Talk, settle
 from tests.github_server import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
 

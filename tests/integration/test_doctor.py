@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from ci_tools.doctor import check, status, to_json
 from ci_tools.errors import FatwheelError
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.hub import Hub
+from ci_tools.github.client import Hub
+from ci_tools.github.doctor.check import check, status, to_json
+from ci_tools.machine.context import Outside, Silent
 from tests.github_server import REPOSITORY, TOKEN, Answer, Fault, GitHub, github_server, rate_limited, refusal
 from tests.github_settings import REFUSALS, Elsewhere, Settings, settle
 

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import pipeline, planning
-from ci_tools.edition import nightly
 from ci_tools.errors import Rejected
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model import SDIST, Channel, Edition
-from ci_tools.storage import sha256_of
+from ci_tools.model.edition import nightly
+from ci_tools.plan import make
+from ci_tools.publish import release
 from tests.sources import world, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ci_tools.pipeline import Made
+    from ci_tools.publish.release import Made
 
 pytestmark = pytest.mark.slow
 
@@ -118,8 +119,8 @@ def project(folder: Path, files: Mapping[str, str]) -> Path:
 def build(folder: Path, out: Path, edition: Edition = NIGHTLY) -> tuple[Made, ...]:
     """Build the sdist and the pure wheel of an edition."""
     outside = world(out.parent)
-    planned = planning.make_plan(folder / "fatwheel.yml", outside, edition=edition)
-    return pipeline.build(planned, [SDIST, "pure"], out, outside)
+    planned = make.make_plan(folder / "fatwheel.yml", outside, edition=edition)
+    return release.build(planned, [SDIST, "pure"], out, outside)
 
 
 def said(path: Path) -> str:

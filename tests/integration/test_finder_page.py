@@ -19,9 +19,17 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import pytest
 
 from ci_tools import catalog
-from ci_tools.finder import File, Listing, Shelf, data_path, front_page, project_data, shelf_of
-from ci_tools.index import IndexedFile, project_html
-from ci_tools.release import Offer
+from ci_tools.publish.index.finder import (
+    File,
+    Listing,
+    Shelf,
+    data_path,
+    front_page,
+    project_data,
+    shelf_of,
+)
+from ci_tools.publish.index.pages import IndexedFile, project_html
+from ci_tools.publish.units import Offer
 from tests import wheels
 
 if TYPE_CHECKING:

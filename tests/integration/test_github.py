@@ -18,14 +18,19 @@ from urllib.request import urlopen
 
 import pytest
 
-from ci_tools import waits
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.github import client
+from ci_tools.machine import waits
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Channel, Edition
-from ci_tools.outside import Outside, Silent
-from ci_tools.release import CORE, Item, Made, Unit
-from ci_tools.releasepages import write_pages
-from ci_tools.targets import hub as client
-from ci_tools.targets.github import GitHubTarget
+from ci_tools.publish.index.release_pages import write_pages
+from ci_tools.publish.targets.github_release import GitHubTarget
+from ci_tools.publish.units import (
+    CORE,
+    Item,
+    Made,
+    Unit,
+)
 from tests import wheels
 from tests.github_server import (
     HEAD,
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.sharedctypes import Synchronized
 
-    from ci_tools.release import Published
+    from ci_tools.publish.units import Published
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog import load
-from ci_tools.fatbinary import units
+from ci_tools.formats.fatbinary import units
 from ci_tools.model import GfxArch, Minor
 from tests.integration.conftest import own_python
 from tests.sources import write

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import owners
 from ci_tools.errors import FatwheelError, InputError, LeftUndone, MachineError
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.hub import Hub
+from ci_tools.github import owners
+from ci_tools.github.client import Hub
+from ci_tools.machine.context import Outside, Silent
 from tests.github_issues import BOT, READ_ONLY, Opened, Talk, settle
 from tests.github_server import (
     REPOSITORY,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.interpreter import find
+from ci_tools.machine.python import find
 from ci_tools.model import Binding, CellEvidence, Extensions, Minor, Python, PythonApi, TorchAbi
-from ci_tools.prover import Proof, Verdict, prove
+from ci_tools.verify.prover import Proof, Verdict, prove
 from tests.sources import demo, world
 from tests.unit.test_prover import HERE, PURE, planned_as
 

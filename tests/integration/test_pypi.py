@@ -17,12 +17,12 @@ import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT, PyPISimple
 from twine.utils import TEST_REPOSITORY
 
-from ci_tools import waits
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
+from ci_tools.machine import waits
+from ci_tools.machine.context import Silent
 from ci_tools.model import Route
-from ci_tools.outside import Silent
-from ci_tools.targets import pypi
-from ci_tools.targets.pypi import PyPITarget
+from ci_tools.publish.targets import pypi
+from ci_tools.publish.targets.pypi import PyPITarget
 from tests.releases import Words
 from tests.sources import world
 from tests.upload_servers import (
@@ -41,7 +41,7 @@ from tests.wheels import hexdigest, make
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.release import Unit
+    from ci_tools.publish.units import Unit
 
 pytestmark = pytest.mark.slow
 

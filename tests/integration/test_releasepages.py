@@ -13,13 +13,13 @@ from urllib.request import urlopen
 import pytest
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.index import is_sealed
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Channel, Edition
-from ci_tools.outside import Outside, Silent
-from ci_tools.release import Offer, Unit
-from ci_tools.releasepages import write_pages
-from ci_tools.targets import recall
-from ci_tools.targets.github import GitHubTarget
+from ci_tools.publish.index.pages import is_sealed
+from ci_tools.publish.index.release_pages import write_pages
+from ci_tools.publish.targets import recall
+from ci_tools.publish.targets.github_release import GitHubTarget
+from ci_tools.publish.units import Offer, Unit
 from tests import releases, wheels
 from tests.github_server import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
 from tests.servers import over_http

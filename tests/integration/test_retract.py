@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 from twine.utils import DEFAULT_REPOSITORY
 
-from ci_tools import retraction
 from ci_tools.errors import InputError
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Channel, Edition
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.github import GitHubTarget
+from ci_tools.publish import retraction
+from ci_tools.publish.targets.github_release import GitHubTarget
 from tests import releases, wheels
 from tests.github_server import HEAD, REPOSITORY, TOKEN, Fault, GitHub, github_server, refusal
 from tests.upload_servers import free_port, pypiserver
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ci_tools.release import Unit
+    from ci_tools.publish.units import Unit
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.storage import cache_folder, digest_of
+from ci_tools.machine.storage import cache_folder, digest_of
 from tests.integration.conftest import REPOSITORY, write_project
 
 if TYPE_CHECKING:

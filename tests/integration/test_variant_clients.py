@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ci_tools import catalog, upkeep
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
-from ci_tools.variants import variants_of
+from ci_tools import catalog
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.variants import variants_of
+from ci_tools.publish.targets.addresses import index_of
 from tests.buckets import CREDENTIALS, moto
 from tests.releases import folder_index, item, publish, unit
 from tests.servers import over_http
@@ -29,7 +30,7 @@ from tests.wheels import edited, hexdigest, make
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ci_tools.release import Unit
+    from ci_tools.publish.units import Unit
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +84,7 @@ def bucket_address(release: Unit) -> Iterator[str]:
         outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
         target = index_of(bucket.target(), outside)
         publish(target, release)
-        assert upkeep.verify(target, outside) == ()
+        assert maintain.verify(target, outside) == ()
         yield bucket.url("whl")
 
 

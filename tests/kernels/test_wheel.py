@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from ci_tools.outside import Outside, Silent
-from ci_tools.planning import make_plan
-from ci_tools.storage import cache_folder
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder
+from ci_tools.plan.make import make_plan
 
 pytestmark = pytest.mark.slow
 

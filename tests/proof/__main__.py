@@ -16,11 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ci_tools import pipeline
 from ci_tools.errors import FatwheelError
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model import Level
-from ci_tools.outside import Outside, Silent
-from ci_tools.storage import cache_folder, write_atomically
+from ci_tools.publish import release
 from tests.proof.truth import BUILT, HERE, WIDE, checked, planned, projects
 
 RECORD = HERE / "record.json"
@@ -96,8 +96,8 @@ def _build(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str,
         plan = planned(project, folder, outside, BUILT, **cells)
         if not plan.plan.jobs:
             return {"failed": plan.plan.skipped[0].reason}
-        (made,) = pipeline.build(plan, [job.name for job in plan.plan.jobs], out, outside)
-        findings = pipeline.audit_files([made.path], plan.plan, outside)
+        (made,) = release.build(plan, [job.name for job in plan.plan.jobs], out, outside)
+        findings = release.audit_files([made.path], plan.plan, outside)
     except FatwheelError as error:
         return {"failed": str(error)[:600]}
     errors = [f"{found.rule}: {found.message}" for found in findings if found.level is Level.ERROR]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools.audit import audit
+from ci_tools.machine.storage import cache_folder, sha256_of
 from ci_tools.model import Level
-from ci_tools.storage import cache_folder, sha256_of
+from ci_tools.verify.audit import audit
 from tests.proof.truth import HERE
 
 if sys.version_info >= (3, 11):

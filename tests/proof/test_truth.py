@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools.outside import Outside, Silent
-from ci_tools.storage import cache_folder
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.storage import cache_folder
 from tests.proof.truth import AGREES, HERE, SAFE, checked, projects
 
 if TYPE_CHECKING:

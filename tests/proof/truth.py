@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools import planning
 from ci_tools.errors import FatwheelError
 from ci_tools.model import OWN_SUFFIX, Binding, Extensions
+from ci_tools.plan import make
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -16,9 +16,9 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
+    from ci_tools.machine.context import Outside
     from ci_tools.model import CellEvidence, PlatformEvidence
-    from ci_tools.outside import Outside
-    from ci_tools.planning import Planned
+    from ci_tools.plan.make import Planned
 
 HERE = Path(__file__).parent
 PROJECT = """\
@@ -87,7 +87,7 @@ def planned(project: dict[str, Any], folder: Path, outside: Outside, request: st
         request = request.replace(name.upper(), value)
     fields = {name: project[name] for name in ("name", "version", "sha256")}
     path.write_text(PROJECT.format(**fields) + request, encoding="utf-8")
-    return planning.make_plan(path, outside)
+    return make.make_plan(path, outside)
 
 
 def checked(project: dict[str, Any], folder: Path, outside: Outside) -> list[Checked]:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import adopt
 from ci_tools.errors import InputError
-from ci_tools.manifest import Root
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
-from ci_tools.targets.ledger import Ledger
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.index import adoption
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.targets.addresses import index_of
 from tests import releases
 from tests.wheels import hexdigest, make
 
@@ -46,12 +46,12 @@ def content(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def take_over(root: Path, *only: str, settings: str = "") -> adopt.Outline:
-    return adopt.adopt(index_of(f"dir:{root}{settings}", OUTSIDE), only, OUTSIDE)
+def take_over(root: Path, *only: str, settings: str = "") -> adoption.Outline:
+    return adoption.adopt(index_of(f"dir:{root}{settings}", OUTSIDE), only, OUTSIDE)
 
 
-def look(root: Path, *only: str) -> adopt.Outline:
-    return adopt.survey(index_of(f"dir:{root}", OUTSIDE), only, OUTSIDE)
+def look(root: Path, *only: str) -> adoption.Outline:
+    return adoption.survey(index_of(f"dir:{root}", OUTSIDE), only, OUTSIDE)
 
 
 def test_a_survey_writes_nothing_and_says_what_an_adoption_does(root: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_another_tool_writes_between_reading_and_writing_is_taken_in(root: 
         write(*arguments)  # type: ignore[arg-type]
 
     index.writer.show = show  # type: ignore[method-assign, assignment]
-    adopt.adopt(index, (), OUTSIDE)
+    adoption.adopt(index, (), OUTSIDE)
     assert late.name in page.read_text()
 
 

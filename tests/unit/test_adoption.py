@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.index import ADOPTED, IndexedFile
-from ci_tools.outside import Silent
-from ci_tools.targets.adoption import complete, found_on, resolve
-from ci_tools.targets.foreign import Listed
-from ci_tools.targets.store import Entry, FolderStore
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.store import Entry, FolderStore
+from ci_tools.publish.index.foreign_files import complete, found_on, resolve
+from ci_tools.publish.index.foreign_pages import Listed
+from ci_tools.publish.index.pages import ADOPTED, IndexedFile
 from tests.wheels import hexdigest, make
 
 if TYPE_CHECKING:

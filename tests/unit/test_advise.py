@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import advise, advisor, edits, planning
-from ci_tools.includes import Includes
-from ci_tools.limitedapi import uses
+from ci_tools.evidence.includes import Includes
+from ci_tools.evidence.limited_api import uses
+from ci_tools.evidence.source import tree_at
+from ci_tools.formats import edits
 from ci_tools.model import Minor, Receipt
-from ci_tools.source import tree_at
+from ci_tools.plan import make
+from ci_tools.plan.advise import advice as advise
+from ci_tools.verify import patches
 from tests.sources import PROJECT, demo, plan_of, world, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ci_tools.advise import Advised
-    from ci_tools.advisor import Patched
-    from ci_tools.planning import Planned
+    from ci_tools.plan.advise.advice import Advised
+    from ci_tools.plan.make import Planned
+    from ci_tools.verify.patches import Patched
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="what setup.py builds is observed on Linux"),
@@ -124,12 +127,12 @@ GLOBS = {"fatwheel.yml": f"{PYTHONS}platforms:\n  linux-cpu: {{owner: us, native
 
 
 def planned_of(folder: Path) -> Planned:
-    return planning.make_plan(folder / "fatwheel.yml", world(folder.parent))
+    return make.make_plan(folder / "fatwheel.yml", world(folder.parent))
 
 
 def consulted(folder: Path) -> tuple[Planned, Advised, Sequence[Patched]]:
     planned = planned_of(folder)
-    return planned, *advisor.consult(planned, folder / "dist")
+    return planned, *patches.consult(planned, folder / "dist")
 
 
 def apply(patch: str, folder: Path) -> None:
@@ -230,7 +233,7 @@ def test_advice_names_every_place_that_stands_in_its_way(
 )  # fmt: skip
 def test_what_takes_more_than_an_edit_has_no_patch(tmp_path: Path, files: dict[str, str]) -> None:
     planned, _, patched = consulted(demo(tmp_path / "a", files))
-    assert ([one.patch for one in patched], advisor.patch_of_all(planned, patched)) == ([""], "")
+    assert ([one.patch for one in patched], patches.patch_of_all(planned, patched)) == ([""], "")
 
 
 def test_torch_before_the_stable_abi_is_left_out_of_both_counts(tmp_path: Path) -> None:
@@ -306,7 +309,7 @@ def test_a_source_with_its_patch_has_the_plan_that_was_promised(
 ) -> None:
     folder = demo(tmp_path / "a", files)
     planned, advised, patched = consulted(folder)
-    apply(advisor.patch_of_all(planned, patched), folder)
+    apply(patches.patch_of_all(planned, patched), folder)
     assert (len(plan_of(folder).jobs), advised.after) == (jobs, jobs)
 
 
@@ -322,7 +325,7 @@ def test_each_patch_by_itself_keeps_its_promise(tmp_path: Path, files: dict[str,
 def test_a_patch_that_gives_up_cells_is_one_by_itself(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", {**NEWER, "demo.c": ""})
     planned, advised, patched = consulted(folder)
-    assert (advisor.patch_of_all(planned, patched), advised.after, len(planned.plan.jobs)) == ("", 3, 3)
+    assert (patches.patch_of_all(planned, patched), advised.after, len(planned.plan.jobs)) == ("", 3, 3)
     apply(patched[0].patch, folder)
     assert len(plan_of(folder).jobs) == 1
 
@@ -330,7 +333,7 @@ def test_a_patch_that_gives_up_cells_is_one_by_itself(tmp_path: Path) -> None:
 def test_a_patch_keeps_all_else_as_it_was_written(tmp_path: Path) -> None:
     planned, _, patched = consulted(demo(tmp_path / "a", C_EXTENSION))
     assert (
-        advisor.patch_of_all(planned, patched)
+        patches.patch_of_all(planned, patched)
         == patched[0].patch
         == """\
 --- a/setup.py
@@ -499,8 +502,8 @@ def test_one_file_that_forces_an_architecture_on_all_is_named(
 def test_a_patch_that_does_not_do_what_it_promises_has_failed(tmp_path: Path) -> None:
     planned, _, patched = consulted(demo(tmp_path / "a", NEEDLESS))
     wrong = replace_after(patched[0], 7)
-    proof = advisor.prove(planned, [wrong], world(tmp_path))[0]
-    assert (proof.outcome, proof.details, advisor.status([proof])) == (
+    proof = patches.prove(planned, [wrong], world(tmp_path))[0]
+    assert (proof.outcome, proof.details, patches.status([proof])) == (
         "failed", ("the plan has 1 jobs with it, expected 7",), 1,
     )  # fmt: skip
 
@@ -512,7 +515,7 @@ def replace_after(patched: Patched, after: int) -> Patched:
 def test_a_patch_that_does_not_apply_has_failed(tmp_path: Path) -> None:
     planned, _, patched = consulted(demo(tmp_path / "a", C_EXTENSION))
     broken = patched[0]._replace(patch=patched[0].patch.replace("all there is", "something else"))
-    proof = advisor.prove(planned, [broken], world(tmp_path))[0]
+    proof = patches.prove(planned, [broken], world(tmp_path))[0]
     assert (proof.outcome, proof.after) == ("failed", None)
     assert proof.details[0].startswith("git does not apply the patch: error: ")
 
@@ -520,11 +523,11 @@ def test_a_patch_that_does_not_apply_has_failed(tmp_path: Path) -> None:
 def test_each_patch_is_proven_by_itself_and_then_all_together(tmp_path: Path) -> None:
     config = f"{PYTHONS}{TORCHES}platforms:\n  windows: {{owner: us}}\n"
     planned, _, patched = consulted(demo(tmp_path / "a", {**UNTARGETED, "fatwheel.yml": config}))
-    proofs = advisor.prove(planned, patched, world(tmp_path))
+    proofs = patches.prove(planned, patched, world(tmp_path))
     assert [(one.name, one.before, one.after, one.outcome) for one in proofs] == [
         ("python-limited-api", 8, 2, "not exercised"),
         ("torch-target-version", 8, 4, "not exercised"),
         ("all patches together", 8, 1, "not exercised"),
     ]
     assert proofs[2].details[0].startswith("windows: not built: windows wheels are built on ")
-    assert advisor.status(proofs) == 0
+    assert patches.status(proofs) == 0

@@ -1,119 +1,93 @@
-"""Which module of ci_tools may import which, and which of them touch nothing outside."""
+"""What the modules of ci_tools may do: which touch nothing outside, who prints, who ends a process.
+
+Which room may import which is held by import-linter: the contract is in pyproject.toml.
+"""
 
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
+import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2] / "ci_tools"
+REPOSITORY = Path(__file__).parents[2]
+ROOT = REPOSITORY / "ci_tools"
+MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 
-# From low to high. A module imports from lower lines alone, never from its own line or one above.
-LAYERS = (
-    "errors observer",
-    "model seals versions workflowcommands",
-    "outside process lifeline yamlfile elf confined surroundings binaryformat edition markdown steps tomltext waits",
-    "storage catalog interpreter shape fatbinary torchsymbols sandbox index release runner attestation workplace",
-    "registry wheelfile receipts git hooks manifest platformfiles pypirules",
-    "attestation config source remotewheel edits cells blocks changes variants sites callers",
-    "stage checkup overrides",
-    "observation diagnosis",
-    "includes",
-    "projectfile limitedapi testinfra headers",
-    "backends versionfiles",
-    "observing",
-    "evidence planner planfile audit sdist starter options finder",
-    "buildtorch toolchain planning advise repair notes releaseplan comparison planvalues matrix gathering room",
-    "builder validator targets summary",
-    "transaction finished arguments foresight",
-    "adopt publishing upkeep releasepages doctor baseline owners comments",
-    "pipeline prover retraction",
-    "advisor assembly",
-    "terminal",
-    "__main__ torchtable",
-)
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "advise blocks changes checkup comparison diagnosis edition edits errors includes index limitedapi manifest "
-    "markdown matrix model notes options outside planner pypirules release seals shape sites steps summary "
-    "versions workflowcommands".split()
+    "config.overrides errors evidence.includes evidence.limited_api formats.checked_json formats.edits formats.markdown formats.pypi_rules formats.schema "
+    "github.commands github.doctor.report github.doctor.rules github.step machine.context model model.edition model.pep440 "
+    "plan.advise.advice plan.advise.options plan.cell_ranges plan.compare.changes plan.compare.comparison plan.matrix "
+    "plan.planner plan.sites publish.index.manifest publish.index.pages publish.notes publish.units cli.pages".split()
 )
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "getpass http multiprocessing os platform random requests secrets shutil signal socket subprocess sys tarfile "
     "tempfile threading time urllib.request uuid zipfile".split()
 )
-# lifeline is a script that process starts; process gives its own variables to a command that has none.
 # The observer runs beside a project's code, which it ends, and whose variables it makes.
-ENDS_A_PROCESS = frozenset({"__main__", "lifeline", "observer"})
-SPEAKS = frozenset({"__main__", "terminal"})
-KNOWS_THE_ENVIRONMENT = frozenset({"__main__", "observer", "process", "torchtable"})
+INSIDE = "evidence.observe.inside"
+# _lifeline is a script that process starts; process gives its own variables to a command that has none.
+ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE)
+SPEAKS = ("cli.main", "cli.tables")
+KNOWS_THE_ENVIRONMENT = ("cli.main", "cli.torch_table", "machine.process", INSIDE)
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(
     {"InvalidRequirement", "InvalidSdistFilename", "InvalidSpecifier", "InvalidVersion", "InvalidWheelFilename"}
 )
-READS_VERSIONS = frozenset({"observer", "versions"})  # the observer answers a project's code as packaging does
+READS_VERSIONS = ("model.pep440", INSIDE)  # the observer answers a project's code as packaging does
 ACTS = frozenset({"open", "print", "input", "exec", "eval", "exit", "read_text", "read_bytes", "write_text", "mkdir"})
 
 
-class Import(NamedTuple):
-    """A module that imports another one, and where."""
-
-    importer: str
-    imported: str
-    line: int
-
-
-def level(module: str) -> int:
-    return next(number for number, line in enumerate(LAYERS) if module in line.split())
-
-
 def modules() -> dict[str, ast.Module]:
-    """Return every module, those of a package together under its name."""
-    files = {path: path.relative_to(ROOT).parts for path in ROOT.rglob("*.py") if path.parent.name != "__pycache__"}
+    """Return every module, by its dotted name below ci_tools; a package by its own."""
+    files = {path: path.relative_to(ROOT).with_suffix("").parts for path in ROOT.rglob("*.py")}
     return {
-        ".".join(parts).removesuffix(".py").removesuffix(".__init__"): ast.parse(path.read_text(encoding="utf-8"))
+        ".".join(parts).removesuffix(".__init__"): ast.parse(path.read_text(encoding="utf-8"))
         for path, parts in files.items()
-        if parts != ("__init__.py",)
+        if parts != ("__init__",)
     }
 
 
 MODULES = modules()
 
 
-def imports() -> list[Import]:
-    """Return every import of one module by another, those for types alone included."""
-    return [
-        Import(name.partition(".")[0], imported, line)
-        for name, module in MODULES.items()
-        for imported, line in _imported(module)
-        if imported in {other.partition(".")[0] for other in MODULES} and imported != name.partition(".")[0]
-    ]
+def below(rooms: tuple[str, ...]) -> list[str]:
+    """Return the modules that are not of these rooms."""
+    return [name for name in sorted(MODULES) if not f"{name}.".startswith(tuple(f"{room}." for room in rooms))]
 
 
-def _imported(module: ast.Module) -> list[tuple[str, int]]:
-    found = []
-    for node in ast.walk(module):
-        if isinstance(node, ast.ImportFrom) and node.module == "ci_tools":
-            found += [(alias.name, node.lineno) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ci_tools."):
-            found.append(((node.module or "").split(".")[1], node.lineno))
-        elif isinstance(node, ast.Import):
-            found += [(alias.name.split(".")[1], node.lineno) for alias in node.names if "ci_tools." in alias.name]
-    return found
+def contract(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on the ci_tools of a folder."""
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as main; main()"]
+    return subprocess.run(
+        [*command, "--config", str(REPOSITORY / "pyproject.toml"), "--no-cache"],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
-def test_every_module_has_a_layer_and_every_layer_its_modules() -> None:
-    assert sorted(" ".join(LAYERS).split()) == sorted({name.partition(".")[0] for name in MODULES})
+def test_an_upward_import_breaks_the_contract(tmp_path: Path) -> None:
+    shutil.copytree(ROOT, tmp_path / "ci_tools", ignore=shutil.ignore_patterns("__pycache__", "*.xz"))
+    assert contract(tmp_path).returncode == 0, contract(tmp_path).stdout
+    with (tmp_path / "ci_tools/formats/wheel.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef plan() -> None:\n    from ci_tools.plan import planner\n\n    planner.plan\n")
+    broken = contract(tmp_path)
+    assert (broken.returncode, "ci_tools.formats.wheel -> ci_tools.plan.planner" in broken.stdout) == (1, True)
 
 
-def test_imports_go_downwards() -> None:
-    assert len(imports()) > 50
-    upward = [found for found in imports() if level(found.importer) <= level(found.imported)]
-    assert upward == []
+def test_a_room_holds_few_modules() -> None:
+    rooms = {path.parent for path in ROOT.rglob("*.py") if "fakes" not in path.parts}
+    counts = {str(room.relative_to(ROOT)): len(list(room.glob("*.py"))) - 1 for room in rooms}
+    assert {room: count for room, count in counts.items() if count > MOST_MODULES} == {}
 
 
 def test_imports_are_never_relative() -> None:
@@ -129,12 +103,12 @@ def test_a_pure_module_does_nothing(name: str) -> None:
     assert (imported & OUTSIDE_WORLD, called(name) & ACTS) == (set(), set())
 
 
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - SPEAKS))
+@pytest.mark.parametrize("name", below(SPEAKS))
 def test_a_library_module_never_prints(name: str) -> None:
     assert called(name) & {"print", "input"} == set()
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(MODULES) if name.partition(".")[0] not in ENDS_A_PROCESS])
+@pytest.mark.parametrize("name", below(ENDS_A_PROCESS))
 def test_a_library_module_never_exits(name: str) -> None:
     assert called(name) & {"exit", "_exit", "abort"} == set()
 
@@ -144,21 +118,10 @@ def test_a_module_asserts_nothing(name: str) -> None:
     assert [node.lineno for node in ast.walk(MODULES[name]) if isinstance(node, ast.Assert)] == []
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in sorted(MODULES) if name.partition(".")[0] not in KNOWS_THE_ENVIRONMENT]
-)
+@pytest.mark.parametrize("name", below(KNOWS_THE_ENVIRONMENT))
 def test_a_module_reads_no_environment_by_itself(name: str) -> None:
     nodes = (node for node in ast.walk(MODULES[name]) if isinstance(node, ast.Attribute))
     assert [node.lineno for node in nodes if node.attr in {"environ", "getenv"} and _name(node.value) == "os"] == []
-
-
-@pytest.mark.parametrize("name", [name for name in sorted(MODULES) if name.partition(".")[0] not in READS_VERSIONS])
-def test_versions_of_others_are_read_in_one_place(name: str) -> None:
-    nodes = list(ast.walk(MODULES[name]))
-    caught = {
-        _name(one) for node in nodes if isinstance(node, ast.ExceptHandler) for one in ast.walk(node.type or node)
-    }
-    assert (called(name) & {"Version", "SpecifierSet"}, caught & HALF_CAUGHT) == (set(), set())
 
 
 def called(name: str) -> set[str]:
@@ -175,3 +138,12 @@ def test_the_benchmarks_of_style_hold() -> None:
     lengths = sorted((node.end_lineno or node.lineno) - node.lineno + 1 for node in functions)
     median, high, longest = lengths[len(lengths) // 2], lengths[len(lengths) * 9 // 10], lengths[-1]
     assert (median <= 9, high <= 30, longest <= 50) == (True, True, True), (median, high, longest)
+
+
+@pytest.mark.parametrize("name", below(READS_VERSIONS))
+def test_versions_of_others_are_read_in_one_place(name: str) -> None:
+    nodes = list(ast.walk(MODULES[name]))
+    caught = {
+        _name(one) for node in nodes if isinstance(node, ast.ExceptHandler) for one in ast.walk(node.type or node)
+    }
+    assert (called(name) & {"Version", "SpecifierSet"}, caught & HALF_CAUGHT) == (set(), set())

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import receipts
-from ci_tools.attestation import hold_to_receipts, verify
 from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.formats import receipts
+from ci_tools.github.attestation import hold_to_receipts, verify
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Receipt
-from ci_tools.outside import Outside, Silent
 from tests.workflows import harness
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.audit import RULES, audit
 from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
@@ -22,6 +21,7 @@ from ci_tools.model import (
     Python,
     ToolchainKind,
 )
+from ci_tools.verify.audit import RULES, audit
 from tests import wheels
 from tests.wheels import ABI3, LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.audit import audit, device_images
 from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
@@ -19,6 +18,7 @@ from ci_tools.model import (
     Python,
     ToolchainKind,
 )
+from ci_tools.verify.audit import audit, device_images
 from tests.wheels import LINUX, PTX, SASS, edited, entry, library, make, unit, with_section
 
 if TYPE_CHECKING:

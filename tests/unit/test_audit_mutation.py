@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ci_tools.errors import Rejected
-from ci_tools.wheelfile import opened
+from ci_tools.formats.wheel import opened
 from tests import wheels
 from tests.unit.test_audit import INFO, LIMITED, LIMITS, audit, planned
 from tests.wheels import ABI3, LINUX, PURE, make, members_of, recorded

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import backends, catalog, config, source
-from ci_tools.backends import CellFacts, shipped_binaries
+from ci_tools import catalog
+from ci_tools.config import loader
+from ci_tools.evidence import backends, source
+from ci_tools.evidence.backends import CellFacts, shipped_binaries
+from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.model import Binding, Extensions, Python
-from ci_tools.projectfile import ProjectFile
 from tests.sources import demo, world
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
@@ -19,7 +21,7 @@ BINARY = Path(sys.executable).read_bytes()[:4096]  # a real program of this mach
 
 
 def opened(folder: Path, files: dict[str, str | bytes]) -> ProjectFile:
-    request = config.load(demo(folder / "a", files) / "fatwheel.yml", catalog.load())
+    request = loader.load(demo(folder / "a", files) / "fatwheel.yml", catalog.load())
     return ProjectFile(request, source.open_tree(request, folder / "a", world(folder)))
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import backends
-from ci_tools.backends import CellFacts
 from ci_tools.errors import InputError
+from ci_tools.evidence import backends
+from ci_tools.evidence.backends import CellFacts
 from ci_tools.model import Binding, Extensions, Minor, Python
 from tests.sources import CONFIG
 from tests.unit.test_backends_declarative import opened, pyproject
@@ -14,7 +14,7 @@ from tests.unit.test_backends_declarative import opened, pyproject
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.backends import Read
+    from ci_tools.evidence.backends import Read
 
 FULL, NONE, STABLE, UNKNOWN = (Binding.FULL, None, None), (Binding.NONE, None, None), Binding.STABLE, Binding.UNKNOWN
 ABI3 = (STABLE, Minor(3, 8), None)

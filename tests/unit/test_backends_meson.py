@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import backends
-from ci_tools.backends import CellFacts
+from ci_tools.evidence import backends
+from ci_tools.evidence.backends import CellFacts
 from ci_tools.model import Binding, Extensions, Minor, Python
 from tests.sources import CONFIG
 from tests.unit.test_backends_declarative import BINARY, opened, pyproject
@@ -14,7 +14,7 @@ from tests.unit.test_backends_declarative import BINARY, opened, pyproject
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.backends import Read
+    from ci_tools.evidence.backends import Read
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
 PROJECT = "project('demo', 'c')\npy = import('python').find_installation()\n"

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import backends
-from ci_tools.backends import CellFacts, Forced
+from ci_tools.evidence import backends
+from ci_tools.evidence.backends import CellFacts, Forced
 from ci_tools.model import Binding, Extensions, Minor, Python
 from tests.unit.test_backends_declarative import BINARY, opened, pyproject
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.backends import Read
+    from ci_tools.evidence.backends import Read
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
 LINUX = CellFacts("linux", "x86_64", Python.parse("3.12"))

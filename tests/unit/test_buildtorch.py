@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.builder import Workshop
-from ci_tools.buildtorch import Expected, expected_by, require_torch
+from ci_tools.build.build_torch import Expected, expected_by, require_torch
+from ci_tools.build.builder import Workshop
+from ci_tools.build.toolchain import Toolchain
 from ci_tools.errors import MachineError
-from ci_tools.interpreter import Environment, create
-from ci_tools.planning import make_plan
-from ci_tools.toolchain import Toolchain
+from ci_tools.machine.python import Environment, create
+from ci_tools.plan.make import make_plan
 from tests.sources import demo, world
 from tests.wheels import make
 
 if TYPE_CHECKING:
-    from ci_tools.planning import Planned
+    from ci_tools.plan.make import Planned
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 CONFIG = f"""\

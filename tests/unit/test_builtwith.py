@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import builtwith
-from ci_tools.interpreter import Environment
-from ci_tools.validator import gpu_here
+from ci_tools.build import built_with
+from ci_tools.machine.python import Environment
+from ci_tools.verify.validator import gpu_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,15 +45,15 @@ def environment(home: Path, **variables: str) -> Environment:
 )
 def test_a_toolkit_is_what_its_compiler_says(tmp_path: Path, variable: str, name: str, said: str, shown: str) -> None:
     command(tmp_path / "bin", name, said)
-    assert builtwith.asked_in(environment(tmp_path, **{variable: str(tmp_path)}), {}).toolkit == shown
+    assert built_with.asked_in(environment(tmp_path, **{variable: str(tmp_path)}), {}).toolkit == shown
 
 
 def test_a_compiler_is_the_one_that_the_build_would_call(tmp_path: Path) -> None:
     command(tmp_path / "path", "c++", "c++ of the path 1\nCopyright\n")
     own = command(tmp_path / "own", "mine", "mine 2\n")
-    assert builtwith.asked_in(environment(tmp_path), {}).compiler == "c++ of the path 1"
-    assert builtwith.asked_in(environment(tmp_path, CXX=f"{own} -O2"), {}).compiler == "mine 2"
-    assert builtwith.asked_in(environment(tmp_path, CXX="no-such"), {}).compiler == ""
+    assert built_with.asked_in(environment(tmp_path), {}).compiler == "c++ of the path 1"
+    assert built_with.asked_in(environment(tmp_path, CXX=f"{own} -O2"), {}).compiler == "mine 2"
+    assert built_with.asked_in(environment(tmp_path, CXX="no-such"), {}).compiler == ""
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_torch_of_a_build_without_torch_is_that_of_its_headers(
 ) -> None:
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text(text)
-    assert builtwith.asked_in(environment(tmp_path, FATWHEEL_TORCH_INCLUDE=str(tmp_path)), {}).torch == shown
+    assert built_with.asked_in(environment(tmp_path, FATWHEEL_TORCH_INCLUDE=str(tmp_path)), {}).torch == shown
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_torch_of_a_build_without_torch_is_that_of_its_headers(
 )
 def test_the_image_is_named_with_the_system_in_it(tmp_path: Path, environ: dict[str, str], shown: str) -> None:
     system = platform.freedesktop_os_release()["PRETTY_NAME"]
-    assert builtwith.asked_in(environment(tmp_path), environ).image == shown.format(system)
+    assert built_with.asked_in(environment(tmp_path), environ).image == shown.format(system)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import canary
-from ci_tools.canary import Asked, Row, State
 from ci_tools.errors import InputError
+from ci_tools.github import canary
+from ci_tools.github.canary import Asked, Row, State
 from tests.sources import world
 
 if TYPE_CHECKING:

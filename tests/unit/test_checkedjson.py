@@ -4,11 +4,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import receipts
-from ci_tools.checkedjson import sealed, unsealed
-from ci_tools.manifest import Directory, Manifest, parse_directory, parse_manifest
+from ci_tools.formats import receipts
+from ci_tools.formats.checked_json import sealed, unsealed
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model import Receipt
-from ci_tools.storage import sha256_of
+from ci_tools.publish.index.manifest import (
+    Directory,
+    Manifest,
+    parse_directory,
+    parse_manifest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

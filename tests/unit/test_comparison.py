@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, planning
-from ci_tools.changes import Side
-from ci_tools.comparison import Comparison, compare, sentences, to_json, uncompared
+from ci_tools import catalog
+from ci_tools.plan import make
+from ci_tools.plan.compare.changes import Side
+from ci_tools.plan.compare.comparison import (
+    Comparison,
+    compare,
+    sentences,
+    to_json,
+    uncompared,
+)
 from tests.sources import demo, world
 
 if TYPE_CHECKING:
@@ -48,7 +55,7 @@ Files = dict[str, str]
 
 def side(folder: Path, files: Mapping[str, str], *, seen: bool = True) -> Side:
     """Plan a project; where it is not `seen`, its plan alone is known."""
-    planned = planning.make_plan(demo(folder, files) / "fatwheel.yml", world(folder.parent))
+    planned = make.make_plan(demo(folder, files) / "fatwheel.yml", world(folder.parent))
     return Side(planned.plan, planned.evidence, LINES) if seen else Side(planned.plan)
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, config
-from ci_tools.__main__ import main
+from ci_tools import catalog
+from ci_tools.cli.main import main
+from ci_tools.config import loader
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model import (
     Accelerator,
@@ -67,7 +68,7 @@ TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
 def load(tmp_path: Path, text: str) -> Request:
     write(tmp_path, {"fatwheel.yml": text, "demo/pyproject.toml": ""})
-    return config.load(tmp_path / "fatwheel.yml", catalog.load())
+    return loader.load(tmp_path / "fatwheel.yml", catalog.load())
 
 
 def mistakes(tmp_path: Path, text: str) -> list[str]:
@@ -294,7 +295,7 @@ def test_the_wheel_platforms_are_those_of_auditwheel() -> None:
 
     policies = Path(auditwheel.policy.__file__).parent.glob("*linux-policy.json")
     names = {policy["name"] for path in policies for policy in json.loads(path.read_text())}
-    assert set(config.LEVELS) == names - {"linux"}
+    assert set(loader.LEVELS) == names - {"linux"}
 
 
 def test_all_mistakes_are_told_at_once_in_their_order(tmp_path: Path) -> None:
@@ -326,13 +327,13 @@ def test_the_shortest_config_is_enough(tmp_path: Path) -> None:
 
 def test_a_config_is_named_by_its_place_in_the_source(tmp_path: Path) -> None:
     write(tmp_path, {"a/fatwheel.yml": f"{CONFIG}source: {{path: ..}}\n"})
-    request = config.load(tmp_path / "a/fatwheel.yml", catalog.load())
+    request = loader.load(tmp_path / "a/fatwheel.yml", catalog.load())
     assert (request.config, request.platforms[0].where) == ("a/fatwheel.yml", "a/fatwheel.yml:4")
 
 
 def test_a_config_outside_the_source_is_named_by_its_file(tmp_path: Path) -> None:
     write(tmp_path, {"a/fatwheel.yml": f"{CONFIG}source: {{path: ../b}}\n", "b/x": ""})
-    assert config.load(tmp_path / "a/fatwheel.yml", catalog.load()).config == "fatwheel.yml"
+    assert loader.load(tmp_path / "a/fatwheel.yml", catalog.load()).config == "fatwheel.yml"
 
 
 @pytest.mark.parametrize(
@@ -376,14 +377,14 @@ def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
     source = "source: {git: 'https://me:hunter2@127.0.0.1/demo', ref: main}\n"
     (tmp_path / "fatwheel.yml").write_text(f"{source}package: demo\npython: [3.12]\nplatforms:\n  linux-cpu:\n")
     with pytest.raises(InputError, match="1:15: the address holds a secret") as refused:
-        config.load(tmp_path / "fatwheel.yml", catalog.load())
+        loader.load(tmp_path / "fatwheel.yml", catalog.load())
     assert "hunter2" not in str(refused.value)
 
 
 def test_a_pipe_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe is no regular file, expected a YAML file"):
-        config.load(tmp_path / "pipe", catalog.load())
+        loader.load(tmp_path / "pipe", catalog.load())
 
 
 def test_of_many_mistakes_some_are_shown(tmp_path: Path) -> None:

@@ -8,7 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.callers import (
+from ci_tools.errors import RejectedInput
+from ci_tools.github.doctor.report import (
+    Default,
+    Environment,
+    Facts,
+    Finding,
+    Kind,
+    Policy,
+    Tag,
+    Unseen,
+    Weight,
+)
+from ci_tools.github.doctor.rules import diagnose
+from ci_tools.github.doctor.workflows import (
     INHERITED,
     Job,
     Used,
@@ -22,9 +35,6 @@ from ci_tools.callers import (
     read_included,
     united,
 )
-from ci_tools.checkup import Default, Environment, Facts, Finding, Kind, Policy, Tag, Unseen, Weight
-from ci_tools.diagnosis import diagnose
-from ci_tools.errors import RejectedInput
 
 ROOT = Path(__file__).parents[2]
 PATH = ".github/workflows/release.yml"
@@ -403,7 +413,7 @@ def test_every_finding_says_all_that_a_reader_needs() -> None:
 
 def test_the_guide_has_every_rule() -> None:
     guide = (ROOT / "docs/how-to/check-a-repository.md").read_text(encoding="utf-8")
-    code = (ROOT / "ci_tools/diagnosis.py").read_text(encoding="utf-8")
+    code = (ROOT / "ci_tools/github/doctor/rules.py").read_text(encoding="utf-8")
     rules = set(re.findall(r'Finding\("([a-z-]+)"', code))
     assert set(re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE)) == rules
 

@@ -5,19 +5,28 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import sys
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_tools import __main__ as command_line
-from ci_tools import arguments, catalog, config
-from ci_tools.observation import LIMITS
-from ci_tools.prover import Verdict
+from ci_tools import catalog
+from ci_tools.cli import arguments
+from ci_tools.cli import main as command_line
+from ci_tools.config import loader
+from ci_tools.evidence.observe.run import LIMITS
+from ci_tools.verify.prover import Verdict
 from docs import generate
-from tests.unit.test_architecture import LAYERS
 from tests.unit.test_audit_mutation import BEYOND_AN_AUDIT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDERS = ("docs", "kernels", "package")
@@ -96,11 +105,11 @@ def imported(module: Path) -> set[str]:
     return names | {str(node.module) for node in nodes}
 
 
-def layers() -> list[set[str]]:
-    """Return the modules of each layer, as the document on architecture has them."""
+def rooms() -> list[list[str]]:
+    """Return the rooms of each stair, from the top, as the document on architecture lists them."""
     text = (REPOSITORY / "docs/explanation/architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \d+ \| (.+) \|$", text, re.MULTILINE)
-    return [set(re.findall(r"`([\w.]+)`", modules)) for modules in rows]
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    return [[room for _, room in stair] for _, stair in groupby(rows, key=itemgetter(0))]
 
 
 def table_of(page: str, head: str) -> dict[str, str]:
@@ -112,7 +121,10 @@ def table_of(page: str, head: str) -> dict[str, str]:
 
 def kinds_of_advice() -> set[str]:
     """Return the name of every option that advise knows."""
-    calls = (node for node in ast.walk(ast.parse((REPOSITORY / "ci_tools/options.py").read_text(encoding="utf-8"))))
+    calls = (
+        node
+        for node in ast.walk(ast.parse((REPOSITORY / "ci_tools/plan/advise/options.py").read_text(encoding="utf-8")))
+    )
     named = (call.keywords for call in calls if isinstance(call, ast.Call) and ast.unparse(call.func) == "Option")
     return {ast.literal_eval(word.value) for words in named for word in words if word.arg == "name"}
 
@@ -169,7 +181,7 @@ def test_every_config_is_accepted(example: Example, tmp_path: Path) -> None:
     (tmp_path / "build-constraints.txt").touch()  # what the examples name
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci/rocm.yml").write_text("owner: me\n", encoding="utf-8")
-    assert config.load(path, catalog.load()).platforms
+    assert loader.load(path, catalog.load()).platforms
 
 
 @pytest.mark.parametrize("span", sorted({e.text for e in examples("code_inline") if e.text.startswith("tests/")}))
@@ -179,8 +191,10 @@ def test_a_test_that_a_sentence_names_exists(span: str) -> None:
     assert f"def {name}(" in (REPOSITORY / path).read_text(encoding="utf-8") if name else True
 
 
-def test_the_document_on_architecture_has_the_layers_that_are_enforced() -> None:
-    assert layers() == [set(line.split()) for line in LAYERS]
+def test_the_document_on_architecture_has_the_rooms_that_are_enforced() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    assert rooms() == [stair.split(" | ") for stair in contract["layers"]]
 
 
 def test_the_guide_to_proofs_has_every_outcome() -> None:

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from packaging.version import Version
 
-from ci_tools import edits, planfile, planning
-from ci_tools.edition import nightly, of_tag, tag_of, variables, version
+from ci_tools.build.sdist import write_dated
+from ci_tools.build.version_files import restated
 from ci_tools.errors import InputError, Rejected
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.source import Tree
+from ci_tools.formats import edits
 from ci_tools.model import UNTAGGED, Channel, Edition, Project
-from ci_tools.projectfile import ProjectFile
-from ci_tools.sdist import write_dated
-from ci_tools.source import Tree
-from ci_tools.versionfiles import restated
+from ci_tools.model.edition import (
+    nightly,
+    of_tag,
+    tag_of,
+    variables,
+    version,
+)
+from ci_tools.plan import make, plan_file
 from tests.sources import CONFIG, committed, demo, git, request_of, world, write
 
 if TYPE_CHECKING:
@@ -218,30 +225,30 @@ def test_a_file_that_does_not_say_the_version_for_certain_is_left(text: str) -> 
 
 def test_a_plan_fixes_its_edition_for_whoever_builds_from_it(tmp_path: Path) -> None:
     config, outside = demo(tmp_path / "demo") / "fatwheel.yml", world(tmp_path)
-    plan = planning.make_plan(config, outside, edition=NIGHTLY).plan
+    plan = make.make_plan(config, outside, edition=NIGHTLY).plan
     assert plan.project.version == "1.0.dev20261121"
     assert plan.jobs[0].wheel == "demo-1.0.dev20261121-py3-none-any.whl"
     assert plan.sdist == "demo-1.0.dev20261121.tar.gz"
     pinned = tmp_path / "plan.json"
-    pinned.write_text(planfile.dumps(plan), encoding="utf-8")
-    assert planning.make_plan(config, outside, pinned=pinned).plan == plan
+    pinned.write_text(plan_file.dumps(plan), encoding="utf-8")
+    assert make.make_plan(config, outside, pinned=pinned).plan == plan
 
 
 def test_a_plan_is_of_the_edition_that_a_tag_says(tmp_path: Path) -> None:
     project = demo(tmp_path / "demo")
     config = write(project, {"fatwheel.yml": CONFIG + 'release: {tag: "{name}/{version}"}\n'}) / "fatwheel.yml"
-    assert planning.make_plan(config, world(tmp_path), tag="demo/1.0-rc3").plan.edition == CANDIDATE
+    assert make.make_plan(config, world(tmp_path), tag="demo/1.0-rc3").plan.edition == CANDIDATE
     with pytest.raises(InputError, match=r"'demo/1.1' is no tag of demo 1\.0, expected demo/1\.0"):
-        planning.make_plan(config, world(tmp_path), tag="demo/1.1")
+        make.make_plan(config, world(tmp_path), tag="demo/1.1")
 
 
 def test_a_plan_says_its_edition(tmp_path: Path) -> None:
     config, outside = demo(tmp_path / "demo") / "fatwheel.yml", world(tmp_path)
-    stable = planfile.to_json(planning.make_plan(config, outside, tag="v1.0").plan)
+    stable = plan_file.to_json(make.make_plan(config, outside, tag="v1.0").plan)
     assert stable["edition"] == {"channel": "stable", "candidate": 0, "date": ""}
-    untagged = planfile.to_json(planning.make_plan(config, outside).plan)
+    untagged = plan_file.to_json(make.make_plan(config, outside).plan)
     assert untagged == {**stable, "edition": {"channel": None, "candidate": 0, "date": ""}}
-    candidate = planfile.to_json(planning.make_plan(config, outside, edition=CANDIDATE).plan)
+    candidate = plan_file.to_json(make.make_plan(config, outside, edition=CANDIDATE).plan)
     assert candidate == {**stable, "edition": {"channel": "test", "candidate": 3, "date": ""}}
 
 
@@ -250,8 +257,8 @@ def test_only_what_is_for_everybody_goes_to_pypi(tmp_path: Path) -> None:
     config = project / "fatwheel.yml"
     config.write_text(config.read_text() + "publish: {pypi: wheels}\n")
     editions = (Edition(), CANDIDATE, UNTAGGED)
-    plans = [planning.make_plan(config, world(tmp_path), edition=edition).plan for edition in editions]
-    assert [[one["target"] for one in planfile.to_json(plan)["publish"]] for plan in plans] == [["pypi"], [], []]
+    plans = [make.make_plan(config, world(tmp_path), edition=edition).plan for edition in editions]
+    assert [[one["target"] for one in plan_file.to_json(plan)["publish"]] for plan in plans] == [["pypi"], [], []]
 
 
 @pytest.mark.parametrize(
@@ -281,8 +288,8 @@ def test_what_git_says_of_a_commit_is_released_however_it_was_given(
 def edition_of(project: Path, ref: str, home: Path) -> Edition:
     """Return the edition that is planned in a checkout of a ref."""
     config, outside = project / "fatwheel.yml", world(home)
-    tag = planning.tag_named(ref, config, outside) if ref else ""
-    return planning.make_plan(config, outside, tag=tag).plan.edition
+    tag = make.tag_named(ref, config, outside) if ref else ""
+    return make.make_plan(config, outside, tag=tag).plan.edition
 
 
 def test_a_commit_after_the_tag_is_not_its_release(tmp_path: Path) -> None:
@@ -294,7 +301,7 @@ def test_a_commit_after_the_tag_is_not_its_release(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the tag v1\.0 is not at the commit that is checked out"):
         edition_of(project, "refs/tags/v1.0", tmp_path)
     with pytest.raises(InputError, match=r"--tag: v1\.0 is at another commit"):
-        planning.make_plan(project / "fatwheel.yml", world(tmp_path), tag="v1.0")
+        make.make_plan(project / "fatwheel.yml", world(tmp_path), tag="v1.0")
 
 
 def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
@@ -323,7 +330,7 @@ def test_a_plan_of_no_known_edition_is_refused(edition: Any, tmp_path: Path) -> 
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"schema": 1, "pins": {"commit": ""}, "edition": edition}), encoding="utf-8")
     with pytest.raises(InputError, match=r"plan\.json is of no known edition"):
-        planfile.read(path)
+        plan_file.read(path)
 
 
 # ---------------------------------------------------------------- sdists

@@ -6,8 +6,8 @@ import struct
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ci_tools.elf import Extent, Symbol, read_elf
 from ci_tools.errors import Rejected
+from ci_tools.formats.elf import Extent, Symbol, read_elf
 from tests.wheels import library, with_section
 
 SOURCE = """

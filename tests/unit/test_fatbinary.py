@@ -15,7 +15,14 @@ import lz4.block
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.fatbinary import Code, Image, images, undefined_symbols, units, zstd
+from ci_tools.formats.fatbinary import (
+    Code,
+    Image,
+    images,
+    undefined_symbols,
+    units,
+    zstd,
+)
 from tests.wheels import LTO, PTX, SASS, entry, library, unit, with_section
 
 A, F, LZ4_PACKED, ZSTD_PACKED = 0x100000, 0x200000, 0x2000, 0x8000

@@ -8,10 +8,19 @@ import pytest
 from packaging.utils import canonicalize_name
 from pypi_simple import IndexPage
 
-from ci_tools import catalog, finder
-from ci_tools.finder import File, Listing, Shelf, data_path, front_page, project_data, shelf_of
-from ci_tools.index import IndexedFile
-from ci_tools.release import Offer
+from ci_tools import catalog
+from ci_tools.publish.index import finder
+from ci_tools.publish.index.finder import (
+    File,
+    Listing,
+    Shelf,
+    data_path,
+    front_page,
+    project_data,
+    shelf_of,
+)
+from ci_tools.publish.index.pages import IndexedFile
+from ci_tools.publish.units import Offer
 
 CATALOG = catalog.load()
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_tools.manifest import Manifest, parse_manifest
-from ci_tools.targets.adoption import found_on
-from ci_tools.targets.foreign import Listed, listed_on, projects_on, with_projects
+from ci_tools.publish.index.foreign_files import found_on
+from ci_tools.publish.index.foreign_pages import (
+    Listed,
+    listed_on,
+    projects_on,
+    with_projects,
+)
+from ci_tools.publish.index.manifest import Manifest, parse_manifest
 
 SHA256 = "ab" * 32
 WHEEL = "demo-1.0-py3-none-any.whl"

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, RejectedInput
-from ci_tools.foresight import core_of, holders, refuse_clash, say_clash, say_held
 from ci_tools.model import STABLE, Channel, Edition
-from ci_tools.targets.addresses import targets_of
+from ci_tools.publish.foresight import (
+    core_of,
+    holders,
+    refuse_clash,
+    say_clash,
+    say_held,
+)
+from ci_tools.publish.targets.addresses import targets_of
 from tests.releases import folder_index, item, publish, unit
 from tests.sources import demo, plan_of, world
 from tests.wheels import make
@@ -16,7 +22,7 @@ from tests.wheels import make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.release import Item, Unit
+    from ci_tools.publish.units import Item, Unit
 
 PURE = "demo-1.0-py3-none-any.whl"
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import assembly, planfile, receipts
 from ci_tools.errors import Rejected, RejectedInput
-from ci_tools.gathering import UNSEEN, gather
+from ci_tools.formats import receipts
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Outcome, Trial, Validated
-from ci_tools.outside import Outside, Silent
+from ci_tools.plan import plan_file
+from ci_tools.publish import assembly
+from ci_tools.publish.gathering import UNSEEN, gather
 from tests.releases import receipt
 from tests.sources import demo, plan_of
 from tests.wheels import make
@@ -239,7 +241,7 @@ def test_of_a_run_in_which_all_failed_everything_is_missing(filed: Path, tmp_pat
 @pytest.fixture
 def filed(plan: Plan, tmp_path: Path) -> Path:
     path = tmp_path / "plan.json"
-    path.write_text(planfile.dumps(plan), encoding="utf-8")
+    path.write_text(plan_file.dumps(plan), encoding="utf-8")
     return path
 
 

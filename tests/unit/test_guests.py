@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.targets.addresses import index_of
 from tests import releases
 from tests.wheels import make
 
 if TYPE_CHECKING:
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 OUTSIDE = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 WHEEL = "theirs-1.0-py3-none-any.whl"

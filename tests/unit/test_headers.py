@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.build.headers import (
+    asked_for,
+    certain_includes,
+    compiles_of,
+    folders_of,
+    refuse_missing,
+)
 from ci_tools.errors import MachineError
-from ci_tools.headers import asked_for, certain_includes, compiles_of, folders_of, refuse_missing
-from ci_tools.includes import Includes
-from ci_tools.source import Tree
+from ci_tools.evidence.includes import Includes
+from ci_tools.evidence.source import Tree
 from tests.sources import evidence_of, plan_of, write
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import builder, planfile
+from ci_tools.build import builder
+from ci_tools.build.toolchain import Toolchain
+from ci_tools.config.commands import in_source, script_of
 from ci_tools.errors import InputError
-from ci_tools.hooks import in_source, script_of
-from ci_tools.toolchain import Toolchain
+from ci_tools.plan import plan_file
 from tests.sources import CONFIG, demo, plan_of
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_a_plan_says_what_it_cannot_see_and_holds_every_command(tmp_path: Path) 
     )
     warning = next(warning for warning in plan.warnings if "build." in warning)
     assert warning.startswith("build.before (fatwheel.yml:7) runs before the build and can change what is compiled; ")
-    build = planfile.to_json(plan)["request"]["build"]
+    build = plan_file.to_json(plan)["request"]["build"]
     assert build["before"] == [{"run": "bash tools/prepare.sh", "where": "fatwheel.yml:7"}]
     assert build["after"] == [{"run": "ls", "where": "fatwheel.yml:8"}]
 

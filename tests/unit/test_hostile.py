@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import observation
-from ci_tools.sandbox import Limits, living, why_not
+from ci_tools.evidence.observe import run
+from ci_tools.machine.sandbox import Limits, living, why_not
 from tests.sources import plan_of, write
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SETUP = "from setuptools import setup\nsetup(name='demo', version='1.0', package
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait a minute for what hangs."""
     limits = Limits(seconds=4, memory=512 << 20, processes=16, written=64 << 20)
-    monkeypatch.setattr(observation, "LIMITS", limits)
+    monkeypatch.setattr(run, "LIMITS", limits)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_what_a_script_leaves_leads_nowhere(script: str, tmp_path: Path) -> None
 FORGED = """\
 import hmac, json, os, posix, subprocess, sys
 asked = json.load(open(sys.orig_argv[-1]))
-journal, observer = asked['journal'], 'ci_tools.observer.'
+journal, observer = asked['journal'], 'ci_tools.evidence.observe.inside.'
 facts, seen = sys.modules[observer + 'facts'].FACTS, sys.modules[observer + 'recorder'].Recorder
 
 def write(*lines):
@@ -233,7 +233,8 @@ OWN_COMPILER = "subprocess.run(['gcc', '-c', 'a.c', '-o', 'a.o'], check=True)\n"
                      id="names-another-journal"),
         pytest.param("json.dumps = os.write = os.open = lambda *_: b''\nos.getgroups()", "setup.py",
                      id="changes-what-its-observer-uses"),
-        pytest.param("import ci_tools.observer.facts", "imports what observes it", id="imports-its-observer"),
+        pytest.param("import ci_tools.evidence.observe.inside.facts", "imports what observes it",
+                     id="imports-its-observer"),
         pytest.param(OWN_COMPILER + "attempt(os.remove, journal); attempt(os.truncate, journal, 0)",
                      "compiles by a command of its own: gcc", id="removes-its-commands"),
         pytest.param(OWN_COMPILER + "attempt(os.rename, 'a.o', journal); attempt(os.symlink, 'a.o', journal)",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, config, planning
+from ci_tools import catalog
+from ci_tools.config import loader
 from ci_tools.errors import InputError
+from ci_tools.machine.runner import is_hosted
 from ci_tools.model import AcceleratorKind, ToolchainKind
-from ci_tools.runner import is_hosted
+from ci_tools.plan import make
 from tests.sources import demo, plan_of, world
 
 if TYPE_CHECKING:
@@ -55,11 +57,11 @@ def test_a_platform_without_versions_has_none_in_its_image(tmp_path: Path) -> No
     text = 'package: demo\npython: ["3.12"]\nplatforms:\n  linux-cpu: { container: "us/cpu:{version}" }\n'
     path = demo(tmp_path / "demo", {**SOURCE, "fatwheel.yml": text}) / "fatwheel.yml"
     with pytest.raises(InputError, match="expected the image it is built in"):
-        config.load(path, catalog.load())
+        loader.load(path, catalog.load())
 
 
 def test_each_required_job_of_our_own_has_a_compiler_on_a_hosted_runner(tmp_path: Path) -> None:
-    plans = [planning.make_plan(path, world(tmp_path)).plan for path in (ROOT / "package").glob("fatwheel*.yml")]
+    plans = [make.make_plan(path, world(tmp_path)).plan for path in (ROOT / "package").glob("fatwheel*.yml")]
     required = [job for plan in plans for job in plan.jobs if job.required and job.accelerator]
     assert {job.name: has_compiler(job) for job in required} == {"linux-cuda-cu129": True, "linux-cuda-cu130": True}
 

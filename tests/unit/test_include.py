@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 from jsonschema import Draft202012Validator
 
-from ci_tools import catalog, config, edits, planfile, planning
-from ci_tools.__main__ import main
+from ci_tools import catalog
+from ci_tools.cli.main import main
+from ci_tools.config import edit, loader
 from ci_tools.errors import InputError
 from ci_tools.model import Enabled, Platform
+from ci_tools.plan import make, plan_file
 from tests.sources import demo, plan_of, world, write
 
 if TYPE_CHECKING:
     from ci_tools.model import PlatformRequest, Request
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads(config.SCHEMA.read_text(encoding="utf-8"))
+SCHEMA = json.loads(loader.SCHEMA.read_text(encoding="utf-8"))
 MAIN = """\
 package: demo
 python: ["3.12"]
@@ -38,7 +40,7 @@ required: true
 
 def load(folder: Path, files: dict[str, str]) -> Request:
     """Return what the config in a folder asks for; each of its problems is named below that folder."""
-    return config.load(write(folder, files) / "fatwheel.yml", catalog.load())
+    return loader.load(write(folder, files) / "fatwheel.yml", catalog.load())
 
 
 def rocm(request: Request) -> PlatformRequest:
@@ -66,7 +68,7 @@ def test_it_asks_for_the_same_as_the_table_in_its_place(tmp_path: Path) -> None:
     one = rocm(load(tmp_path / "a", {"fatwheel.yml": MAIN, "ci/rocm.yml": TABLE}))
     other = rocm(load(tmp_path / "b", {"fatwheel.yml": written}))
     assert (one.where, other.where) == ("ci/rocm.yml:2", "fatwheel.yml:5")
-    assert planfile._plain(one) == {**planfile._plain(other), "where": one.where}  # noqa: SLF001 - all fields at once
+    assert plan_file._plain(one) == {**plan_file._plain(other), "where": one.where}  # noqa: SLF001 - all fields at once
 
 
 def test_an_included_file_of_nothing_is_a_platform_that_needs_nothing(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_one_file_may_serve_two_platforms(tmp_path: Path) -> None:
 def test_a_plan_names_the_included_file_and_not_the_machine(tmp_path: Path) -> None:
     files = {"fatwheel.yml": MAIN, "ci/rocm.yml": f"enabled: false\n{TABLE}"}
     plans = [plan_of(demo(tmp_path / name, files)) for name in ("a", "b")]
-    assert planfile.dumps(plans[0]) == planfile.dumps(plans[1])
+    assert plan_file.dumps(plans[0]) == plan_file.dumps(plans[1])
     assert {why for _, why in plans[0].skipped} == {"switched off by `enabled: false` (ci/rocm.yml:1)"}
 
 
@@ -101,14 +103,14 @@ def test_a_file_is_named_below_a_config_outside_the_source(tmp_path: Path) -> No
 def test_a_plan_is_refused_once_the_included_file_says_otherwise(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", {"fatwheel.yml": MAIN, "ci/rocm.yml": TABLE, ".gitignore": "ci/\n"})
     pinned = tmp_path / "plan.json"
-    pinned.write_text(planfile.dumps(plan_of(folder)))
+    pinned.write_text(plan_file.dumps(plan_of(folder)))
     write(folder, {"ci/rocm.yml": TABLE.replace("gfx942", "gfx90a")})
     with pytest.raises(InputError, match=r'archs.*"gfx942" in the plan, "gfx90a" here'):
-        planning.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=pinned)
+        make.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=pinned)
 
 
 def test_a_patch_leaves_an_included_platform_alone() -> None:
-    assert edits.with_setting(MAIN, "linux-rocm", "enabled", "auto") is None
+    assert edit.with_setting(MAIN, "linux-rocm", "enabled", "auto") is None
 
 
 def test_the_guide_shows_what_is_accepted(tmp_path: Path) -> None:

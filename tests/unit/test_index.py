@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import pytest
 from pypi_simple import ProjectPage
 
-from ci_tools.index import (
+from ci_tools.publish.index.pages import (
     IndexedFile,
     project_and_version,
     project_html,

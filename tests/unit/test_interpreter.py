@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, Rejected
-from ci_tools.interpreter import Environment, create, find
+from ci_tools.machine.python import Environment, create, find
 from ci_tools.model import Minor, Python
 from tests import wheels
 

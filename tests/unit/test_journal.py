@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from ci_tools.journal import ELSEWHERE, ENDLESS, FORGED, MOST_LINES, MOST_TOLD, TAKEN_BACK, UNENDED, read
+from ci_tools.evidence.observe.journal import (
+    ELSEWHERE,
+    ENDLESS,
+    FORGED,
+    MOST_LINES,
+    MOST_TOLD,
+    TAKEN_BACK,
+    UNENDED,
+    read,
+)
 
 WORD = "word"
 NOTHING: dict[str, Any] = {"asked": {}, "doubts": {}, "imports": {}, "compiles": [], "links": []}

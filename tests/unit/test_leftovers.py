@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import builder, pipeline, storage, workplace
+from ci_tools.build import builder
+from ci_tools.machine import storage, workplace
+from ci_tools.publish import release
 from tests.sources import world, write
 
 HELD = """\
@@ -26,7 +28,7 @@ with scratch() as folder:
 
 def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
     out = write(tmp_path / "dist", {"receipts/.demo.whl.json.x1.partial": "{", ".demo.whl.x2.partial": "", "a.whl": ""})
-    with pipeline._working_in(out, world(tmp_path)):  # noqa: SLF001 - what every verb does that writes there
+    with release._working_in(out, world(tmp_path)):  # noqa: SLF001 - what every verb does that writes there
         found = {path.name for path in out.rglob("*") if path.is_file()}
     assert found - {".fatwheel.lock", ".gitignore"} == {"a.whl"}
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import matrix, planfile
 from ci_tools.errors import InputError
 from ci_tools.model import HOSTED_MINUTES, Care, Platform
+from ci_tools.plan import matrix, plan_file
 from tests.sources import demo, plan_of
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ def test_a_plan_without_jobs_has_nothing_to_build(plan: Plan) -> None:
 
 
 def test_a_platform_s_own_pipeline_makes_its_native_wheels_alone(plan: Plan) -> None:
-    own = planfile.own(planfile.only(plan, Platform.LINUX_CUDA), Platform.LINUX_CUDA)
+    own = plan_file.own(plan_file.only(plan, Platform.LINUX_CUDA), Platform.LINUX_CUDA)
     assert [row["name"] for row in rows(own, "builds")] == [job.name for job in plan.jobs if job.name != "pure"]
     assert all(row["name"].startswith("linux-cuda") for row in rows(own, "sites"))
-    assert not planfile.own(planfile.only(plan, Platform.WINDOWS), Platform.WINDOWS).jobs
+    assert not plan_file.own(plan_file.only(plan, Platform.WINDOWS), Platform.WINDOWS).jobs
 
 
 def many(plan: Plan, count: int, minutes: int = 90) -> Plan:

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import transaction
-from ci_tools.__main__ import main
+from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
-from ci_tools.outside import Silent
-from ci_tools.targets.addresses import indexes_of
-from ci_tools.upkeep import yank
-from ci_tools.upkeep.mirrors import OTHERWISE, UNLIKE, copy_missing, differences
+from ci_tools.machine.context import Silent
+from ci_tools.publish import transaction
+from ci_tools.publish.index.maintain import yank
+from ci_tools.publish.index.maintain.mirrors import (
+    OTHERWISE,
+    UNLIKE,
+    copy_missing,
+    differences,
+)
+from ci_tools.publish.targets.addresses import indexes_of
 from tests import releases
 from tests.sources import world
 from tests.wheels import broken, listed, make
@@ -21,8 +26,8 @@ from tests.wheels import broken, listed, make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.release import Unit
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.publish.index.wheel_index import WheelIndex
+    from ci_tools.publish.units import Unit
 
 
 @pytest.fixture

@@ -10,8 +10,14 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ci_tools.model import BuiltWith
-from ci_tools.notes import MOST_CHARACTERS, notes
-from ci_tools.release import CORE, NOT_TRIED, Item, Made, Unit
+from ci_tools.publish.notes import MOST_CHARACTERS, notes
+from ci_tools.publish.units import (
+    CORE,
+    NOT_TRIED,
+    Item,
+    Made,
+    Unit,
+)
 
 NATIVE = Made(
     "linux-cuda-cu130",

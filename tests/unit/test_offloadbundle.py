@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import fatbinary
 from ci_tools.errors import Rejected
-from ci_tools.fatbinary import images, units
+from ci_tools.formats import fatbinary
+from ci_tools.formats.fatbinary import images, units
 from tests.wheels import with_section
 
 RECORDED = Path(__file__).parent / "bundles"

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import matrix, planfile, planning, planvalues
 from ci_tools.errors import InputError
+from ci_tools.machine.storage import write_atomically
 from ci_tools.model import GpuTrial, Plan, Run
-from ci_tools.storage import write_atomically
+from ci_tools.plan import (
+    make,
+    matrix,
+    plan_file,
+    plan_reader,
+)
 from tests.sources import committed, demo, git, world
 from tests.unit.test_planfile import FILES as OF_PLANS
 
@@ -45,19 +50,19 @@ def source(tmp_path: Path) -> Path:
 
 
 def plan_of(folder: Path, run: Run = ADDED, tag: str = "") -> Plan:
-    return planning.make_plan(folder / "fatwheel.yml", world(folder.parent), run=run, tag=tag).plan
+    return make.make_plan(folder / "fatwheel.yml", world(folder.parent), run=run, tag=tag).plan
 
 
 def test_only_the_wheels_that_are_bound_to_the_torch_are_made(source: Path) -> None:
     plan = plan_of(source)
     assert [(job.wheel, job.requires_torch) for job in plan.jobs] == [(WHEEL, ">=2.14,<2.15")]
     assert (plan.sdist, {site.job for site in plan.sites}) == ("", {plan.jobs[0].name})
-    assert planfile.pypi_files(plan) == []
+    assert plan_file.pypi_files(plan) == []
 
 
 def test_the_plan_says_what_was_asked_and_what_the_release_has_already(source: Path) -> None:
     plan = plan_of(source)
-    assert planfile.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": []}
+    assert plan_file.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": []}
     assert plan.warnings[0].startswith("this run names torch 2.14, the config 2.10, 2.13: only wheels bound to it")
     (served,) = (one for one in plan.skipped if str(one.cell.platform) == "windows")
     assert served.reason.startswith("the release has demo-1.0-py3-none-any.whl: no native code")
@@ -73,9 +78,9 @@ def test_the_edition_is_that_of_the_tag_that_is_checked_out(source: Path) -> Non
 def test_the_same_plan_is_made_everywhere_from_the_file(source: Path) -> None:
     path = source.parent / "plan.json"
     with write_atomically(path) as file:
-        file.write(planfile.dumps(plan_of(source)).encode())
-    again = planning.make_plan(source / "fatwheel.yml", world(source.parent), pinned=path).plan
-    assert again == plan_of(source) == planvalues.read(path)
+        file.write(plan_file.dumps(plan_of(source)).encode())
+    again = make.make_plan(source / "fatwheel.yml", world(source.parent), pinned=path).plan
+    assert again == plan_of(source) == plan_reader.read(path)
 
 
 def test_the_wheels_are_tried_with_a_torch_that_they_are_for(source: Path) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import finished, matrix, planfile, releaseplan, summary
-from ci_tools.__main__ import main
+from ci_tools.cli import pages
+from ci_tools.cli.main import main
 from ci_tools.model import Outcome, Platform, Receipt, Trial, Validated
-from ci_tools.release import CORE, is_left, units_of
+from ci_tools.plan import matrix, plan_file
+from ci_tools.publish import folder, release_plan
+from ci_tools.publish.units import CORE, is_left, units_of
 from tests.sources import demo, plan_of, write
 
 if TYPE_CHECKING:
@@ -43,14 +45,14 @@ def folder_of(plan: Plan, home: Path, *names: str) -> Path:
     """Return a release folder with some files of a plan, each good."""
     jobs = {plan.sdist: "sdist", **{job.wheel: job.name for job in plan.jobs}}
     home.mkdir()
-    (home / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
+    (home / "plan.json").write_text(plan_file.dumps(plan), encoding="utf-8")
     for name in names:
         (home / name).write_bytes(jobs[name].encode())
     return home
 
 
 def test_one_workflow_leaves_out_what_the_other_builds(plan: Plan) -> None:
-    shared, own = planfile.together(plan), planfile.own(plan, Platform.LINUX_XPU)
+    shared, own = plan_file.together(plan), plan_file.own(plan, Platform.LINUX_XPU)
     assert [row["jobs"] for row in matrix.builds(shared)] == ["sdist,pure"]
     assert [row["jobs"] for row in matrix.builds(own)] == ["linux-xpu-cp312"]
     assert {row["built"] for row in matrix.sites(shared)} == {"pure"}
@@ -68,27 +70,27 @@ def test_the_command_line_gives_each_workflow_its_own_rows(tmp_path: Path, capsy
 def test_without_a_pure_wheel_the_sdist_is_held_against_one_of_its_own_run(tmp_path: Path) -> None:
     config = CONFIG.replace("linux-cpu:", 'linux-cpu: { owner: me, native: ["*.cpp"] }')
     found = plan_of(demo(tmp_path / "source", {**FILES, "fatwheel.yml": config}), tag="v1.0")
-    assert matrix.builds(planfile.together(found))[0]["jobs"] == "sdist,linux-cpu-cp312"
+    assert matrix.builds(plan_file.together(found))[0]["jobs"] == "sdist,linux-cpu-cp312"
 
 
 def test_the_page_of_a_plan_names_what_is_left(plan: Plan) -> None:
-    page = summary.plan_page(planfile.together(plan))
+    page = pages.plan_page(plan_file.together(plan))
     assert LEFT in page
     assert "linux-xpu-cp312" not in page
-    assert LEFT not in summary.plan_page(plan)
+    assert LEFT not in pages.plan_page(plan)
 
 
 def test_a_release_is_whole_without_it_and_says_so(plan: Plan, tmp_path: Path) -> None:
     names = [plan.sdist, *(job.wheel for job in plan.jobs if not job.platform)]
-    found = finished.read(folder_of(plan, tmp_path / "dist", *names))
+    found = folder.read(folder_of(plan, tmp_path / "dist", *names))
     assert [one.name for one in found.withheld] == [CORE]  # the files have no receipts here
-    page = summary.release_page(found)
+    page = pages.release_page(found)
     assert LEFT in page
     assert "linux-xpu-cp312" not in page
 
 
 def test_publishing_skips_it_unless_it_was_built_here_or_is_asked_for(plan: Plan, tmp_path: Path) -> None:
-    known = releaseplan.read(folder_of(plan, tmp_path / "dist") / "plan.json")
+    known = release_plan.read(folder_of(plan, tmp_path / "dist") / "plan.json")
     wheel = next(job.wheel for job in plan.jobs if job.platform)
     assert is_left("linux-xpu", known, {plan.sdist})
     assert not is_left("linux-xpu", known, {wheel})

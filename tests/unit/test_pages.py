@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.index import ADOPTED, VARIANTS, IndexedFile, Link
-from ci_tools.manifest import Manifest
-from ci_tools.release import Offer
-from ci_tools.targets.ledger import Ledger
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.manifest import Manifest
+from ci_tools.publish.index.pages import (
+    ADOPTED,
+    VARIANTS,
+    IndexedFile,
+    Link,
+)
+from ci_tools.publish.units import Offer
 from tests import releases
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import planfile, planning
-from ci_tools.__main__ import main
+from ci_tools.cli.main import main
 from ci_tools.errors import InputError
 from ci_tools.model import Platform
+from ci_tools.plan import make, plan_file
 from tests.sources import committed, demo, git, plan_of, world, write
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def test_a_plan_has_the_keys_that_users_script_against(plan: Plan) -> None:
-    found = planfile.to_json(plan)
+    found = plan_file.to_json(plan)
     contract = {"schema", "request", "cells", "jobs", "covered", "skipped", "warnings", "validate", "publish"}
     assert contract <= found.keys()
     assert (found["schema"], found["cells"]) == (1, 8)
@@ -57,7 +57,7 @@ def test_a_plan_has_the_keys_that_users_script_against(plan: Plan) -> None:
 
 
 def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
-    job = next(job for job in planfile.to_json(plan)["jobs"] if job["kind"] == "native")
+    job = next(job for job in plan_file.to_json(plan)["jobs"] if job["kind"] == "native")
     assert job == {
         "name": NATIVE,
         "kind": "native",
@@ -89,13 +89,13 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
 
 
 def test_a_pure_job_has_no_platform_and_no_accelerator(plan: Plan) -> None:
-    job = planfile.to_json(plan)["jobs"][0]
+    job = plan_file.to_json(plan)["jobs"][0]
     assert (job["name"], job["kind"], job["wheel"]) == ("pure", "pure", "demo-1.0-py3-none-any.whl")
     assert (job["platform"], job["accelerator"], job["torch"], job["owner"]) == (None, None, None, None)
 
 
 def test_every_cell_says_its_job_or_why_it_has_none(plan: Plan) -> None:
-    found = planfile.to_json(plan)
+    found = plan_file.to_json(plan)
     jobs = {job["name"]: job["covers"] for job in found["jobs"]}
     assert all(item["cell"] in jobs[item["job"]] and item["reason"] for item in found["covered"])
     assert {item["cell"]: item["reason"] for item in found["skipped"]} == {
@@ -105,7 +105,7 @@ def test_every_cell_says_its_job_or_why_it_has_none(plan: Plan) -> None:
 
 
 def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
-    sites = planfile.to_json(plan)["validate"]
+    sites = plan_file.to_json(plan)["validate"]
     assert {site["job"] for site in sites} == {"sdist", *(job.name for job in plan.jobs)}
     assert sites[1] == {
         "name": "pure on windows-2025, Python 3.12",
@@ -135,28 +135,28 @@ def test_pypi_gets_what_its_route_says(tmp_path: Path, route: str, files: list[s
     plan = plan_of(
         demo(tmp_path / "a", {**FILES, "fatwheel.yml": CONFIG.replace("pypi: wheels", f"pypi: {route}")}), tag="v1.0"
     )
-    published = {item["target"]: item["files"] for item in planfile.to_json(plan)["publish"]}
+    published = {item["target"]: item["files"] for item in plan_file.to_json(plan)["publish"]}
     assert published.get("pypi") == files
     assert published["dir:out"] == [*(job.wheel for job in plan.jobs), "demo-1.0.tar.gz"]
 
 
 def test_a_plan_is_json_that_reads_back(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    path.write_text(planfile.dumps(plan), encoding="utf-8")
-    assert planfile.read(path) == planfile.to_json(plan) == json.loads(planfile.dumps(plan))
+    path.write_text(plan_file.dumps(plan), encoding="utf-8")
+    assert plan_file.read(path) == plan_file.to_json(plan) == json.loads(plan_file.dumps(plan))
 
 
 def test_two_checkouts_make_the_same_bytes(tmp_path: Path) -> None:
     committed(demo(tmp_path / "one", FILES))
     (tmp_path / "elsewhere/deep").mkdir(parents=True)
     git(tmp_path, "clone", "--quiet", "one", "elsewhere/deep/two")
-    one, two = (planfile.dumps(plan_of(tmp_path / name)) for name in ("one", "elsewhere/deep/two"))
+    one, two = (plan_file.dumps(plan_of(tmp_path / name)) for name in ("one", "elsewhere/deep/two"))
     assert one == two
     assert str(tmp_path) not in one
 
 
 def test_one_platform_can_be_shown_alone(plan: Plan) -> None:
-    cuda, windows = (planfile.only(plan, platform) for platform in (Platform.LINUX_CUDA, Platform.WINDOWS))
+    cuda, windows = (plan_file.only(plan, platform) for platform in (Platform.LINUX_CUDA, Platform.WINDOWS))
     assert [job.name for job in windows.jobs] == ["pure"]
     assert all(job.platform is Platform.LINUX_CUDA for job in cuda.jobs)
     assert (cuda.cells, windows.cells, plan.cells) == (4, 4, 8)
@@ -179,18 +179,18 @@ def test_one_platform_can_be_shown_alone(plan: Plan) -> None:
     ],
 )
 def test_differences_are_named_by_their_place(after: object, lines: list[str]) -> None:
-    assert list(planfile.differences({"a": 1, "b": [1, {"c": "x"}]}, after)) == lines
+    assert list(plan_file.differences({"a": 1, "b": [1, {"c": "x"}]}, after)) == lines
 
 
 def _saved(folder: Path) -> Path:
     path = folder.parent / "plan.json"
-    path.write_text(planfile.dumps(plan_of(folder)), encoding="utf-8")
+    path.write_text(plan_file.dumps(plan_of(folder)), encoding="utf-8")
     return path
 
 
 def test_a_pinned_plan_that_still_holds_is_taken(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", FILES)
-    planned = planning.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=_saved(folder))
+    planned = make.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=_saved(folder))
     assert planned.job(NATIVE).name == NATIVE
 
 
@@ -199,14 +199,14 @@ def test_a_pinned_plan_of_another_source_is_refused(tmp_path: Path) -> None:
     path = _saved(folder)
     write(folder, {"a.cu": "// changed\n"})
     with pytest.raises(InputError) as caught:
-        planning.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=path)
+        make.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=path)
     said = caught.value.message.splitlines()
     assert said[0] == f"{path} is not the plan of what is here:"
     assert said[1].startswith("  plan.pins.source_sha256: ")
 
 
 def test_a_job_misspelt_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    planned = planning.make_plan(demo(tmp_path / "a", FILES) / "fatwheel.yml", world(tmp_path))
+    planned = make.make_plan(demo(tmp_path / "a", FILES) / "fatwheel.yml", world(tmp_path))
     with pytest.raises(InputError, match=r'^the plan has no job "pur", did you mean "pure"\?'):
         planned.job("pur")
 
@@ -233,27 +233,27 @@ GOOD: dict[str, Any] = {"schema": 1, "pins": {"commit": "0" * 40}, "edition": ED
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | bytes, message: str) -> None:
     path = write(tmp_path, {"plan.json": content}) / "plan.json"
     with pytest.raises(InputError) as caught:
-        planfile.read(path)
+        plan_file.read(path)
     assert caught.value.message.startswith(f"{path} {message}")
 
 
 def test_a_pipe_is_no_plan(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match=r"pipe is no regular file"):
-        planfile.read(tmp_path / "pipe")
+        plan_file.read(tmp_path / "pipe")
 
 
 def test_wheels_without_a_plan_are_said_to_be_others_and_how_to_publish_them(tmp_path: Path) -> None:
     for name in ("a-1.0-py3-none-any.whl", "b-1.0.tar.gz"):
         (tmp_path / name).touch()
     with pytest.raises(InputError, match=r"has a-1\.0-py3-none-any\.whl and 1 more, and no plan\.json") as refused:
-        planfile.read(tmp_path / "plan.json")
+        plan_file.read(tmp_path / "plan.json")
     assert "fatwheel index add" in refused.value.hint
 
 
 def test_a_plan_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there is no .*plan\.json, expected the plan of what was built"):
-        planfile.read(tmp_path / "plan.json")
+        plan_file.read(tmp_path / "plan.json")
 
 
 # ---------------------------------------------------------------- the command line
@@ -264,7 +264,7 @@ def test_the_command_line_prints_the_plan_alone_on_stdout(tmp_path: Path, capsys
     out = tmp_path / "out/plan.json"
     assert main(["plan", str(folder / "fatwheel.yml"), "--format", "json", "--out", str(out)]) == 0
     stdout = capsys.readouterr().out
-    assert stdout == out.read_text(encoding="utf-8") == planfile.dumps(plan_of(folder))
+    assert stdout == out.read_text(encoding="utf-8") == plan_file.dumps(plan_of(folder))
 
 
 @pytest.mark.parametrize(
@@ -293,13 +293,13 @@ def test_a_build_of_another_plan_is_refused(tmp_path: Path, capsys: pytest.Captu
 def test_a_plan_of_a_config_that_is_not_here_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _saved(demo(tmp_path / "a", FILES))
     monkeypatch.chdir(tmp_path / "a")
-    assert str(planfile.config_of(path)) == "fatwheel.yml"
+    assert str(plan_file.config_of(path)) == "fatwheel.yml"
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"plan of fatwheel\.yml in its source, and there is no such file here"):
-        planfile.config_of(path)
+        plan_file.config_of(path)
 
 
 def test_a_plan_beside_its_config_changes_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo(tmp_path / "a", FILES))
     assert main(["plan", "--out", "plan.json"]) == 0
-    planning.make_plan(Path("fatwheel.yml"), world(tmp_path), pinned=Path("plan.json"))
+    make.make_plan(Path("fatwheel.yml"), world(tmp_path), pinned=Path("plan.json"))

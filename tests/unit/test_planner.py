@@ -12,7 +12,7 @@ import pytest
 from packaging.tags import cpython_tags
 from packaging.utils import parse_wheel_filename
 
-from ci_tools import catalog, planner
+from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.model import (
     Accelerator,
@@ -37,6 +37,7 @@ from ci_tools.model import (
     Torch,
     TorchAbi,
 )
+from ci_tools.plan import planner
 from tests.sources import PROJECT, demo, plan_of, write
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import planfile, planvalues
 from ci_tools.errors import InputError, RejectedInput
+from ci_tools.plan import plan_file, plan_reader
 from tests.sources import demo, plan_of
 
 if TYPE_CHECKING:
@@ -49,22 +49,22 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 def filed(plan: Plan) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(planfile.dumps(plan))
+    found: dict[str, Any] = json.loads(plan_file.dumps(plan))
     return found
 
 
 def test_a_plan_comes_back_as_it_was_written(plan: Plan) -> None:
-    assert planvalues.plan_of(filed(plan)) == plan
+    assert plan_reader.plan_of(filed(plan)) == plan
 
 
 def test_the_reference_plan_comes_back_as_it_was_written() -> None:
     reference = plan_of(ROOT / "package")
-    assert planvalues.plan_of(filed(reference)) == reference
+    assert plan_reader.plan_of(filed(reference)) == reference
 
 
 def test_a_file_is_read(plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
-    assert planvalues.read(tmp_path / "plan.json") == plan
+    (tmp_path / "plan.json").write_text(plan_file.dumps(plan), encoding="utf-8")
+    assert plan_reader.read(tmp_path / "plan.json") == plan
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_no_plan_of_ours_is_refused(plan: Plan, spoil: Callable[[dict[st
     data = filed(plan)
     spoil(data)
     with pytest.raises(RejectedInput) as refused:
-        planvalues.plan_of(data, "some/plan.json")
+        plan_reader.plan_of(data, "some/plan.json")
     assert said in refused.value.message
     assert refused.value.message.startswith("some/plan.json: ")
 
@@ -99,4 +99,4 @@ def test_what_is_no_plan_of_ours_is_refused(plan: Plan, spoil: Callable[[dict[st
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text("{}")
     with pytest.raises(InputError, match="is not a plan of schema 1"):
-        planvalues.read(tmp_path / "plan.json")
+        plan_reader.read(tmp_path / "plan.json")

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.process import clean_environment, output, redacted, run, tail
+from ci_tools.machine.process import (
+    clean_environment,
+    output,
+    redacted,
+    run,
+    tail,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +99,9 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("group", ["", "setsid "])
 def test_a_killed_run_leaves_nothing_running(tmp_path: Path, group: str, end: signal.Signals) -> None:
-    script = "import sys; from pathlib import Path; from ci_tools.process import run; here = Path(sys.argv[1]); "
+    script = (
+        "import sys; from pathlib import Path; from ci_tools.machine.process import run; here = Path(sys.argv[1]); "
+    )
     script += f"run(['sh', '-c', '{group}sleep 60 & echo $! > pid; mv pid there; wait'], log=here / 'log', cwd=here)"
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as process:
         deadline = time.monotonic() + 20

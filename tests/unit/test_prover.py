@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, config, planner, source
+from ci_tools import catalog
+from ci_tools.config import loader
+from ci_tools.evidence import source
 from ci_tools.model import (
     Binding,
     CellEvidence,
@@ -25,8 +27,18 @@ from ci_tools.model import (
     PythonApi,
     TorchAbi,
 )
-from ci_tools.planning import Planned
-from ci_tools.prover import Claim, Proof, Verdict, compare, fingerprint, prove, status, to_json
+from ci_tools.plan import planner
+from ci_tools.plan.make import Planned
+from ci_tools.verify.prover import (
+    Claim,
+    Proof,
+    Verdict,
+    compare,
+    fingerprint,
+    prove,
+    status,
+    to_json,
+)
 from tests.sources import PROJECT, demo, world
 from tests.wheels import LINUX, PACKAGE, edited, entry, library, make, unit, with_section
 
@@ -51,7 +63,7 @@ ON_LINUX = pytest.mark.skipif(
 def planned_as(folder: Path, shown: CellEvidence) -> Planned:
     """Return the plan of a folder whose every cell would show this, whether it is true or not."""
     facts, outside = catalog.load(), world(folder.parent)
-    request = config.load(folder / "fatwheel.yml", facts)
+    request = loader.load(folder / "fatwheel.yml", facts)
     tree = source.open_tree(request, folder, outside)
     evidence = Evidence(
         project=Project("demo", "1.0", ">=3.10", "flit_core.buildapi", "pyproject.toml:1"),

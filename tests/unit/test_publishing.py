@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools.__main__ import main
+from ci_tools.cli.main import main
 from ci_tools.errors import InputError
-from ci_tools.publishing import Destination, preview
+from ci_tools.publish.publishing import Destination, preview
 from tests.sources import world
 from tests.unit.test_units import plan
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import pypirules
 from ci_tools.errors import Rejected
-from ci_tools.pypirules import Held, Release, identity, pypi_problems, strangers
-from ci_tools.targets.pypi import archive_of
+from ci_tools.formats import pypi_rules
+from ci_tools.formats.pypi_rules import (
+    Held,
+    Release,
+    identity,
+    pypi_problems,
+    strangers,
+)
+from ci_tools.publish.targets.pypi import archive_of
 from tests.upload_servers import sdist
 from tests.wheels import PURE, edited, make, members_of, pack
 
@@ -244,8 +250,8 @@ def test_a_wheel_is_its_zip_file_and_nothing_else(before: bytes, after: bytes, e
 
 def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
     file = archive_of(make(tmp_path))
-    assert pypi_problems([file._replace(unpacked=pypirules.FREE_UNPACKED)], DEMO, MODULES) == ()
-    found = pypi_problems([file._replace(unpacked=pypirules.FREE_UNPACKED + 1)], DEMO, MODULES)
+    assert pypi_problems([file._replace(unpacked=pypi_rules.FREE_UNPACKED)], DEMO, MODULES) == ()
+    found = pypi_problems([file._replace(unpacked=pypi_rules.FREE_UNPACKED + 1)], DEMO, MODULES)
     assert ["over 50 times its size" in problem.what for problem in found] == [True]
 
 

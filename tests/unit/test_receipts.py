@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import receipts
-from ci_tools.checkedjson import sealed, unsealed
+from ci_tools.formats import receipts
+from ci_tools.formats.checked_json import sealed, unsealed
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
-from ci_tools.storage import sha256_of
 
 if TYPE_CHECKING:
     from pathlib import Path

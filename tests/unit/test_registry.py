@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ci_tools import registry
 from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.machine import package_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,12 +67,12 @@ def index(answers: Mapping[str, Answer]) -> Iterator[str]:
 def download(answers: Mapping[str, Answer], destination: Path, *, file: str = FILE, sha256: str = SHA256) -> list[int]:
     heard: list[int] = []
     with index(answers) as url:
-        registry.download(
+        package_index.download(
             "my-demo",
             file,
             sha256,
             destination,
-            index=registry.Index(url),
+            index=package_index.Index(url),
             progress=lambda done, total: heard.extend((done, total)),
         )
     return heard
@@ -164,9 +164,9 @@ def test_what_does_not_come_leaves_the_old_file(
 
 def test_the_index_s_password_is_not_shown(tmp_path: Path) -> None:
     with index({"/simple/my-demo/": Answer(b"", status=401)}) as url:
-        named = registry.Index(url.replace("//", "//me:s3cret@"))
+        named = package_index.Index(url.replace("//", "//me:s3cret@"))
         with pytest.raises(MachineError, match="401 Client Error") as refused:
-            registry.download("my-demo", FILE, SHA256, tmp_path / "file", index=named, progress=lambda *_: None)
+            package_index.download("my-demo", FILE, SHA256, tmp_path / "file", index=named, progress=lambda *_: None)
     assert "s3cret" not in str(refused.value)
 
 
@@ -175,22 +175,23 @@ def test_no_server_is_the_machine_s_fault(tmp_path: Path) -> None:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/simple/"
         with pytest.raises(MachineError, match=r"cannot be fetched from the package index: .*refused"):
-            registry.download(
-                "demo", FILE, SHA256, tmp_path / "file", index=registry.Index(url), progress=lambda *_: None
+            package_index.download(
+                "demo", FILE, SHA256, tmp_path / "file", index=package_index.Index(url), progress=lambda *_: None
             )
     assert not [*tmp_path.iterdir()]
 
 
 def test_the_user_s_index_is_asked() -> None:
-    assert registry.users_index({"PIP_INDEX_URL": "http://127.0.0.1/simple/"}).url == "http://127.0.0.1/simple/"
+    assert package_index.users_index({"PIP_INDEX_URL": "http://127.0.0.1/simple/"}).url == "http://127.0.0.1/simple/"
 
 
 def test_there_is_always_an_index() -> None:
-    assert registry.users_index({}).url.startswith("http")
+    assert package_index.users_index({}).url.startswith("http")
 
 
 def test_the_certificates_are_those_of_pip() -> None:
-    assert registry.users_index({"PIP_CERT": "/mine.pem", "PIP_INDEX_URL": "x"}).certificates == "/mine.pem"
+    assert package_index.users_index({"PIP_CERT": "/mine.pem", "PIP_INDEX_URL": "x"}).certificates == "/mine.pem"
     assert (
-        registry.users_index({"REQUESTS_CA_BUNDLE": "/theirs.pem", "PIP_INDEX_URL": "x"}).certificates == "/theirs.pem"
+        package_index.users_index({"REQUESTS_CA_BUNDLE": "/theirs.pem", "PIP_INDEX_URL": "x"}).certificates
+        == "/theirs.pem"
     )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.registry import files_of
-from ci_tools.remotewheel import remote_wheel
+from ci_tools.machine.package_index import files_of
+from ci_tools.machine.remote_wheel import remote_wheel
 from tests.servers import index_of
 
 if TYPE_CHECKING:
-    from ci_tools.registry import Index
-    from ci_tools.remotewheel import RemoteFile
+    from ci_tools.machine.package_index import Index
+    from ci_tools.machine.remote_wheel import RemoteFile
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 NOISE = random.Random(1).randbytes(3_000_000)  # noqa: S311 - the same bytes every time

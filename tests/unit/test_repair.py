@@ -3,10 +3,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ci_tools import repair
-from ci_tools.audit.linking import linking
-from ci_tools.surroundings import search_path
-from ci_tools.wheelfile import relabel
+from ci_tools.build import repair
+from ci_tools.formats.linking import linking
+from ci_tools.formats.wheel import relabel
+from ci_tools.machine.search_path import search_path
 from tests.wheels import LINUX, linked, make, members_of
 
 if TYPE_CHECKING:

@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import retraction
-from ci_tools.__main__ import main
+from ci_tools.cli.main import main
 from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Channel, Edition
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import channel_of, index_of
-from ci_tools.targets.notice import MOST_CHARACTERS, Notice, notice_of, title_of, with_notice, without_notice
+from ci_tools.publish import retraction
+from ci_tools.publish.targets.addresses import channel_of, index_of
+from ci_tools.publish.targets.notice import (
+    MOST_CHARACTERS,
+    Notice,
+    notice_of,
+    title_of,
+    with_notice,
+    without_notice,
+)
 from tests import releases
 from tests.releases import folder_index, item, unit
 from tests.wheels import make

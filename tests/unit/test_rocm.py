@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, observer
+from ci_tools import catalog
+from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import InputError
+from ci_tools.evidence.observe import inside
 from ci_tools.model import AcceleratorKind, GfxArch, Minor, Platform
-from ci_tools.toolchain import Toolchains
 from tests.sources import PROJECT, plan_of, request_of, world, write
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ TREE = {
 
 
 def simulated() -> ModuleType:
-    path = Path(observer.__file__).parent / "fakes/torch/utils/hipify/hipify_python.py"
+    path = Path(inside.__file__).parent / "fakes/torch/utils/hipify/hipify_python.py"
     spec = importlib.util.spec_from_file_location("simulated_hipify", path)
     assert spec
     assert spec.loader

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.build.room import (
+    MIB,
+    Need,
+    needs_of,
+    refuse_no_room,
+)
+from ci_tools.build.toolchain import libc_doubt
 from ci_tools.errors import MachineError
+from ci_tools.evidence.source import Tree
 from ci_tools.model import Accelerator, AcceleratorKind, JobKind, Minor, ToolchainKind
-from ci_tools.room import MIB, Need, needs_of, refuse_no_room
-from ci_tools.source import Tree
-from ci_tools.toolchain import libc_doubt
 from tests.sources import demo, plan_of
 
 if TYPE_CHECKING:

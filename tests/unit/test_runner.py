@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, config, planfile, planvalues, runner
-from ci_tools.__main__ import main
+from ci_tools import catalog
+from ci_tools.cli.main import main
+from ci_tools.config import loader
 from ci_tools.errors import InputError, MachineError
+from ci_tools.machine import runner
+from ci_tools.machine.process import output, run
 from ci_tools.model import HOSTED_MINUTES, NO_CARE, Care
-from ci_tools.process import output, run
+from ci_tools.plan import plan_file, plan_reader
 from tests.sources import demo, plan_of, write
 
 if TYPE_CHECKING:
@@ -224,12 +227,12 @@ def plan(tmp_path: Path) -> Plan:
 def test_the_plan_says_what_each_job_gets(plan: Plan, name: str, care: Care, minutes: int) -> None:
     job = next(job for job in plan.jobs if job.name == name)
     assert (job.care, job.minutes) == (care, minutes)
-    row = next(row for row in planfile.to_json(plan)["jobs"] if row["name"] == name)
+    row = next(row for row in plan_file.to_json(plan)["jobs"] if row["name"] == name)
     assert (row["care"], row["minutes"]) == (care._asdict(), minutes)
 
 
 def test_a_plan_that_is_read_again_says_the_same(plan: Plan) -> None:
-    again = planvalues.plan_of(planfile.to_json(plan))
+    again = plan_reader.plan_of(plan_file.to_json(plan))
     assert [(job.care, job.minutes) for job in again.jobs] == [(job.care, job.minutes) for job in plan.jobs]
 
 
@@ -286,7 +289,7 @@ def test_what_no_runner_can_give_is_refused(tmp_path: Path, old: str, new: str, 
     assert old in CONFIG
     write(tmp_path, {"fatwheel.yml": CONFIG.replace(old, new)})
     with pytest.raises(InputError) as caught:
-        config.load(tmp_path / "fatwheel.yml", catalog.load())
+        loader.load(tmp_path / "fatwheel.yml", catalog.load())
     found = caught.value.message.replace(f"{tmp_path}/fatwheel.yml:", "").splitlines()
     assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
 
@@ -303,7 +306,7 @@ def test_what_no_runner_can_give_is_refused(tmp_path: Path, old: str, new: str, 
 def test_a_machine_of_ones_own_may_take_longer(tmp_path: Path, old: str) -> None:
     text = CONFIG.replace("enabled: true, owner: me, runner: [self-hosted, arm]", f"owner: me, runner: {old}")
     write(tmp_path, {"fatwheel.yml": text})
-    assert config.load(tmp_path / "fatwheel.yml", catalog.load()).platforms[1].minutes == 900
+    assert loader.load(tmp_path / "fatwheel.yml", catalog.load()).platforms[1].minutes == 900
 
 
 @pytest.mark.parametrize("platform", sorted(catalog.load().platforms))
@@ -508,7 +511,7 @@ def test_the_verb_says_that_it_leaves_this_machine_alone(
 ) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.delenv("RUNNER_ENVIRONMENT", raising=False)
-    (tmp_path / "plan.json").write_text(planfile.dumps(plan_of(demo(tmp_path / "a", {"fatwheel.yml": CONFIG}))))
+    (tmp_path / "plan.json").write_text(plan_file.dumps(plan_of(demo(tmp_path / "a", {"fatwheel.yml": CONFIG}))))
     assert main(["prepare", "--plan", str(tmp_path / "plan.json"), "--job", "linux-cpu-cp312"]) == 0
     out, err = capsys.readouterr()
     assert (out, " ".join(err.split())) == (
@@ -518,7 +521,7 @@ def test_the_verb_says_that_it_leaves_this_machine_alone(
 
 
 def test_the_verb_refuses_a_job_that_the_plan_has_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "plan.json").write_text(planfile.dumps(plan_of(demo(tmp_path / "a", {"fatwheel.yml": CONFIG}))))
+    (tmp_path / "plan.json").write_text(plan_file.dumps(plan_of(demo(tmp_path / "a", {"fatwheel.yml": CONFIG}))))
     assert main(["prepare", "--plan", str(tmp_path / "plan.json"), "--job", "sdist,linux"]) == 2
     assert capsys.readouterr().err.startswith('fatwheel: the plan has no job "linux"')
 

@@ -16,10 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ci_tools import confined, sandbox
 from ci_tools.errors import MachineError
-from ci_tools.process import output
-from ci_tools.sandbox import Confined, Limits, Verdict, clear, living, living_by_ps, run_confined, why_not
+from ci_tools.machine import _confined, sandbox
+from ci_tools.machine.process import output
+from ci_tools.machine.sandbox import (
+    Confined,
+    Limits,
+    Verdict,
+    clear,
+    living,
+    living_by_ps,
+    run_confined,
+    why_not,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -533,7 +542,7 @@ def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
 @confines
 def test_a_cage_within_a_cage_says_why_it_cannot_be(cage: Cage) -> None:
     root = Path(sandbox.__file__).parents[1]
-    code = f"sys.path.insert(0, {str(root)!r})\nfrom ci_tools.sandbox import why_not\nprint(repr(why_not()))"
+    code = f"sys.path.insert(0, {str(root)!r})\nfrom ci_tools.machine.sandbox import why_not\nprint(repr(why_not()))"
     command = [sys.executable, "-I", "-S", "-c", IMPORTS + code]
     env = {"TMPDIR": str(cage.folder)}
     ended = run_confined(command, folder=cage.folder, readable=[root], env=env, log=cage.log, limits=SOME)
@@ -591,9 +600,9 @@ NEWER_THAN_THE_HEADERS = {"fchmodat2", "listmount", "statmount"}
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the headers of x86_64 are those of this machine")
 @pytest.mark.parametrize("machine", HEADERS)
 def test_the_numbers_are_the_kernels(machine: str, tmp_path: Path) -> None:
-    column = confined.ARCHITECTURES[machine].column
-    own = {name: numbers[column] for table in TABLES for name, numbers in getattr(confined, table).items()}
-    own |= {name.lower(): getattr(confined, name)[column] for name in SINGLE}
+    column = _confined.ARCHITECTURES[machine].column
+    own = {name: numbers[column] for table in TABLES for name, numbers in getattr(_confined, table).items()}
+    own |= {name.lower(): getattr(_confined, name)[column] for name in SINGLE}
     (tmp_path / "a.c").write_text("\n".join([HEADERS[machine], *(f"{name} = __NR_{name}" for name in own)]))
     lines = (output(["gcc", "-E", "-P", tmp_path / "a.c"]) or "").splitlines()
     kernel = dict(line.split(" = ") for line in lines if " = " in line)

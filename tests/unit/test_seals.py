@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.seals import read_key, seal, unseal
+from ci_tools.machine.seals import read_key, seal, unseal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import planfile, source
 from ci_tools.errors import FatwheelError, InputError, MachineError
+from ci_tools.evidence import source
 from ci_tools.model import Globs
+from ci_tools.plan import plan_file
 from tests.sources import CONFIG, PROJECT, committed, demo, git, plan_of, request_of, world, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.source import Tree
+    from ci_tools.evidence.source import Tree
 
 FIXED = {"fatwheel.yml", "pyproject.toml", "demo.py"}
 
@@ -100,7 +101,7 @@ def test_without_git_a_checkout_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("in_git", [True, False])
 def test_a_plan_is_no_part_of_its_source_unless_it_is_tracked(tmp_path: Path, *, in_git: bool) -> None:
     folder = demo(tmp_path / "a", {"other.json": "{}"})
-    plan = planfile.dumps(plan_of(folder))
+    plan = plan_file.dumps(plan_of(folder))
     if in_git:
         committed(write(folder, {"golden/plan.json": plan}))
     write(folder, {"plan.json": plan, "[x].json": plan})

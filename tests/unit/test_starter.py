@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, config, starter
+from ci_tools import catalog
+from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.model import Minor, Platform
 
@@ -22,7 +23,7 @@ def started(root: Path, **files: str) -> Request:
     for name, text in {"pyproject.toml": PROJECT, **files}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    return config.load(starter.write(root, catalog.load(), {}), catalog.load())
+    return loader.load(starter.write(root, catalog.load(), {}), catalog.load())
 
 
 def test_a_pure_project_gets_a_config_that_plans(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_torch_starts_where_the_source_says(tmp_path: Path) -> None:
 def test_a_project_below_is_found(tmp_path: Path) -> None:
     (tmp_path / "python").mkdir()
     (tmp_path / "python/pyproject.toml").write_text(PROJECT)
-    request = config.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
+    request = loader.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
     assert request.subdirectory == "python"
 
 
@@ -91,5 +92,5 @@ def test_whatever_a_project_is_called_its_config_loads(tmp_path: Path, name: str
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / f"{folder}pyproject.toml").write_text(PROJECT.replace("demo", name))
     (tmp_path / f"{folder}a\n: b.cu").touch()
-    request = config.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
+    request = loader.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
     assert (request.name, request.subdirectory) == (name, folder.rstrip("/"))

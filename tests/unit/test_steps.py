@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools import steps
-from ci_tools.arguments import parser
+from ci_tools.cli.arguments import parser
 from ci_tools.errors import InputError
+from ci_tools.github import step as steps
 
 TODAY = "20261121"
 

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.storage import cache_folder, filled, locked, sha256_of, write_atomically
+from ci_tools.machine.storage import (
+    cache_folder,
+    filled,
+    locked,
+    sha256_of,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

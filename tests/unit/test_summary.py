@@ -12,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ci_tools import finished as folders
-from ci_tools import markdown, planfile
-from ci_tools.changes import Side
-from ci_tools.comparison import Comparison, compare, uncompared
+from ci_tools.cli.pages import plan_page, release_page
 from ci_tools.errors import InputError
+from ci_tools.formats import markdown
 from ci_tools.model import SDIST, Finding, Level, Outcome, Plan, Receipt, Skipped, Trial, Validated
-from ci_tools.release import CORE, Withheld
-from ci_tools.summary import Finished, plan_page, release_page
+from ci_tools.plan import plan_file
+from ci_tools.plan.compare.changes import Side
+from ci_tools.plan.compare.comparison import Comparison, compare, uncompared
+from ci_tools.publish import folder as folders
+from ci_tools.publish.folder import Finished
+from ci_tools.publish.units import CORE, Withheld
 from tests.sources import demo, plan_of
 
 if TYPE_CHECKING:
@@ -243,14 +245,14 @@ def test_the_state_says_whether_it_can_be_published(plan: Plan, withheld: tuple[
 def test_a_page_of_one_platform_knows_nothing_of_the_rest(
     plan: Plan, platform: str, heading: str, state: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "plan.json").write_text(planfile.dumps(plan))
+    (tmp_path / "plan.json").write_text(plan_file.dumps(plan))
     found = folders.read(tmp_path, platform)
     page = plan_page(found.plan) if not found.plan.jobs else release_page(found)
     assert (heading in page, state in page, plan.sdist in page) == (True, True, False)
 
 
 def test_a_page_of_no_platform_of_the_plan_is_none(plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(planfile.dumps(plan))
+    (tmp_path / "plan.json").write_text(plan_file.dumps(plan))
     with pytest.raises(InputError, match='the plan has no platform "linux-cudo", did you mean "linux-cuda"'):
         folders.read(tmp_path, "linux-cudo")
 
@@ -433,7 +435,7 @@ def test_a_table_that_is_cut_says_how_many_lines_are_left(plan: Plan) -> None:
 
 
 def test_receipts_of_a_folder_are_read_with_what_is_withheld(plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
+    (tmp_path / "plan.json").write_text(plan_file.dumps(plan), encoding="utf-8")
     (tmp_path / plan.jobs[0].wheel).write_bytes(b"")
     found = folders.read(tmp_path)
     assert (found.plan, dict(found.receipts), found.unsure) == (plan, {}, frozenset({plan.jobs[0].wheel}))

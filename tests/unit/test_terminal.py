@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from ci_tools import terminal
-from ci_tools.__main__ import main
-from ci_tools.release import Change, Published, Withheld
-from ci_tools.transaction import Shown
-from ci_tools.upkeep import Flaw
+from ci_tools.cli import tables
+from ci_tools.cli.main import main
+from ci_tools.publish.index.maintain import Flaw
+from ci_tools.publish.transaction import Shown
+from ci_tools.publish.units import Change, Published, Withheld
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 TABLES: list[Iterable[Table]] = [
-    terminal.flaws_table([Flaw(HOSTILE, "what")]),
-    terminal.published_tables([Shown(HOSTILE, (Published(HOSTILE, "there", new=False),))], ()),
-    terminal.published_tables([], [Withheld("linux-cuda", HOSTILE)]),
-    terminal.preview_tables([("core", HOSTILE, Change("add", "there"))], ()),
+    tables.flaws_table([Flaw(HOSTILE, "what")]),
+    tables.published_tables([Shown(HOSTILE, (Published(HOSTILE, "there", new=False),))], ()),
+    tables.published_tables([], [Withheld("linux-cuda", HOSTILE)]),
+    tables.preview_tables([("core", HOSTILE, Change("add", "there"))], ()),
 ]
 
 
 def test_nothing_that_moves_a_cursor_goes_through_and_every_letter_does() -> None:
-    assert terminal.plain(HOSTILE) == ESCAPED
+    assert tables.plain(HOSTILE) == ESCAPED
     same = "ordinary\n\ttext, “größer” → 中文\u3000\u00a0🎡"
-    assert terminal.plain(same) == same
+    assert tables.plain(same) == same
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_shows_hostile_text_escaped(table: Iterable[Table], capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.show(table)
+    tables.show(table)
     assert ESCAPED in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_talk_shows_hostile_text_escaped(is_terminal: bool) -> None:  # noqa: FBT001 - a parameter
     heard = io.StringIO()
-    talk = terminal.Talk(Console(file=heard, force_terminal=is_terminal, width=200, color_system=None))
+    talk = tables.Talk(Console(file=heard, force_terminal=is_terminal, width=200, color_system=None))
     talk.say(HOSTILE)
     with talk.step(HOSTILE) as step:
         step.waiting(1.0)

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from ci_tools import __main__ as command_line
-from ci_tools import catalog, config, starter, testinfra, yamlfile
+from ci_tools import catalog
+from ci_tools.cli import main as command_line
+from ci_tools.config import loader, starter, test_infra
+from ci_tools.config.test_infra import Fate
+from ci_tools.config.test_infra.env_script import exported
+from ci_tools.config.test_infra.triggers import merged, workflow
 from ci_tools.errors import InputError
+from ci_tools.formats import yaml_file
 from ci_tools.model import Minor, Platform
-from ci_tools.testinfra import Fate
-from ci_tools.testinfra.envscript import exported
-from ci_tools.testinfra.triggers import merged, workflow
 from tests.sources import plan_of, write
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def project(root: Path, files: dict[str, str]) -> Path:
     return write(root / "tally", {"pyproject.toml": PROJECT, "tally.py": '"""Tally."""\n', **files})
 
 
-def moved(folder: Path, *names: str) -> dict[str, testinfra.Row]:
+def moved(folder: Path, *names: str) -> dict[str, test_infra.Row]:
     """Move, and return the report, by the names of inputs."""
     workflows = [folder / name for name in names or (LINUX,)]
     written = starter.write_moved(folder, workflows, catalog.load(), {})
@@ -66,12 +68,12 @@ def moved(folder: Path, *names: str) -> dict[str, testinfra.Row]:
 
 
 def request_of(folder: Path) -> Request:
-    return config.load(folder / "fatwheel.yml", catalog.load())
+    return loader.load(folder / "fatwheel.yml", catalog.load())
 
 
 def ours(folder: Path) -> dict[str, Any]:
     """Return the workflow that was written."""
-    table = yamlfile.read(folder / OURS, OURS).value
+    table = yaml_file.read(folder / OURS, OURS).value
     assert isinstance(table, dict)
     return table
 
@@ -96,7 +98,7 @@ def test_the_page_s_example_is_what_is_written(tmp_path: Path, monkeypatch: pyte
 
 def test_the_page_s_tables_name_every_input_and_secret() -> None:
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    known = testinfra.known()
+    known = test_infra.known()
     facts = [
         (name, str(fate), what)
         for table in ("inputs", "secrets")
@@ -106,8 +108,8 @@ def test_the_page_s_tables_name_every_input_and_secret() -> None:
 
 
 def test_every_input_that_is_carried_has_a_carrier() -> None:
-    carried = {name for name, (fate, _) in testinfra.known()["inputs"].items() if fate is Fate.CARRIED}
-    assert carried == set(testinfra.CARRIERS)
+    carried = {name for name, (fate, _) in test_infra.known()["inputs"].items() if fate is Fate.CARRIED}
+    assert carried == set(test_infra.CARRIERS)
 
 
 # ---------------------------------------------------------------- one input each

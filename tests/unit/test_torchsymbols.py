@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.audit import audit
 from ci_tools.catalog import load
-from ci_tools.elf import Extent, read_elf
+from ci_tools.catalog.symbols import (
+    C_TABLE,
+    CPP_TABLE,
+    FOLDER,
+    RELEASES,
+    is_torch_symbol,
+    missing,
+    tables,
+    written,
+)
+from ci_tools.cli.torch_table import add
 from ci_tools.errors import InputError
+from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.machine.context import Silent
 from ci_tools.model import (
     Accelerator,
     AcceleratorKind,
@@ -23,9 +34,7 @@ from ci_tools.model import (
     Python,
     ToolchainKind,
 )
-from ci_tools.outside import Silent
-from ci_tools.torchsymbols import C_TABLE, CPP_TABLE, FOLDER, RELEASES, is_torch_symbol, missing, tables, written
-from ci_tools.torchtable import add
+from ci_tools.verify.audit import audit
 from tests.servers import index_of
 from tests.wheels import LINUX, library, make
 

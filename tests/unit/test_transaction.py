@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import transaction
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
-from ci_tools.outside import Silent
+from ci_tools.machine.context import Silent
+from ci_tools.publish import transaction
 from tests import releases
 from tests.releases import folder_index, item, unit
 from tests.wheels import edited, listed, make
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ci_tools.release import Published, Unit
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.publish.index.wheel_index import WheelIndex
+    from ci_tools.publish.units import Published, Unit
 
 PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 

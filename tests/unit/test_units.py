@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import receipts
 from ci_tools.errors import InputError, RejectedInput
+from ci_tools.formats import receipts
 from ci_tools.model import Finding, Level, Outcome, Trial, Validated
-from ci_tools.release import CORE, Offer, units_of
-from ci_tools.releaseplan import parse
+from ci_tools.publish.release_plan import parse
+from ci_tools.publish.units import CORE, Offer, units_of
 from tests.releases import SOURCE, TRIED, receipt
 from tests.wheels import make
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.model import Receipt
-    from ci_tools.release import Unit
+    from ci_tools.publish.units import Unit
 
 PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu130", "+rocm7.1"))
 SDIST = "demo-1.0.tar.gz"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools import receipts
+from ci_tools.formats import receipts
+from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Command, Minor, Outcome, Python, Trial, Validation
-from ci_tools.outside import Outside, Silent
-from ci_tools.pipeline import Here, validate_files
-from ci_tools.validator import Validator, own_python
+from ci_tools.publish.release import Here, validate_files
+from ci_tools.verify.validator import Validator, own_python
 from tests import releases
 from tests.sources import demo, request_of, world
 from tests.wheels import make

@@ -6,17 +6,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import catalog, config, planfile, publishing, receipts, upkeep
+from ci_tools import catalog
+from ci_tools.config import loader
 from ci_tools.errors import InputError, MachineError, Rejected
-from ci_tools.index import project_and_version, variant_label
-from ci_tools.manifest import parse_manifest
+from ci_tools.formats import receipts
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.machine.objects.store import FolderStore
 from ci_tools.model import SDIST, Channel, Edition
-from ci_tools.outside import Outside, Silent
-from ci_tools.release import Made
-from ci_tools.targets.ledger import Ledger
-from ci_tools.targets.store import FolderStore
-from ci_tools.targets.wheelindex import NIGHTLIES, WheelIndex
-from ci_tools.variants import SCHEMA, Variant, documents, dumps, variant_of, variants_of
+from ci_tools.plan import plan_file
+from ci_tools.publish import publishing
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.manifest import parse_manifest
+from ci_tools.publish.index.pages import project_and_version, variant_label
+from ci_tools.publish.index.variants import (
+    SCHEMA,
+    Variant,
+    documents,
+    dumps,
+    variant_of,
+    variants_of,
+)
+from ci_tools.publish.index.wheel_index import NIGHTLIES, WheelIndex
+from ci_tools.publish.units import Made
 from tests.indexes import rewrite
 from tests.releases import folder_index, item, publish, receipt, unit
 from tests.wheels import MACHINE, Links, edited, hexdigest, listed, make, members_of, recorded
@@ -24,8 +36,8 @@ from tests.wheels import MACHINE, Links, edited, hexdigest, listed, make, member
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.release import Item, Unit
-    from ci_tools.targets.store import Content, Found
+    from ci_tools.machine.objects.store import Content, Found
+    from ci_tools.publish.units import Item, Unit
 
 PURE = "demo-1.0-py3-none-any.whl"
 CPU = f"demo-1.0-cp310-abi3-linux_{MACHINE}.whl"
@@ -336,7 +348,7 @@ PLATFORM = "package: demo\nplatforms:\n  linux-cuda: {cuda: ['13.0'], archs: ['9
 )
 def test_a_config_asks_for_variants_or_gets_none(text: str, answer: str, tmp_path: Path) -> None:
     (tmp_path / "fatwheel.yml").write_text(f"python: ['3.12']\ntorch: ['2.10']\n{PLATFORM}{text}\n")
-    asked = config.load(tmp_path / "fatwheel.yml", catalog.load()).publish.variants
+    asked = loader.load(tmp_path / "fatwheel.yml", catalog.load()).publish.variants
     assert asked is (answer == "yes")
 
 
@@ -345,7 +357,7 @@ def test_variants_of_no_cuda_are_refused(tmp_path: Path) -> None:
         "package: demo\npython: ['3.12']\nplatforms:\n  linux-cpu:\npublish: {variants: true}\n"
     )
     with pytest.raises(InputError, match="5:21: variants are made of CUDA wheels, and no platform asks for any CUDA"):
-        config.load(tmp_path / "fatwheel.yml", catalog.load())
+        loader.load(tmp_path / "fatwheel.yml", catalog.load())
 
 
 def test_a_folder_is_published_with_the_variants_its_plan_asks_for(tmp_path: Path) -> None:
@@ -375,7 +387,7 @@ def built(folder: Path, *, asked: bool) -> Path:
     cuda = {**cuda, "folder": "cu130"}
     pure: dict[str, object] = {"platform": None, "accelerator": None, "covers": [], "folder": ""}
     plan = {
-        "schema": planfile.SCHEMA_VERSION,
+        "schema": plan_file.SCHEMA_VERSION,
         "project": {"name": "demo", "version": "1.0"},
         "pins": {"source_sha256": "5" * 64, "commit": ""},
         "edition": {"channel": "stable", "candidate": 0, "date": ""},
@@ -408,24 +420,24 @@ JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130"}
 
 def test_the_index_verifies_and_repairs_what_it_says_of_variants(root: Path, tmp_path: Path) -> None:
     target = folder_index(root)
-    assert upkeep.verify(target, outside(tmp_path)) == ()
+    assert maintain.verify(target, outside(tmp_path)) == ()
     document = root / "variants" / DOCUMENT
     before = document.read_bytes()
     document.write_bytes(b"{}")
-    assert [flaw.key for flaw in upkeep.verify(target, outside(tmp_path))] == [f"variants/{DOCUMENT}"]
-    upkeep.repair(target, outside(tmp_path))
+    assert [flaw.key for flaw in maintain.verify(target, outside(tmp_path))] == [f"variants/{DOCUMENT}"]
+    maintain.repair(target, outside(tmp_path))
     assert document.read_bytes() == before
 
 
 def test_a_lost_variant_is_listed_no_longer(root: Path, tmp_path: Path) -> None:
     (root / "variants" / VARIANT).unlink()
-    upkeep.repair(folder_index(root), outside(tmp_path), remove_unlisted=True)
+    maintain.repair(folder_index(root), outside(tmp_path), remove_unlisted=True)
     assert listed(root, "variants") == [PURE, DOCUMENT]  # what it says of a label stays true
-    assert [flaw.key for flaw in upkeep.verify(folder_index(root), outside(tmp_path))] == [f"variants/{VARIANT}"]
+    assert [flaw.key for flaw in maintain.verify(folder_index(root), outside(tmp_path))] == [f"variants/{VARIANT}"]
 
 
 def test_a_yanked_release_is_yanked_with_its_variants(root: Path) -> None:
-    assert VARIANT in upkeep.yank(folder_index(root), "demo==1.0", "it broke")
+    assert VARIANT in maintain.yank(folder_index(root), "demo==1.0", "it broke")
     page = (root / "variants" / "demo" / "index.html").read_text()
     assert page.count('data-yanked="it broke"') == 2
 
@@ -433,7 +445,7 @@ def test_a_yanked_release_is_yanked_with_its_variants(root: Path) -> None:
 def test_a_candidate_is_promoted_with_its_variants(release: Unit, tmp_path: Path) -> None:
     publish(folder_index(tmp_path / "index"), replace(release, edition=Edition(Channel.TEST, 1)))
     stable = folder_index(tmp_path / "stable")
-    upkeep.promote(folder_index(tmp_path / "index" / "test"), [stable], "demo==1.0", outside(tmp_path))
+    maintain.promote(folder_index(tmp_path / "index" / "test"), [stable], "demo==1.0", outside(tmp_path))
     assert listed(tmp_path / "stable", "variants") == [VARIANT, PURE, DOCUMENT]
     assert hexdigest(tmp_path / "stable" / "variants" / VARIANT) == release.variants[0].sha256
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.includes import Includes, torch_abi
-from ci_tools.index import project_and_version
-from ci_tools.limitedapi import uses
+from ci_tools.evidence.includes import Includes, torch_abi
+from ci_tools.evidence.limited_api import uses
+from ci_tools.evidence.source import Tree
 from ci_tools.model import Minor
-from ci_tools.source import Tree
-from ci_tools.targets import adoption
-from ci_tools.targets.releaseindex import read_listing
-from ci_tools.upkeep.selection import selection_of
-from ci_tools.versions import parse_specifiers, parse_version, read_version
+from ci_tools.model.pep440 import parse_specifiers, parse_version, read_version
+from ci_tools.publish.index import foreign_files
+from ci_tools.publish.index.maintain.selection import selection_of
+from ci_tools.publish.index.of_releases import read_listing
+from ci_tools.publish.index.pages import project_and_version
 from tests.sources import CONFIG, PROJECT, plan_of, request_of, write
 
 if TYPE_CHECKING:
@@ -94,4 +94,4 @@ def test_such_a_number_is_refused_wherever_it_comes_in(ask: Callable[[], object]
 
 def test_metadata_of_such_a_version_is_not_that_of_a_wheel() -> None:
     content = f"Metadata-Version: 2.1\nName: demo\nVersion: {DIGITS}\n".encode()
-    assert not adoption._is_metadata_of("demo-1.0-py3-none-any.whl", content)  # noqa: SLF001 - what an index holds
+    assert not foreign_files._is_metadata_of("demo-1.0-py3-none-any.whl", content)  # noqa: SLF001 - what an index holds

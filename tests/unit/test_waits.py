@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ci_tools.waits import Waits
+from ci_tools.machine.waits import Waits
 
 
 def test_what_is_waited_for_is_said_every_few_seconds_and_then_no_more() -> None:

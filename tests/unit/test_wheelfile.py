@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.wheelfile import opened, relabel
+from ci_tools.formats.wheel import opened, relabel
 from tests import wheels
 
 if TYPE_CHECKING:

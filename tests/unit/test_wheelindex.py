@@ -9,8 +9,8 @@ import pytest
 
 from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.model import Channel, Edition
-from ci_tools.release import NOT_TRIED, Offer
-from ci_tools.targets.ledger import Ledger
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.units import NOT_TRIED, Offer
 from tests import releases, wheels
 from tests.releases import folder_index, item, unit
 from tests.wheels import broken, edited, hexdigest, listed, make
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ci_tools.release import Published, Unit
+    from ci_tools.publish.units import Published, Unit
 
 PURE = "demo-1.0-py3-none-any.whl"
 CUDA = "demo-1.0+cu130-py3-none-any.whl"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from ci_tools import callers
+from ci_tools.github.doctor import workflows as callers
 from tests.workflows import rules
 
 if TYPE_CHECKING:

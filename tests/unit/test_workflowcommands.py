@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput
-from ci_tools.workflowcommands import MOST, annotation, annotations_of, resume, stop
+from ci_tools.github.commands import (
+    MOST,
+    annotation,
+    annotations_of,
+    resume,
+    stop,
+)
 
 
 @pytest.mark.parametrize(

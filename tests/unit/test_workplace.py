@@ -6,7 +6,7 @@ import pytest
 from filelock import FileLock
 
 from ci_tools.errors import MachineError
-from ci_tools.workplace import own_folder, workplace
+from ci_tools.machine.workplace import own_folder, workplace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import yamlfile
 from ci_tools.errors import InputError
+from ci_tools.formats import yaml_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,10 +14,10 @@ TENFOLD = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in r
 BOMB = f"a0: &a0 [x, x]\n{TENFOLD}"
 
 
-def read(tmp_path: Path, content: str | bytes) -> yamlfile.Document:
+def read(tmp_path: Path, content: str | bytes) -> yaml_file.Document:
     path = tmp_path / "a.yml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return yamlfile.read(path, "a.yml")
+    return yaml_file.read(path, "a.yml")
 
 
 def refusal(tmp_path: Path, content: str | bytes) -> str:
@@ -110,7 +110,7 @@ def test_bad_yaml_is_refused_where_it_breaks(tmp_path: Path, content: str | byte
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder, expected a YAML file"):
-        yamlfile.read(tmp_path, "a.yml")
+        yaml_file.read(tmp_path, "a.yml")
 
 
 def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
@@ -130,7 +130,9 @@ def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
         pytest.param((), "a.yml:1:1", "a.yml:1:1", id="document"),
     ],
 )
-def test_a_document_knows_where_a_value_stands(tmp_path: Path, keys: yamlfile.Keys, where: str, where_key: str) -> None:
+def test_a_document_knows_where_a_value_stands(
+    tmp_path: Path, keys: yaml_file.Keys, where: str, where_key: str
+) -> None:
     document = read(tmp_path, "a:\n  b: [1,\n    2]\n")
     assert (document.where(keys), document.where(keys, key=True)) == (where, where_key)
 
@@ -145,10 +147,10 @@ def test_a_document_knows_where_a_value_stands(tmp_path: Path, keys: yamlfile.Ke
     ],
 )
 def test_a_part_of_another_file_keeps_its_places(
-    tmp_path: Path, keys: yamlfile.Keys, where: str, where_key: str
+    tmp_path: Path, keys: yaml_file.Keys, where: str, where_key: str
 ) -> None:
     (tmp_path / "b.yml").write_text("# mine\nx: 1\n")
-    part = yamlfile.read(tmp_path / "b.yml", "b.yml")
+    part = yaml_file.read(tmp_path / "b.yml", "b.yml")
     document = read(tmp_path, "a: {b: {c: 0}, d: 1}\n").with_part(("a", "b"), part)
     assert document.value == {"a": {"b": {"x": 1}, "d": 1}}
     assert (document.where(keys), document.where(keys, key=True)) == (where, where_key)

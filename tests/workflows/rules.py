@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ci_tools import yamlfile
+from ci_tools.formats import yaml_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -100,12 +100,12 @@ class Reference(NamedTuple):
 class File:
     """A workflow or an action: its values, their places, and the lines with their comments."""
 
-    document: yamlfile.Document
+    document: yaml_file.Document
     lines: tuple[str, ...]
 
     @classmethod
     def from_path(cls, path: Path, name: str) -> File:
-        return cls(yamlfile.read(path, name), tuple(path.read_text(encoding="utf-8").splitlines()))
+        return cls(yaml_file.read(path, name), tuple(path.read_text(encoding="utf-8").splitlines()))
 
     @property
     def value(self) -> Mapping[str, Any]:

@@ -154,7 +154,7 @@ def test_the_command_takes_no_module_of_the_callers(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_release_is_made_with_what_the_installer_installs(tmp_path: Path) -> None:
     ours = harness.ours(tmp_path / "ours", installs=True)
-    hostile = {"ci_tools/__init__.py": ENDS, "ci_tools/__main__.py": ENDS, "yaml.py": ENDS}
+    hostile = {"ci_tools/__init__.py": ENDS, "ci_tools/cli/main.py": ENDS, "yaml.py": ENDS}
     config = f"{PURE['fatwheel.yml']}source:\n  include: [/tiny/, /pyproject.toml]\n"
     world = World(environ={"PYTHONPATH": str(tmp_path / "caller")})
     calls = (call("wheels"), say("tell", "wheels"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.comments import marker
+from ci_tools.github.comment import marker
 from tests.github_server import REPOSITORY
 from tests.workflows import api, harness
 from tests.workflows.harness import Event

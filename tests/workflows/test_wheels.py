@@ -165,9 +165,9 @@ def test_the_summary_names_the_owner_of_what_failed(failed: Run) -> None:
 
 @pytest.mark.long
 def test_more_jobs_than_rows_share_a_runner_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
-    matrix = (harness.ROOT / "ci_tools/matrix.py").read_text(encoding="utf-8")
+    matrix = (harness.ROOT / "ci_tools/plan/matrix.py").read_text(encoding="utf-8")
     few = matrix.replace("if len(parts) <= MOST_ROWS", 'if len(parts) <= {"builds": 2, "sites": 7}[what]')
-    mine = harness.ours(tmp_path / "ours", files={"ci_tools/matrix.py": few})
+    mine = harness.ours(tmp_path / "ours", files={"ci_tools/plan/matrix.py": few})
     wrong = NATIVE["csrc/fast.c"].replace("42", "\n#if PY_VERSION_HEX < 0x030b0000\nmissing\n#endif\n42")
     config = NATIVE["fatwheel.yml"].replace('["3.12"]', '["3.10", "3.11", "3.12"]')
     run = ran(tmp_path, mine, WHEELS, files={**NATIVE, "fatwheel.yml": config, "csrc/fast.c": wrong})

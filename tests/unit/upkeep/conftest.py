@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.outside import Outside, Silent
+from ci_tools.machine.context import Outside, Silent
 from tests.indexes import demo_index
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 
 @pytest.fixture

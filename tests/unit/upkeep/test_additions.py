@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
-from ci_tools.__main__ import main
+from ci_tools.cli.main import main
 from ci_tools.errors import InputError, Rejected, RejectedInput
-from ci_tools.upkeep.additions import Addition, add, preview
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.maintain.additions import Addition, add, preview
 from tests import releases
 from tests.indexes import CUDA, PURE, entry, found, root
 from tests.releases import folder_index, item, unit
@@ -19,8 +19,8 @@ from tests.wheels import edited, listed, make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 FLASH = "flash_attn-2.8+cu130-py3-none-any.whl"
 SDIST = "flash_attn-2.8.tar.gz"
@@ -147,7 +147,7 @@ def test_what_a_plan_built_is_not_said_to_be_added(index: WheelIndex, tmp_path: 
 def test_the_label_is_promoted_too(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     add([index], Addition((make(tmp_path, FLASH),)), outside)
     target = folder_index(tmp_path / "stable")
-    upkeep.promote(index, [target], "flash-attn==2.8", outside)
+    maintain.promote(index, [target], "flash-attn==2.8", outside)
     assert entry(target, FLASH, "flash-attn")["origin"] == "added"
 
 

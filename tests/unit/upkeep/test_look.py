@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
 from ci_tools.errors import InputError
-from ci_tools.manifest import Root
 from ci_tools.model import Channel, Edition
-from ci_tools.targets.addresses import index_of
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.targets.addresses import index_of
 from tests import releases
 from tests.buckets import CREDENTIALS, NO_PROXY, keys, moto
 from tests.indexes import CUDA, PURE, STRAY, entry, found, rewrite, root
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 TEST_INFRA = '<!DOCTYPE html>\n<html><body>\n<a href="torch/">torch</a><br/>\n'  # its front page, up to ours
 
@@ -57,7 +57,7 @@ def test_front_pages_of_others_that_lack_our_line_are_a_flaw_only_where_we_keep_
 def test_a_page_of_our_project_that_others_wrote_is_said_to_be_theirs(index: WheelIndex, outside: Outside) -> None:
     page = root(index) / "cu130/demo/index.html"
     page.write_text(page.read_text() + '<a href="demo-0.9.tar.gz">demo-0.9.tar.gz</a>')
-    assert found(index, outside) == [("cu130/demo/index.html", upkeep.OTHERS)]
+    assert found(index, outside) == [("cu130/demo/index.html", maintain.OTHERS)]
 
 
 def test_files_that_lie_elsewhere_are_not_read(index: WheelIndex, outside: Outside) -> None:
@@ -65,23 +65,23 @@ def test_files_that_lie_elsewhere_are_not_read(index: WheelIndex, outside: Outsi
     file = entry(index, "other-1.0-py3-none-any.whl", "other")
     away = {**file, "at": "https://elsewhere.example/other-1.0-py3-none-any.whl", "origin": "adopted"}
     rewrite(path, json.dumps(file), json.dumps(away))
-    assert {what for _, what in found(index, outside)} == {upkeep.STALE}
+    assert {what for _, what in found(index, outside)} == {maintain.STALE}
 
 
 def test_an_index_s_channels_are_read_by_their_own_address(tmp_path: Path, outside: Outside) -> None:
     stable = folder_index(tmp_path / "index")
     releases.publish(stable, unit("demo", item(make(tmp_path, PURE)), edition=Edition(Channel.TEST, 1)))
-    assert upkeep.verify(folder_index(tmp_path / "index/test"), outside) == ()
+    assert maintain.verify(folder_index(tmp_path / "index/test"), outside) == ()
 
 
 @pytest.mark.parametrize("names", [(), ("thesis.txt", STRAY)], ids=["nothing", "some-files"])
 @pytest.mark.parametrize(
     "act",
     [
-        upkeep.verify,
-        lambda index, outside: upkeep.repair(index, outside, remove_unlisted=True),
-        lambda index, _: upkeep.yank(index, "demo==1.0", "bad"),
-        lambda index, outside: upkeep.promote(index, [folder_index(root(index) / "to")], "demo==1.0", outside),
+        maintain.verify,
+        lambda index, outside: maintain.repair(index, outside, remove_unlisted=True),
+        lambda index, _: maintain.yank(index, "demo==1.0", "bad"),
+        lambda index, outside: maintain.promote(index, [folder_index(root(index) / "to")], "demo==1.0", outside),
     ],
     ids=["verify", "repair", "yank", "promote"],
 )
@@ -99,7 +99,7 @@ def test_where_there_is_no_index_nothing_is_made_or_removed(
 
 def test_a_folder_of_an_index_is_no_index(index: WheelIndex, outside: Outside) -> None:
     with pytest.raises(InputError, match="there is no index at"):
-        upkeep.repair(folder_index(root(index) / "cu130"), outside, remove_unlisted=True)
+        maintain.repair(folder_index(root(index) / "cu130"), outside, remove_unlisted=True)
     assert found(index, outside) == []
 
 
@@ -114,5 +114,5 @@ def test_a_bucket_around_an_index_or_a_folder_of_it_is_no_index(
         releases.publish(index_of(bucket.target(), outside), unit("demo", item(make(tmp_path, CUDA), "cu130")))
         before = keys(bucket.client())
         with pytest.raises(InputError, match="there is no index at s3://bucket"):
-            upkeep.repair(index_of(bucket.target(prefix), outside), outside, remove_unlisted=True)
+            maintain.repair(index_of(bucket.target(prefix), outside), outside, remove_unlisted=True)
         assert keys(bucket.client()) == before

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
 from ci_tools.errors import InputError
+from ci_tools.publish.index import maintain
 from tests import releases
 from tests.indexes import CUDA, LATER, PURE, SDIST, found, root
 from tests.releases import item, unit
@@ -14,8 +14,8 @@ from tests.releases import item, unit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 
 def yanked(index: WheelIndex, folder: str = "cu130") -> list[str]:
@@ -26,21 +26,21 @@ def yanked(index: WheelIndex, folder: str = "cu130") -> list[str]:
 def test_a_release_is_yanked_and_comes_back(index: WheelIndex, outside: Outside) -> None:
     page = root(index) / "cu130/demo/index.html"
     whole = page.read_bytes()
-    assert upkeep.yank(index, "demo==1.0", "<broken>") == (CUDA, PURE, SDIST)
+    assert maintain.yank(index, "demo==1.0", "<broken>") == (CUDA, PURE, SDIST)
     assert page.read_text().count('data-yanked="&lt;broken&gt;"') == 3
     assert found(index, outside) == []
-    assert upkeep.yank(index, "Demo == 1.0", None) == (CUDA, PURE, SDIST)
+    assert maintain.yank(index, "Demo == 1.0", None) == (CUDA, PURE, SDIST)
     assert page.read_bytes() == whole
 
 
 def test_a_yank_without_a_reason_is_one(index: WheelIndex) -> None:
-    upkeep.yank(index, "demo==1.1", "")
+    maintain.yank(index, "demo==1.1", "")
     document = json.loads((root(index) / "demo/index.json").read_text())
     assert [file["filename"] for file in document["files"] if file["yanked"] is True] == [LATER]
 
 
 def test_a_yanked_release_that_is_published_again_stays_yanked(index: WheelIndex, tmp_path: Path) -> None:
-    upkeep.yank(index, "demo==1.1", "bad")
+    maintain.yank(index, "demo==1.1", "bad")
     releases.publish(index, unit("demo", item(tmp_path / "made" / LATER), version="1.1"))
     assert "data-yanked" in (root(index) / "demo/index.html").read_text()
 
@@ -62,7 +62,7 @@ def test_a_yanked_release_that_is_published_again_stays_yanked(index: WheelIndex
 )
 def test_what_is_no_release_is_said_to_be_none(text: str, index: WheelIndex) -> None:
     with pytest.raises(InputError, match=r"is no release, expected one such as demo==1\.0"):
-        upkeep.yank(index, text, "bad")
+        maintain.yank(index, text, "bad")
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_what_is_no_release_is_said_to_be_none(text: str, index: WheelIndex) -> 
 def test_what_the_index_has_not_is_said(text: str, sentence: str, index: WheelIndex) -> None:
     before = sorted(root(index).rglob("*.json"))
     with pytest.raises(InputError, match=sentence):
-        upkeep.yank(index, text, "bad")
+        maintain.yank(index, text, "bad")
     assert sorted(root(index).rglob("*.json")) == before
 
 
 @pytest.mark.parametrize("reason", ["caf\udce9", "\x1b[31m", "two\nlines", "\x00"])
 def test_a_reason_that_no_page_can_show_is_refused(reason: str, index: WheelIndex, outside: Outside) -> None:
     with pytest.raises(InputError, match="expected UTF-8 text without control characters") as refused:
-        upkeep.yank(index, "demo==1.0", reason)
+        maintain.yank(index, "demo==1.0", reason)
     assert refused.value.message.isprintable()
     assert found(index, outside) == []
 
@@ -94,15 +94,15 @@ def test_a_reason_that_no_page_can_show_is_refused(reason: str, index: WheelInde
     [pytest.param("demo==1.0+cu130", id="a-local-version"), pytest.param(CUDA, id="a-file"), "Demo == 1.0+CU130"],
 )
 def test_a_part_of_a_release_is_yanked_and_comes_back(name: str, index: WheelIndex, outside: Outside) -> None:
-    assert upkeep.yank(index, name, "bad") == (CUDA,)
+    assert maintain.yank(index, name, "bad") == (CUDA,)
     assert (yanked(index), yanked(index, "cu132"), yanked(index, "cpu")) == ([CUDA], [CUDA], [])
     assert found(index, outside) == []
-    assert upkeep.yank(index, name, None) == (CUDA,)
+    assert maintain.yank(index, name, None) == (CUDA,)
     assert yanked(index) == []
 
 
 def test_the_pure_wheel_alone_is_yanked_by_its_name_and_the_release_by_its_version(index: WheelIndex) -> None:
-    assert upkeep.yank(index, PURE, "bad") == (PURE,)
-    assert upkeep.yank(index, SDIST, "bad") == (SDIST,)
+    assert maintain.yank(index, PURE, "bad") == (PURE,)
+    assert maintain.yank(index, SDIST, "bad") == (SDIST,)
     assert yanked(index) == [PURE, SDIST]
-    assert upkeep.yank(index, "demo==1.0", None) == (CUDA, PURE, SDIST)
+    assert maintain.yank(index, "demo==1.0", None) == (CUDA, PURE, SDIST)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
-from ci_tools.targets.ledger import Ledger
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.ledger import Ledger
 from tests import releases
 from tests.indexes import CUDA, PURE, STRAY, found, leave, root
 from tests.releases import folder_index, item, unit
@@ -15,8 +15,8 @@ from tests.wheels import make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 )
 def test_what_a_stopped_publisher_left_is_found_and_removed(key: str, index: WheelIndex, outside: Outside) -> None:
     path = leave(index, key)
-    assert found(index, outside) == [(key, upkeep.UNLISTED)]
-    mended = upkeep.repair(index, outside, remove_unlisted=True)
+    assert found(index, outside) == [(key, maintain.UNLISTED)]
+    mended = maintain.repair(index, outside, remove_unlisted=True)
     assert [(flaw.key, flaw.done) for flaw in mended] == [(key, "removed")]
     assert not path.exists()
     assert found(index, outside) == []
@@ -43,14 +43,14 @@ def test_metadata_beside_what_was_left_goes_with_it(index: WheelIndex, outside: 
     path = leave(index, f"cu130/{STRAY}")
     beside = path.with_name(f"{STRAY}.metadata")
     beside.write_text("Name: demo")
-    upkeep.repair(index, outside, remove_unlisted=True)
+    maintain.repair(index, outside, remove_unlisted=True)
     assert not path.exists()
     assert not beside.exists()
 
 
 def test_what_no_page_lists_stays_unless_it_is_asked_for(index: WheelIndex, outside: Outside) -> None:
     path = leave(index, STRAY)
-    assert [flaw.done for flaw in upkeep.repair(index, outside)] == ["left: --remove-unlisted removes it"]
+    assert [flaw.done for flaw in maintain.repair(index, outside)] == ["left: --remove-unlisted removes it"]
     assert path.exists()
     assert Ledger(index.store, "").staged() == {STRAY}
 
@@ -78,7 +78,7 @@ def test_what_nobody_noted_is_no_flaw_and_stays(key: str, index: WheelIndex, out
     path.write_text("mine")
     assert found(index, outside) == []
     (root(index) / "other/index.html").write_bytes(b"other")  # so that there is something to mend
-    upkeep.repair(index, outside, remove_unlisted=True)
+    maintain.repair(index, outside, remove_unlisted=True)
     assert path.read_text() == "mine"
 
 
@@ -86,7 +86,7 @@ def test_what_lay_there_before_a_publisher_noted_its_place_stays(index: WheelInd
     path = leave(index, STRAY, b"mine")
     os.utime(path, (1_000_000_000, 1_000_000_000))
     assert found(index, outside) == []
-    assert upkeep.repair(index, outside, remove_unlisted=True) == ()
+    assert maintain.repair(index, outside, remove_unlisted=True) == ()
     assert path.read_bytes() == b"mine"
 
 
@@ -99,7 +99,7 @@ def test_a_publisher_that_met_other_people_s_file_leaves_only_its_own(
     stopped, release = folder_index(root(index)), unit("demo", item(make(tmp_path, STRAY)), version="1.2")
     stopped.check(release)
     stopped.stage(release)
-    assert {flaw.key.partition("/")[2] for flaw in upkeep.repair(index, outside, remove_unlisted=True)} == {
+    assert {flaw.key.partition("/")[2] for flaw in maintain.repair(index, outside, remove_unlisted=True)} == {
         STRAY,
         f"{STRAY}.metadata",
     }
@@ -111,9 +111,9 @@ def test_a_publisher_that_met_other_people_s_file_leaves_only_its_own(
 def test_a_note_of_what_is_published_is_forgotten_and_its_files_stay(index: WheelIndex, outside: Outside) -> None:
     Ledger(index.store, "").note("demo", [f"cu130/{CUDA}", PURE, STRAY])
     assert found(index, outside) == []
-    assert upkeep.repair(index, outside) == ()
+    assert maintain.repair(index, outside) == ()
     assert len(Ledger(index.store, "").staged()) == 3
-    assert upkeep.repair(index, outside, remove_unlisted=True) == ()
+    assert maintain.repair(index, outside, remove_unlisted=True) == ()
     assert Ledger(index.store, "").staged() == frozenset()
     assert (root(index) / f"cu130/{CUDA}").exists()
 
@@ -123,7 +123,7 @@ def test_nothing_is_removed_while_a_manifest_cannot_be_read(index: WheelIndex, o
     for page in root(index).rglob("demo/index.*"):
         page.unlink()
     (root(index) / ".fatwheel/projects/demo.json").write_text("[]")
-    upkeep.repair(index, outside, remove_unlisted=True)
+    maintain.repair(index, outside, remove_unlisted=True)
     assert path.exists()
     assert Ledger(index.store, "").staged() == {STRAY}
 
@@ -135,5 +135,5 @@ def test_another_index_below_is_left_alone(folder: str, index: WheelIndex, tmp_p
     leave(below, STRAY)
     assert found(index, outside) == []
     (root(index) / "other/index.html").write_bytes(b"other")
-    upkeep.repair(index, outside, remove_unlisted=True)
+    maintain.repair(index, outside, remove_unlisted=True)
     assert (root(below) / STRAY).exists()

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
 from ci_tools.errors import InputError, Rejected
 from ci_tools.model import Channel, Edition
-from ci_tools.release import NOT_TRIED, Offer
-from ci_tools.targets.ledger import Ledger
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.units import NOT_TRIED, Offer
 from tests import releases
 from tests.indexes import CUDA, PURE, SDIST, entry, rewrite, root
 from tests.releases import folder_index, item, unit
@@ -18,24 +18,24 @@ from tests.wheels import edited, hexdigest, listed, make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 
 def test_a_promoted_release_is_the_very_bytes(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     target = folder_index(tmp_path / "stable")
-    shown = upkeep.promote(index, [target], "demo==1.0", outside)
+    shown = maintain.promote(index, [target], "demo==1.0", outside)
     assert sorted(file.file for file in shown[0].files) == [CUDA, PURE, SDIST]
     for key in (f"cu130/{CUDA}", PURE, SDIST):
         assert hexdigest(root(target) / key) == hexdigest(root(index) / key)
     assert listed(root(target), "cu132") == [PURE, SDIST, CUDA]
-    assert upkeep.verify(target, outside) == ()
-    assert [file.new for file in upkeep.promote(index, [target], "demo==1.0", outside)[0].files] == [False] * 3
+    assert maintain.verify(target, outside) == ()
+    assert [file.new for file in maintain.promote(index, [target], "demo==1.0", outside)[0].files] == [False] * 3
 
 
 def test_what_an_entry_says_of_its_wheel_is_promoted_too(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     target = folder_index(tmp_path / "stable")
-    upkeep.promote(index, [target], "demo==1.0", outside)
+    maintain.promote(index, [target], "demo==1.0", outside)
     entries = [entry(one, CUDA) for one in (index, target)]
     assert {**entries[0], "uploaded": ""} == {**entries[1], "uploaded": ""}
 
@@ -44,14 +44,14 @@ def test_a_promoted_wheel_is_as_tried_as_it_was(tmp_path: Path, outside: Outside
     index, target = folder_index(tmp_path / "index"), folder_index(tmp_path / "stable")
     wheel = item(make(tmp_path, CUDA), "cu130")._replace(gpu=NOT_TRIED)
     releases.publish(index, unit("demo", wheel))
-    upkeep.promote(index, [target], "demo==1.0", outside)
+    maintain.promote(index, [target], "demo==1.0", outside)
     assert entry(target, CUDA)["gpu"] == NOT_TRIED
 
 
 def test_a_damaged_file_is_not_promoted(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     (root(index) / f"cu130/{CUDA}").write_bytes(b"other")
     with pytest.raises(Rejected, match=r"has the sha256 .*, expected") as refused:
-        upkeep.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)
+        maintain.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)
     assert "index repair" in refused.value.hint
     assert not (tmp_path / "stable").exists()
 
@@ -62,7 +62,7 @@ def test_what_the_target_has_with_other_bytes_is_not_promoted(
     target = folder_index(tmp_path / "stable")
     releases.publish(target, unit("demo", item(edited(make(tmp_path, PURE), {"demo/new.py": b""}))))
     with pytest.raises(InputError, match="already with other bytes"):
-        upkeep.promote(index, [target], "demo==1.0", outside)
+        maintain.promote(index, [target], "demo==1.0", outside)
 
 
 def test_files_of_several_candidates_are_not_promoted(tmp_path: Path, outside: Outside) -> None:
@@ -72,7 +72,7 @@ def test_files_of_several_candidates_are_not_promoted(tmp_path: Path, outside: O
     path = root(source) / ".fatwheel/projects/demo.json"
     rewrite(path, '"candidate": 2', '"candidate": 1')
     with pytest.raises(InputError, match=r"is of candidate 1, and others are of candidate 2"):
-        upkeep.promote(source, [stable], "demo==1.0", outside)
+        maintain.promote(source, [stable], "demo==1.0", outside)
     assert not (root(stable) / PURE).exists()
 
 
@@ -83,35 +83,35 @@ def test_a_release_is_promoted_with_what_it_has_for_every_combination(
     release = unit("more", item(make(tmp_path, "more-1.0-py3-none-any.whl")))
     releases.publish(index, replace(release, offers=(offer,)))
     target = folder_index(tmp_path / "stable")
-    upkeep.promote(index, [target], "more==1.0.0", outside)
+    maintain.promote(index, [target], "more==1.0.0", outside)
     ledger = Ledger(target.store, "")
     assert ledger.offers("more", ledger.manifest("more").offers["1.0"]) == (offer,)
 
 
 def test_a_yanked_release_is_not_promoted(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
-    upkeep.yank(index, "demo==1.0", "bad")
+    maintain.yank(index, "demo==1.0", "bad")
     with pytest.raises(InputError, match=r"is yanked in dir:.*, expected a release that is not"):
-        upkeep.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)
+        maintain.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)
 
 
 def test_a_release_is_not_promoted_to_where_it_is(index: WheelIndex, outside: Outside) -> None:
     with pytest.raises(InputError, match="is where the release is, expected another index"):
-        upkeep.promote(index, [folder_index(root(index))], "demo==1.0", outside)
+        maintain.promote(index, [folder_index(root(index))], "demo==1.0", outside)
 
 
 def test_a_nightly_is_not_promoted(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     with pytest.raises(InputError, match=r"demo 1\.0\.dev20261121 is a nightly, expected a release or a candidate"):
-        upkeep.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0.dev20261121", outside)
+        maintain.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0.dev20261121", outside)
 
 
 @pytest.mark.parametrize("name", ["demo==1.0+cu130", CUDA])
 def test_a_part_of_a_release_is_not_promoted(name: str, index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     with pytest.raises(InputError, match=r"is a part of a release, expected demo==1\.0"):
-        upkeep.promote(index, [folder_index(tmp_path / "stable")], name, outside)
+        maintain.promote(index, [folder_index(tmp_path / "stable")], name, outside)
 
 
 def test_a_release_of_which_a_file_is_lost_is_not_promoted(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     (root(index) / f"cu130/{CUDA}").unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     with pytest.raises(InputError, match="does not lie in dir:"):
-        upkeep.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)
+        maintain.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ci_tools import upkeep
-from ci_tools.adopt import adopt
-from ci_tools.index import IndexedFile, Link, project_html
-from ci_tools.manifest import Root, parse_manifest
-from ci_tools.release import Offer
-from ci_tools.targets.addresses import index_of
-from ci_tools.upkeep.rebuild import manifest_from_pages
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.adoption import adopt
+from ci_tools.publish.index.maintain.rebuild import manifest_from_pages
+from ci_tools.publish.index.manifest import Root, parse_manifest
+from ci_tools.publish.index.pages import IndexedFile, Link, project_html
+from ci_tools.publish.targets.addresses import index_of
+from ci_tools.publish.units import Offer
 from tests import releases
 from tests.foreign_indexes import by_hand
 from tests.indexes import CUDA, LATER, PURE, SDIST, entry, found, root
@@ -22,8 +22,8 @@ from tests.wheels import listed, make
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.wheelindex import WheelIndex
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 MANIFEST = ".fatwheel/projects/demo.json"
 LOST = pytest.mark.parametrize("data", ["[]", '{"generation": 5, "files": [{', None], ids=["other", "cut", "gone"])
@@ -45,12 +45,12 @@ def without_jobs(data: bytes) -> list[dict[str, Any]]:
 
 @LOST
 def test_a_manifest_is_made_again_from_its_pages(data: str | None, index: WheelIndex, outside: Outside) -> None:
-    upkeep.yank(index, "demo==1.1", "<broken>")
+    maintain.yank(index, "demo==1.1", "<broken>")
     path, before = root(index) / MANIFEST, pages(index)
     whole = path.read_bytes()
     lose(path, data)
     assert [key for key, _ in found(index, outside)] == [MANIFEST]
-    mended = upkeep.repair(index, outside)
+    mended = maintain.repair(index, outside)
     assert [(flaw.key, flaw.is_left) for flaw in mended] == [(MANIFEST, False)]
     assert mended[0].done.startswith("made again from its pages: 4 files; nobody knows any more which jobs built its")
     assert without_jobs(path.read_bytes()) == without_jobs(whole)
@@ -65,7 +65,7 @@ def test_half_of_the_pages_is_enough(kind: str, index: WheelIndex, outside: Outs
     for page in root(index).rglob(f"demo/index.{kind}"):
         page.write_bytes(page.read_bytes()[:-7])
     path.unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert without_jobs(path.read_bytes()) == without_jobs(whole)
     assert pages(index) == before
 
@@ -73,7 +73,7 @@ def test_half_of_the_pages_is_enough(kind: str, index: WheelIndex, outside: Outs
 def test_without_the_finder_s_data_what_pages_say_is_kept(index: WheelIndex, outside: Outside) -> None:
     (root(index) / "finder/demo.js").write_text("finder(")
     (root(index) / MANIFEST).unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert (entry(index, CUDA)["platform"], entry(index, CUDA)["also"]) == ("", ["cu132"])
     assert found(index, outside) == []
 
@@ -83,7 +83,7 @@ def test_a_manifest_without_a_whole_page_stays_as_it_is(index: WheelIndex, outsi
         page.write_bytes(page.read_bytes() + b"<!-- seen -->")
     lose(root(index) / MANIFEST, "[]")
     before = pages(index)
-    mended = upkeep.repair(index, outside)
+    mended = maintain.repair(index, outside)
     assert [(flaw.key, flaw.is_left) for flaw in mended] == [(MANIFEST, True)]
     assert "none of its pages is whole" in mended[0].done
     assert (root(index) / MANIFEST).read_text() == "[]"
@@ -94,14 +94,14 @@ def test_a_page_that_is_not_whole_is_said_to_be_unknown(index: WheelIndex, outsi
     for page in root(index).glob("cu132/demo/index.*"):
         page.unlink()
     (root(index) / MANIFEST).unlink()
-    assert "what cu132/demo/ listed" in upkeep.repair(index, outside)[0].done
+    assert "what cu132/demo/ listed" in maintain.repair(index, outside)[0].done
     assert PURE in listed(root(index), "cu132")
 
 
 def test_a_file_that_pages_list_and_is_not_there_is_lost_and_not_listed(index: WheelIndex, outside: Outside) -> None:
     (root(index) / LATER).unlink()
     (root(index) / MANIFEST).unlink()
-    assert f"where {LATER} is" in upkeep.repair(index, outside)[0].done
+    assert f"where {LATER} is" in maintain.repair(index, outside)[0].done
     assert listed(root(index), "cu130") == [PURE, SDIST, CUDA]
     assert entry(index, LATER)["lost"] == "gone"
 
@@ -113,7 +113,7 @@ def test_what_a_release_offers_is_found_again(index: WheelIndex, tmp_path: Path,
     path, before = root(index) / ".fatwheel/projects/more.json", pages(index)
     offers = json.loads(path.read_text())["offers"]
     path.unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert json.loads(path.read_text())["offers"] == offers
     assert pages(index) == before
 
@@ -133,10 +133,10 @@ def test_an_adopted_manifest_is_made_again_with_its_places(index: WheelIndex, ou
     )
     adopted = manifest.with_files(moved)._replace(place="demo")
     path.write_bytes(adopted.dumps())
-    upkeep.repair(index, outside)  # writes the pages
+    maintain.repair(index, outside)  # writes the pages
     before = pages(index)
     path.unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     again = parse_manifest(path.read_bytes(), "demo")
     assert {file.key: file._replace(job="") for file in again.files.values()} == {
         file.key: file._replace(job="") for file in adopted.files.values()
@@ -162,7 +162,7 @@ def test_a_directory_is_made_again_from_manifests_and_pages(
     path = root(index) / ".fatwheel/index.json"
     before = json.loads(path.read_text())
     lose(path, data)
-    mended = upkeep.repair(index, outside, remove_unlisted=True)
+    mended = maintain.repair(index, outside, remove_unlisted=True)
     assert [(flaw.key, flaw.done) for flaw in mended] == [(".fatwheel/index.json", "written again")]
     one = {"generation": 0, "seal": ""}
     assert {**json.loads(path.read_text()), **one} == {**before, **one}
@@ -173,7 +173,7 @@ def test_a_directory_is_made_again_beside_a_manifest_that_is_gone_too(index: Whe
     before = pages(index)
     (root(index) / ".fatwheel/index.json").unlink()
     (root(index) / MANIFEST).unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert found(index, outside) == []
     assert pages(index) == before
 
@@ -189,7 +189,7 @@ def test_a_directory_made_again_leaves_a_root_that_others_write_as_it_is(
     front = f'<a href="torch/">torch</a> {ours}'
     (root(index) / "index.html").write_text(front)
     lose(root(index) / ".fatwheel/index.json", "[]")
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert json.loads((root(index) / ".fatwheel/index.json").read_text())["root"] == [mode.value]
     assert (root(index) / "index.html").read_text() == front
     assert found(index, outside) == []
@@ -204,7 +204,7 @@ def test_all_that_a_shared_index_keeps_for_itself_is_made_again(tmp_path: Path, 
     before = pages(index)
     for path in (".fatwheel/index.json", MANIFEST):
         (root(index) / path).write_text("[]")
-    upkeep.repair(index_of(f"dir:{tmp_path}/index", outside), outside, remove_unlisted=True)
+    maintain.repair(index_of(f"dir:{tmp_path}/index", outside), outside, remove_unlisted=True)
     assert found(index, outside) == []
     assert pages(index) == before
 
@@ -216,7 +216,7 @@ def test_every_manifest_of_an_adopted_index_is_made_again_as_it_was(tmp_path: Pa
     before = pages(index)
     for path in manifests:
         path.unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     for path, data in manifests.items():
         again, whole = (parse_manifest(text, path.stem) for text in (path.read_bytes(), data))
         assert again._replace(generation=0) == whole._replace(generation=0)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
 from ci_tools.errors import MachineError
-from ci_tools.outside import Silent
-from ci_tools.targets.addresses import index_of
-from ci_tools.targets.store import FolderStore
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.store import FolderStore
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.wheel_index import WheelIndex
+from ci_tools.publish.targets.addresses import index_of
 from tests import releases
 from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY, moto
 from tests.indexes import CUDA, LATER, PURE, SDIST, entry, found, rewrite, root
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ci_tools.outside import Outside
+    from ci_tools.machine.context import Outside
 
 AS_IT_WAS = "written again, with what it listed"
 
 
 def test_a_good_index_has_no_flaw_and_nothing_to_mend(index: WheelIndex, outside: Outside) -> None:
     before = {path: path.stat().st_mtime_ns for path in root(index).rglob("*.html")}
-    assert upkeep.verify(index, outside) == ()
-    assert upkeep.repair(index, outside) == ()
+    assert maintain.verify(index, outside) == ()
+    assert maintain.repair(index, outside) == ()
     assert {path: path.stat().st_mtime_ns for path in root(index).rglob("*.html")} == before
 
 
 @pytest.mark.parametrize(
     ("key", "data", "what", "done"),
     [
-        pytest.param(f"{PURE}.metadata", None, upkeep.NO_METADATA, "written again", id="metadata-is-gone"),
-        pytest.param(f"{PURE}.metadata", b"other", upkeep.NO_METADATA, "written again", id="metadata-has-other-bytes"),
-        pytest.param("cu132/demo/index.html", None, upkeep.STALE, "written again", id="a-page-is-gone"),
-        pytest.param("finder/demo.js", b"other", upkeep.STALE, "written again", id="the-finder-knows-something-else"),
-        pytest.param("demo/index.json", b"{}", upkeep.OTHERS, AS_IT_WAS, id="a-page-has-other-bytes"),
-        pytest.param("cpu/index.html", b"other", upkeep.OTHERS, AS_IT_WAS, id="a-front-page-has-other-bytes"),
+        pytest.param(f"{PURE}.metadata", None, maintain.NO_METADATA, "written again", id="metadata-is-gone"),
+        pytest.param(
+            f"{PURE}.metadata", b"other", maintain.NO_METADATA, "written again", id="metadata-has-other-bytes"
+        ),
+        pytest.param("cu132/demo/index.html", None, maintain.STALE, "written again", id="a-page-is-gone"),
+        pytest.param("finder/demo.js", b"other", maintain.STALE, "written again", id="the-finder-knows-something-else"),
+        pytest.param("demo/index.json", b"{}", maintain.OTHERS, AS_IT_WAS, id="a-page-has-other-bytes"),
+        pytest.param("cpu/index.html", b"other", maintain.OTHERS, AS_IT_WAS, id="a-front-page-has-other-bytes"),
     ],
 )
 def test_each_flaw_is_found_and_mended(
@@ -52,15 +54,15 @@ def test_each_flaw_is_found_and_mended(
     path = root(index) / key
     path.unlink() if data is None else path.write_bytes(data)
     assert found(index, outside) == [(key, what)]
-    assert [(flaw.key, flaw.what, flaw.done) for flaw in upkeep.repair(index, outside)] == [(key, what, done)]
+    assert [(flaw.key, flaw.what, flaw.done) for flaw in maintain.repair(index, outside)] == [(key, what, done)]
     assert found(index, outside) == []
     assert broken(root(index)) == []
 
 
 LOST = [
-    pytest.param(f"cu130/{CUDA}", None, upkeep.GONE, "gone", id="a-wheel-is-gone"),
-    pytest.param(f"cu130/{CUDA}", b"other", upkeep.DAMAGED, "damaged", id="a-wheel-has-other-bytes"),
-    pytest.param(SDIST, b"other", upkeep.DAMAGED, "damaged", id="an-sdist-has-other-bytes"),
+    pytest.param(f"cu130/{CUDA}", None, maintain.GONE, "gone", id="a-wheel-is-gone"),
+    pytest.param(f"cu130/{CUDA}", b"other", maintain.DAMAGED, "damaged", id="a-wheel-has-other-bytes"),
+    pytest.param(SDIST, b"other", maintain.DAMAGED, "damaged", id="an-sdist-has-other-bytes"),
 ]
 
 
@@ -71,23 +73,23 @@ def test_a_lost_file_is_not_listed_until_its_bytes_are_back(
     path, before = root(index) / key, entry(index, key.rpartition("/")[2])
     page, whole = (root(index) / "cu130/demo/index.html").read_bytes(), path.read_bytes()
     path.unlink() if data is None else path.write_bytes(data)
-    mended = upkeep.repair(index, outside)
+    mended = maintain.repair(index, outside)
     assert [(flaw.what, flaw.done) for flaw in mended] == [(what, "not listed until its bytes are back")]
     assert path.name not in listed(root(index), "cu130")
     assert entry(index, path.name) == {**before, "lost": lost}
     path.write_bytes(whole)
-    assert [flaw.done for flaw in upkeep.repair(index, outside)] == ["listed again"]
+    assert [flaw.done for flaw in maintain.repair(index, outside)] == ["listed again"]
     assert (root(index) / "cu130/demo/index.html").read_bytes() == page
     assert found(index, outside) == []
 
 
 def test_a_lost_file_is_a_flaw_that_only_its_owner_ends(index: WheelIndex, outside: Outside) -> None:
     (root(index) / f"cu130/{CUDA}").unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     before = {path: path.stat().st_mtime_ns for path in root(index).rglob("*.html")}
-    assert [(flaw.key, flaw.is_left) for flaw in upkeep.repair(index, outside)] == [(f"cu130/{CUDA}", True)]
+    assert [(flaw.key, flaw.is_left) for flaw in maintain.repair(index, outside)] == [(f"cu130/{CUDA}", True)]
     assert {path: path.stat().st_mtime_ns for path in root(index).rglob("*.html")} == before
-    upkeep.yank(index, CUDA, "lost")
+    maintain.yank(index, CUDA, "lost")
     assert found(index, outside) == []
 
 
@@ -95,7 +97,7 @@ def test_a_lost_file_that_is_published_again_is_listed_again(
     index: WheelIndex, tmp_path: Path, outside: Outside
 ) -> None:
     (root(index) / LATER).write_bytes(b"other")
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     releases.publish(index, unit("demo", item(tmp_path / "made" / LATER), version="1.1"))
     assert LATER in listed(root(index), "cu130")
     assert found(index, outside) == []
@@ -105,7 +107,7 @@ def test_every_flaw_is_mended_at_once(index: WheelIndex, outside: Outside) -> No
     (root(index) / f"cu130/{CUDA}").unlink()
     (root(index) / f"{PURE}.metadata").unlink()
     (root(index) / "other/index.html").write_bytes(b"other")
-    assert len(upkeep.repair(index, outside)) == 3
+    assert len(maintain.repair(index, outside)) == 3
     assert [key for key, _ in found(index, outside)] == [f"cu130/{CUDA}"]
     assert listed(root(index), "cu130") == [PURE, SDIST, LATER]
 
@@ -137,7 +139,7 @@ def test_an_answer_that_fails_or_is_cut_is_no_damage(
 ) -> None:
     failing = WheelIndex(Failing(root(index), fault), order=0)
     before = entry(index, CUDA)
-    mended = upkeep.repair(failing, outside)
+    mended = maintain.repair(failing, outside)
     assert [flaw.what.partition(":")[0] for flaw in mended] == ["it cannot be read now"] * flaws
     assert entry(index, CUDA) == before
     assert CUDA in listed(root(index), "cu130")
@@ -147,7 +149,7 @@ def test_a_project_that_the_directory_forgot_is_listed_again(index: WheelIndex, 
     path = root(index) / ".fatwheel/index.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "projects": ["demo"]}))
     assert found(index, outside) != []
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert "other" in (root(index) / "cpu/index.html").read_text()
     assert found(index, outside) == []
 
@@ -158,8 +160,8 @@ def test_a_directory_that_lacks_a_folder_is_a_flaw_even_where_every_page_is_righ
     path = root(index) / ".fatwheel/index.json"
     whole = json.loads(path.read_text())
     path.write_text(json.dumps({**whole, "folders": ["cpu", "cu130"], "filling": ["cu132"]}))
-    assert found(index, outside) == [(".fatwheel/index.json", upkeep.UNFINISHED)]
-    assert [flaw.done for flaw in upkeep.repair(index, outside)] == ["written again"]
+    assert found(index, outside) == [(".fatwheel/index.json", maintain.UNFINISHED)]
+    assert [flaw.done for flaw in maintain.repair(index, outside)] == ["written again"]
     assert json.loads(path.read_text())["folders"] == whole["folders"]
 
 
@@ -167,7 +169,7 @@ def test_a_wrong_size_is_put_right_and_its_file_stays(index: WheelIndex, outside
     path = root(index) / ".fatwheel/projects/other.json"
     whole = path.read_text()
     rewrite(path, '"size": ', '"size": 1')
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     assert json.loads(path.read_text())["files"] == json.loads(whole)["files"]
     assert found(index, outside) == []
 
@@ -183,7 +185,7 @@ def test_a_file_that_is_put_back_while_the_index_is_mended_stays_listed(index: W
     wheel = root(index) / f"cu130/{CUDA}"
     whole = wheel.read_bytes()
     wheel.unlink()
-    upkeep.repair(index, replace(outside, reporter=PutBack()))
+    maintain.repair(index, replace(outside, reporter=PutBack()))
     assert CUDA in listed(root(index), "cu130")
     assert found(index, outside) == []
 
@@ -202,11 +204,11 @@ def test_a_manifest_and_a_directory_that_were_restored_show_again_in_a_bucket(
         older = [client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in own]
         releases.publish(index, unit("demo", item(make(tmp_path, LATER)), version="1.1"))
         releases.publish(index, unit("other", item(make(tmp_path, "other-1.0-py3-none-any.whl"), "cu130")))
-        upkeep.yank(index, "demo==1.0", "bad")
+        maintain.yank(index, "demo==1.0", "bad")
         for key, data in zip(own, older, strict=True):
             client.put_object(Bucket=BUCKET, Key=key, Body=data)
-        assert "written again" in {flaw.done for flaw in upkeep.repair(index, outside)}
-        assert upkeep.verify(index, outside) == ()  # nobody knows the later wheel any more
+        assert "written again" in {flaw.done for flaw in maintain.repair(index, outside)}
+        assert maintain.verify(index, outside) == ()  # nobody knows the later wheel any more
         page = client.get_object(Bucket=BUCKET, Key="whl/cu130/demo/")["Body"].read().decode()
         assert PURE in page
         assert LATER not in page

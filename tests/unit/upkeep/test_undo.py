@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools import upkeep
 from ci_tools.errors import InputError
-from ci_tools.outside import Silent
-from ci_tools.targets.store import FolderStore
-from ci_tools.targets.wheelindex import WheelIndex
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.store import FolderStore
+from ci_tools.publish.index import maintain
+from ci_tools.publish.index.wheel_index import WheelIndex
 from tests.indexes import CUDA, LATER, PURE, STRAY, entry, found, leave, root
 from tests.wheels import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.outside import Outside
-    from ci_tools.targets.store import Content, Found
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.objects.store import Content, Found
 
 MANIFEST = ".fatwheel/projects/demo.json"
 
@@ -49,9 +49,9 @@ def entries(index: WheelIndex) -> list[object]:
 def test_what_a_repair_changed_is_put_back(index: WheelIndex, outside: Outside) -> None:
     before, files = break_all(index), entries(index)
     flaws = found(index, outside)
-    upkeep.repair(index, outside, remove_unlisted=True)
+    maintain.repair(index, outside, remove_unlisted=True)
     assert state(index) != before
-    back = upkeep.undo_repair(index, outside)
+    back = maintain.undo_repair(index, outside)
     assert {flaw.done for flaw in back} == {"put back"}
     assert (state(index), entries(index)) == (before, files)
     assert found(index, outside) == flaws
@@ -60,10 +60,10 @@ def test_what_a_repair_changed_is_put_back(index: WheelIndex, outside: Outside) 
 
 def test_what_has_changed_since_is_left(index: WheelIndex, outside: Outside) -> None:
     break_all(index)
-    upkeep.repair(index, outside, remove_unlisted=True)
-    upkeep.yank(index, CUDA, "lost")
+    maintain.repair(index, outside, remove_unlisted=True)
+    maintain.yank(index, CUDA, "lost")
     (root(index) / STRAY).write_bytes(b"mine")
-    left = [flaw.key for flaw in upkeep.undo_repair(index, outside) if flaw.is_left]
+    left = [flaw.key for flaw in maintain.undo_repair(index, outside) if flaw.is_left]
     assert left == [f"cu130/{CUDA}", STRAY]
     assert (entry(index, CUDA)["lost"], entry(index, CUDA)["yanked"]) == ("gone", "lost")
     assert (root(index) / STRAY).read_bytes() == b"mine"
@@ -72,8 +72,8 @@ def test_what_has_changed_since_is_left(index: WheelIndex, outside: Outside) -> 
 
 def test_metadata_that_was_not_there_is_removed_again(index: WheelIndex, outside: Outside) -> None:
     (root(index) / f"{PURE}.metadata").unlink()
-    upkeep.repair(index, outside)
-    assert [flaw.done for flaw in upkeep.undo_repair(index, outside)] == ["removed again"]
+    maintain.repair(index, outside)
+    assert [flaw.done for flaw in maintain.undo_repair(index, outside)] == ["removed again"]
     assert not (root(index) / f"{PURE}.metadata").exists()
 
 
@@ -81,33 +81,33 @@ def test_a_repair_that_changes_nothing_of_others_leaves_the_record_of_the_last(
     index: WheelIndex, outside: Outside
 ) -> None:
     (root(index) / f"cu130/{CUDA}").unlink()
-    upkeep.repair(index, outside)
+    maintain.repair(index, outside)
     (root(index) / "demo/index.html").unlink()
-    upkeep.repair(index, outside)
-    assert [flaw.key for flaw in upkeep.undo_repair(index, outside)] == [f"cu130/{CUDA}"]
+    maintain.repair(index, outside)
+    assert [flaw.key for flaw in maintain.undo_repair(index, outside)] == [f"cu130/{CUDA}"]
 
 
 def test_the_next_repair_that_changes_something_forgets_the_last(index: WheelIndex, outside: Outside) -> None:
     leave(index, STRAY)
-    upkeep.repair(index, outside, remove_unlisted=True)
+    maintain.repair(index, outside, remove_unlisted=True)
     (root(index) / f"{PURE}.metadata").write_bytes(b"other")
-    upkeep.repair(index, outside)
-    assert [flaw.key for flaw in upkeep.undo_repair(index, outside)] == [f"{PURE}.metadata"]
+    maintain.repair(index, outside)
+    assert [flaw.key for flaw in maintain.undo_repair(index, outside)] == [f"{PURE}.metadata"]
     assert not (root(index) / STRAY).exists()
 
 
 def test_where_nothing_was_changed_there_is_nothing_to_undo(index: WheelIndex, outside: Outside) -> None:
     with pytest.raises(InputError, match="has changed anything that could be put back"):
-        upkeep.undo_repair(index, outside)
+        maintain.undo_repair(index, outside)
 
 
 def test_a_damaged_record_is_no_record(index: WheelIndex, outside: Outside) -> None:
     (root(index) / ".fatwheel/undo.json").write_text('{"done": true}')
     with pytest.raises(InputError, match="which says what the last repair changed, is damaged"):
-        upkeep.undo_repair(index, outside)
+        maintain.undo_repair(index, outside)
     (root(index) / f"cu130/{CUDA}").unlink()
-    upkeep.repair(index, outside)
-    assert [flaw.done for flaw in upkeep.undo_repair(index, outside)] == ["put back"]
+    maintain.repair(index, outside)
+    assert [flaw.done for flaw in maintain.undo_repair(index, outside)] == ["put back"]
 
 
 # ---------------------------------------------------------------- killed at every write
@@ -143,7 +143,7 @@ class Mortal(FolderStore):
 def repaired(index: WheelIndex, outside: Outside, writes: int) -> int:
     """Return how many writes are left to a repair, which may be killed for want of one."""
     store = Mortal(root(index), writes)
-    upkeep.repair(WheelIndex(store, order=0), outside, remove_unlisted=True)
+    maintain.repair(WheelIndex(store, order=0), outside, remove_unlisted=True)
     return store.left
 
 
@@ -161,6 +161,6 @@ def test_a_repair_killed_at_any_write_is_run_again_and_undone_whole(
     assert {key for key, _ in found(index, outside)} == {f"cu130/{CUDA}", LATER}
     for writes in (1, 4, 9):
         with pytest.raises(Killed):
-            upkeep.undo_repair(WheelIndex(Mortal(root(index), writes), order=0), outside)
-    upkeep.undo_repair(index, outside)
+            maintain.undo_repair(WheelIndex(Mortal(root(index), writes), order=0), outside)
+    maintain.undo_repair(index, outside)
     assert (state(index), entries(index)) == (before, files)

@@ -9,6 +9,6 @@ if os.environ.get("STANDIN_CONTAINER"):  # an image of manylinux has every Pytho
     os.environ["PATH"] += os.pathsep + os.environ["STANDIN_PYTHONS"]
 sys.path.insert(0, sys.argv.pop(1))
 
-from ci_tools.__main__ import main
+from ci_tools.cli.main import main
 
 sys.exit(main())

@@ -1,0 +1,1 @@
+"""Builds the jobs of a plan, each with a receipt."""

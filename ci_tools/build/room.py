@@ -1,0 +1,86 @@
+"""Whether the disks have room for what is about to be built: known at the start, and not after an hour of compiling."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import MachineError
+from ci_tools.model import AcceleratorKind, JobKind, ToolchainKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model import Job
+
+__all__ = ["Need", "needs_of", "refuse_no_room"]
+
+MIB = 1 << 20
+# What is surely taken, in bytes, so that no build is refused that would have had room: a bit less than was measured
+# of torch 2.13 for CPUs (754 MiB installed); the packages of CUDA and ROCm are several times as large.
+ENVIRONMENT = 30 * MIB
+TORCH: Mapping[AcceleratorKind | None, int] = {
+    None: 500 * MIB,
+    AcceleratorKind.CUDA: 2048 * MIB,
+    AcceleratorKind.ROCM: 4096 * MIB,
+    AcceleratorKind.XPU: 1024 * MIB,
+}
+TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL from the package index
+HEADERS = 50 * MIB  # of a torch; 63 MiB of 2.10
+LEAST = 10 * MIB  # for what is finished, and logs
+
+
+class Need(NamedTuple):
+    """What a build writes at least: in which folder, how many bytes, and what that is."""
+
+    folder: Path
+    size: int
+    what: str
+
+
+def needs_of(jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out: Path) -> tuple[Need, ...]:
+    """Return what building some jobs in turn writes: each in the temporary folder, where nothing of it stays."""
+    jobs = tuple(jobs)
+    source = sum((tree.root / name).stat().st_size for name in tree.files if (tree.root / name).is_file())
+    builds = [source + ENVIRONMENT + _torch(job) + TOOLKIT * _fetches_toolkit(job) for job in jobs]
+    toolkits = {str(job.accelerator) for job in jobs if _fetches_toolkit(job)}
+    has_toolkits, has_headers = ((cache / name).exists() for name in ("toolchains", "torch"))
+    kept = TOOLKIT * len(toolkits) * (not has_toolkits) + HEADERS * any(job.torch for job in jobs) * (not has_headers)
+    return (
+        Need(temporary, max(builds, default=source + ENVIRONMENT), "to build in"),
+        Need(cache, kept + LEAST, "for the cache"),
+        Need(out, LEAST, "for what is built"),
+    )
+
+
+def _torch(job: Job) -> int:
+    """Return what the torch takes that a build has in its environment; one of the stable ABI may need none."""
+    return TORCH[job.accelerator.kind if job.accelerator else None] if job.requires_torch else 0
+
+
+def _fetches_toolkit(job: Job) -> bool:
+    is_cuda = job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
+    return job.kind is JobKind.NATIVE and is_cuda and job.toolchain is ToolchainKind.PYPI
+
+
+def refuse_no_room(needs: Iterable[Need]) -> None:
+    """Raise MachineError for a disk that has less room than all that is written there takes at least."""
+    by_disk: dict[int, list[Need]] = defaultdict(list)
+    for need in needs:
+        place = _there(need.folder)
+        by_disk[place.stat().st_dev].append(need._replace(folder=place))
+    for on_disk in by_disk.values():
+        free, wanted = shutil.disk_usage(on_disk[0].folder).free, sum(need.size for need in on_disk)
+        if free < wanted:
+            places = ", ".join(f"{need.size / MIB:,.0f} MiB {need.what} ({need.folder})" for need in on_disk)
+            msg = f"the disk of {on_disk[0].folder} has {free / MIB:,.0f} MiB free, and the build needs more: {places}"
+            raise MachineError(msg, hint="make room there, or name other folders: --out, FATWHEEL_CACHE")
+
+
+def _there(folder: Path) -> Path:
+    """Return the folder, or the first above it that exists."""
+    folder = folder.absolute()
+    return next(place for place in (folder, *folder.parents) if place.exists())

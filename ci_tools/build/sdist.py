@@ -1,0 +1,128 @@
+"""A finished sdist (PEP 517, PEP 625): what is checked of it, and the source tree it unpacks to."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tarfile
+import zlib
+from email.parser import HeaderParser
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import Rejected
+from ci_tools.evidence.source import Tree
+from ci_tools.model import Finding, Level
+from ci_tools.model.pep440 import read_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from ci_tools.model import Project
+
+__all__ = ["audit_sdist", "unpacked", "write_dated"]
+
+
+def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
+    """Return what is wrong with the sdist at `path`: members that escape, or names that are not the project's."""
+    try:
+        with tarfile.open(path) as archive:
+            flaws = [*_escapes(archive), *_names(archive, path, project)]
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        flaws = [("archive", f"it cannot be read: {error}", "another file", "a .tar.gz file (PEP 517)")]
+    return tuple(Finding(path.name, rule, Level.ERROR, what, found, expected) for rule, what, found, expected in flaws)
+
+
+def _escapes(archive: tarfile.TarFile) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the members that an installer would refuse to unpack (PEP 721)."""
+    for member in archive:
+        error = _refusal(member)
+        if error:
+            yield "paths", f"{member.name} leaves the folder it is unpacked into: {error}", member.name, "a path inside"
+
+
+def _refusal(member: tarfile.TarInfo) -> str:
+    try:
+        tarfile.data_filter(member, "/nowhere")
+    except tarfile.FilterError as error:
+        return str(error)
+    return ""
+
+
+def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[tuple[str, str, str, str]]:
+    """Yield where the top folder or PKG-INFO say another project or version."""
+    top = path.name.removesuffix(".tar.gz")
+    tops = {PurePosixPath(member.name).parts[0] for member in archive.getmembers() if PurePosixPath(member.name).parts}
+    if tops != {top}:
+        yield "names", "it does not unpack to one folder of its name", ", ".join(sorted(tops)) or "nothing", top
+    try:
+        file = archive.extractfile(f"{top}/PKG-INFO")
+    except KeyError:
+        file = None
+    headers = HeaderParser().parsestr(file.read().decode("utf-8", "replace") if file else "")
+    said = headers.get("Name", ""), headers.get("Version", "")
+    if canonicalize_name(said[0]) != canonicalize_name(project.name) or not _same_version(said[1], project.version):
+        yield "names", "PKG-INFO is another project's", " ".join(said).strip(), f"{project.name} {project.version}"
+
+
+def _same_version(found: str, expected: str) -> bool:
+    version = read_version(found)
+    return version is not None and version == read_version(expected)
+
+
+def unpacked(path: Path, folder: Path) -> Tree:
+    """Unpack an sdist below `folder` and return it as a tree; raise Rejected where that is not safe."""
+    try:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        msg = f"{path.name} cannot be unpacked: {error}"
+        raise Rejected(msg) from None
+    root = folder / path.name.removesuffix(".tar.gz")
+    files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
+    return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
+
+
+def write_dated(path: Path, sink: BinaryIO, epoch: int) -> None:
+    """Write an sdist to `sink`: as it is where its backend dated it `epoch`, else anew with that date.
+
+    Raises Rejected where it cannot be read.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            if _packed_at(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
+                _write_anew(archive, sink, epoch)
+                return
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        msg = f"{path.name} cannot be read: {error}"
+        raise Rejected(msg) from None
+    with path.open("rb") as source:
+        shutil.copyfileobj(source, sink)
+
+
+def _packed_at(path: Path) -> int:
+    """Return the time that a gzip file says it was made at, in seconds since 1970 (RFC 1952)."""
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(8)[4:], "little")
+
+
+def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int) -> None:
+    """Write the members of an archive without what differs between machines: their dates, owners, modes and order."""
+    with (
+        gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated,
+    ):
+        for member in sorted(archive.getmembers(), key=_after_what_it_names):
+            content = archive.extractfile(member) if member.isreg() else None
+            mode = 0o755 if member.mode & 0o100 else 0o644
+            same = member.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
+            same.pax_headers = {}  # the date once more, with fractions of a second
+            dated.addfile(same, content)
+
+
+def _after_what_it_names(member: tarfile.TarInfo) -> tuple[bool, str]:
+    """Return what members sort by: a hard link is unpacked after its target."""
+    return member.islnk(), member.name

@@ -1,0 +1,285 @@
+"""What a job is compiled with: the compiler of its accelerator, and torch's headers without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.machine import package_index
+from ci_tools.machine import python as interpreter
+from ci_tools.machine.process import (
+    clean_environment,
+    complaint,
+    output,
+    run,
+)
+from ci_tools.machine.runner import host
+from ci_tools.machine.search_path import settled
+from ci_tools.machine.storage import filled
+from ci_tools.model import Accelerator, AcceleratorKind, JobKind, Minor, ToolchainKind
+
+if TYPE_CHECKING:
+    from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Job
+
+__all__ = ["Toolchain", "Toolchains", "libc", "libc_doubt"]
+
+ICPX, ICPX_HOME = "icpx", "CMPLR_ROOT"
+HEADERS = "torch/include/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """What a build is run and pointed at with. `identity` changes when the bytes would."""
+
+    identity: str
+    python: Path
+    folders: tuple[tuple[str, Path], ...] = ()  # the variable that names each: CUDA_HOME, FATWHEEL_TORCH_INCLUDE
+
+
+class Toolchains:
+    """Finds and fetches toolchains on this machine."""
+
+    def __init__(self, catalog: Catalog, outside: Outside) -> None:
+        self.catalog = catalog
+        self.cache = outside.cache
+        self.environ = outside.environ
+        self.reporter = outside.reporter
+
+    def missing(self, job: Job) -> str:
+        """Return why this machine cannot build `job`, or nothing where it can. Fetches nothing."""
+        if self._interpreter(job) is None:
+            return f"Python {job.python} is not on this machine"
+        if job.platform is None:
+            return ""
+        facts = self.catalog.platforms[job.platform]
+        if facts.host != host():
+            return f"{job.platform} wheels are built on {facts.host}, this machine is {host()}"
+        return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
+
+    def _interpreter(self, job: Job) -> Path | None:
+        """Return what runs the build: the job's own Python, or where one wheel serves them all, this one."""
+        if not job.python_stays and sys.version_info >= job.python.version:
+            return Path(sys.executable)
+        return interpreter.find(job.python, self.environ)
+
+    def _no_compiler(self, job: Job, facts: PlatformFacts) -> str:
+        accelerator = job.accelerator
+        if facts.os == "linux" and shutil.which("c++", path=self.environ.get("PATH")) is None:
+            return "there is no C++ compiler on PATH (c++)"
+        if accelerator is None:
+            return ""
+        if accelerator.kind is AcceleratorKind.XPU:
+            found = self._installed(ICPX, ICPX_HOME)
+            return "" if found else f"{ICPX} is not on this machine (neither in {ICPX_HOME} nor on PATH)"
+        if accelerator.kind is AcceleratorKind.ROCM:
+            return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
+        if self._system_cuda(job) or self._pypi_cuda(job):
+            return ""
+        return self._no_cuda(job.toolchain, accelerator)
+
+    def _no_cuda(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
+        cuda = accelerator.version
+        reasons = {
+            ToolchainKind.SYSTEM: f"no CUDA {cuda} is installed (CUDA_HOME, /usr/local/cuda-{cuda})",
+            ToolchainKind.PYPI: f"the package index has no compiler of CUDA {cuda} for {host()}",
+        }
+        return reasons.get(kind) or " and ".join(reasons.values())
+
+    def prepare(self, job: Job) -> Toolchain:
+        """Return the job's toolchain, fetching what is not here yet.
+
+        Raises MachineError where `missing` has a reason, or the network fails.
+        """
+        why = self.missing(job)
+        python = self._interpreter(job)
+        if why or python is None:
+            msg = f"{job.name} cannot be built here: {why}"
+            raise MachineError(msg)
+        if job.kind is JobKind.PURE:
+            return Toolchain(identity="none", python=python)
+        compiler, *identity = self._compiler(job)
+        folders = [compiler] if compiler else []
+        if job.torch:
+            release = self.catalog.torch[job.torch]
+            folders.append(("FATWHEEL_TORCH_INCLUDE", self._torch_headers(release)))
+            identity.append(f"torch-{release.patch}")
+        return Toolchain(identity=" ".join(identity), python=python, folders=tuple(folders))
+
+    def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
+        """Return the accelerator's home folder under the variable that names it, and what identifies the compilers."""
+        host_compiler = f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
+        if job.accelerator is None:
+            return None, host_compiler
+        if job.accelerator.kind is AcceleratorKind.CUDA:
+            home = self._system_cuda(job) or self._fetched_cuda(self._pypi_cuda(job))
+            return ("CUDA_HOME", home), f"{_nvcc_build(home)} {host_compiler}"
+        if job.accelerator.kind is AcceleratorKind.ROCM:
+            variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
+        else:
+            variable, command, installed = ICPX_HOME, ICPX, self._installed(ICPX, ICPX_HOME)
+        said = self._says(installed / "bin" / command) if installed else ""
+        build = hashlib.sha256(said.encode()).hexdigest()[:12]
+        return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
+
+    # -- CUDA
+
+    def _system_cuda(self, job: Job) -> Path | None:
+        """Return an installed toolkit of the job's very version."""
+        if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
+            return None
+        version = job.accelerator.version
+        named = [self.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if self.environ.get(name)]
+        for folder in (*named, f"/usr/local/cuda-{version}", "/usr/local/cuda"):
+            home = Path(folder)
+            if _nvcc_version(home) == version:
+                return home
+        return None
+
+    def _pypi_cuda(self, job: Job) -> str:
+        """Return the exact `cuda-toolkit` on the package index, or nothing where that has no compiler for this host."""
+        if job.toolchain is ToolchainKind.SYSTEM or job.accelerator is None or job.accelerator.version is None:
+            return ""
+        return self.catalog.cuda[job.accelerator.version].pypi if host().startswith("linux-") else ""
+
+    def _fetched_cuda(self, toolkit: str) -> Path:
+        """Install the compiler, the runtime and CCCL of one toolkit into a folder of their own."""
+        folder = self.cache / "toolchains" / f"cuda-{toolkit}-{host()}"
+
+        def fetch(target: Path) -> None:
+            with self.reporter.step(f"fetch the CUDA {toolkit} compiler"):
+                log = self.cache / "logs" / f"cuda-{toolkit}.log"
+                wanted = f"cuda-toolkit[nvcc,cudart,cccl]=={toolkit}"
+                command = [sys.executable, "-m", "pip", "install", "--no-compile", "--only-binary=:all:"]
+                ended = run([*command, "--target", target, wanted], log=log, env=clean_environment(self.environ, {}))
+                if ended.status:
+                    msg = f"the CUDA {toolkit} compiler cannot be fetched: {complaint(ended)}"
+                    raise MachineError(msg, hint=f"check the network and the disk, then run it again; log: {log}")
+            home = next(target.glob("nvidia/cu*"))
+            (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
+
+        return next(filled(folder, fetch, self.reporter.say).glob("nvidia/cu*"))
+
+    # -- ROCm
+
+    def _system_rocm(self, job: Job) -> Path | None:
+        """Return the home of an installed ROCm of the job's very version."""
+        if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
+            return None
+        version = job.accelerator.version
+        return next((home for home, found in self._installed_rocm().items() if found == version), None)
+
+    def _installed_rocm(self) -> dict[Path, Minor]:
+        """Return the home of each hipcc on this machine, and its version."""
+        named = [Path(self.environ[name]) for name in ("ROCM_HOME", "ROCM_PATH") if self.environ.get(name)]
+        on_path = self._installed("hipcc", "ROCM_HOME")
+        homes = (*named, *sorted(Path("/opt").glob("rocm*")), *([on_path] if on_path else ()))
+        found = {home: _version(r"HIP version: (\d+)\.(\d+)", self._says(home / "bin" / "hipcc")) for home in homes}
+        return {home: version for home, version in found.items() if version}
+
+    def _says(self, compiler: Path) -> str:
+        """Return what a compiler says of itself, as a job would run it; nothing where it is not there."""
+        env = {**self.environ, **settled(Accelerator(AcceleratorKind.ROCM))}
+        return output([compiler, "--version"], env=env) or ""
+
+    def _no_rocm(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
+        if kind is ToolchainKind.PYPI:
+            return "the package index has no compiler of ROCm: `toolchain: system` takes an installed one"
+        found = ", ".join(f"{version} in {home}" for home, version in self._installed_rocm().items())
+        places = f"ROCM_HOME, ROCM_PATH, /opt/rocm-{accelerator.version}, /opt/rocm, hipcc on PATH"
+        return f"no ROCm {accelerator.version} is installed ({places}){f'; found {found}' if found else ''}"
+
+    # -- torch
+
+    def _torch_headers(self, release: TorchRelease) -> Path:
+        """Return a folder that holds a release's `torch/` headers, taken out of the smallest wheel that has them."""
+        headers = release.headers
+
+        def fetch(target: Path) -> None:
+            archive = target / headers.file
+            with self.reporter.step(f"fetch the headers of torch {release.patch}") as step:
+                index = package_index.users_index(self.environ)
+                package_index.download(
+                    "torch", headers.file, headers.sha256, archive, index=index, progress=step.progress
+                )
+                _extract_headers(archive, target)
+            archive.unlink()
+
+        folder = filled(self.cache / "torch" / release.patch, fetch, self.reporter.say)
+        return folder / HEADERS
+
+    # -- others
+
+    def _installed(self, command: str, variable: str) -> Path | None:
+        """Return the home of an installed compiler: the variable's folder, or two above the command."""
+        home = self.environ.get(variable)
+        if home and (Path(home) / "bin" / command).exists():
+            return Path(home)
+        found = shutil.which(command, path=self.environ.get("PATH"))
+        return Path(found).resolve().parent.parent if found else None
+
+
+def _other_libc(wheel_platform: str) -> str:
+    """Return why this machine links with another C library than a wheel's tag says, or nothing."""
+    if wheel_platform.startswith("manylinux") and not libc():
+        return f"{wheel_platform} is of glibc (PEP 600), and this machine has another C library"
+    if wheel_platform.startswith("musllinux") and libc():
+        return f"{wheel_platform} is of musl (PEP 656), and this machine has {libc()}"
+    return ""
+
+
+def libc() -> str:
+    """Return the C library of this machine and its version, `glibc 2.36`; empty where it is another, such as musl."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "") if hasattr(os, "confstr") else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def libc_doubt(wheel_platform: str, libc: str) -> str:
+    """Return why a wheel that is linked with that C library may not keep to its platform tag; nothing where it can.
+
+    A newer glibc is no refusal: a library that asks for no new symbol keeps to the old level all the same.
+    """
+    level, here = re.match(r"manylinux_(\d+)_(\d+)_", wheel_platform), re.search(r"(\d+)\.(\d+)", libc)
+    if level is None or here is None or tuple(map(int, level.groups())) >= tuple(map(int, here.groups())):
+        return ""
+    return (
+        f"this machine links with {libc}, newer than {wheel_platform} allows: what asks for a newer symbol will not "
+        f"keep to it (a `container` such as PyPA's manylinux images does, or a higher `wheel-platform`)"
+    )
+
+
+def _nvcc_version(home: Path) -> Minor | None:
+    nvcc = home / "bin" / "nvcc"
+    return _version(r"release (\d+)\.(\d+)", output([nvcc, "--version"]) or "") if nvcc.exists() else None
+
+
+def _version(pattern: str, said: str) -> Minor | None:
+    match = re.search(pattern, said)
+    return Minor(int(match[1]), int(match[2])) if match else None
+
+
+def _nvcc_build(home: Path) -> str:
+    """Return what identifies a compiler build, `nvcc-V13.0.88`."""
+    match = re.search(r"V[\d.]+", output([home / "bin" / "nvcc", "--version"]) or "")
+    return f"nvcc-{match[0]}" if match else "nvcc"
+
+
+def _extract_headers(archive: Path, target: Path) -> None:
+    """Take the headers, and nothing else, out of a torch wheel whose hash is known."""
+    try:
+        with zipfile.ZipFile(archive) as wheel:
+            wheel.extractall(target, [name for name in wheel.namelist() if name.startswith(HEADERS)])
+    except zipfile.BadZipFile as error:
+        msg = f"{archive.name} cannot be unpacked: {error}"
+        raise Rejected(msg) from None

@@ -1,0 +1,99 @@
+"""Which files of a source say its version, and what they are to say of another one."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.formats import edits
+from ci_tools.formats.toml_text import parse_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ci_tools.evidence.project_file import ProjectFile
+
+    Edit = Callable[[str, str], str | None]
+
+__all__ = ["restated"]
+
+USUAL = ("setup.py", "meson.build", "version.txt", "VERSION", "VERSION.txt")
+ELSEWHERE = ("attr:", "file:")  # how setup.cfg says that another file has the version
+
+
+def restated(project: ProjectFile, version: str) -> dict[str, str]:
+    """Return the files that say the project's version, by their paths in the tree, each as it says `version` instead.
+
+    A file that says it in no way that can be changed for certain is left out; what is built tells.
+    """
+    edit, places = _places(project)
+    said = {path: _text(project, path) for path in places}
+    changed = {path: edit(text, version) for path, text in said.items() if text}
+    return {path: text for path, text in changed.items() if text is not None and text != said[path]}
+
+
+def _places(project: ProjectFile) -> tuple[Edit, list[str]]:
+    """Return the files that a version is read from, and how one of them is edited."""
+    if project.text("project", "version") or project.text("tool", "poetry", "version"):
+        return _with_toml_version, [project.path("pyproject.toml")]
+    said = project.setting("metadata", "version")
+    if said and not said.startswith(ELSEWHERE):
+        return edits.with_ini_version, [project.path("setup.cfg")]
+    paths = (str(PurePosixPath(project.path(name))) for name in (*USUAL, *_named(project)))
+    return edits.with_version, [path for path in dict.fromkeys(paths) if path in project.tree.names]
+
+
+def _with_toml_version(text: str, version: str) -> str | None:
+    """Return an edited pyproject.toml, None where it does not say the same as before but for the version."""
+    edited, expected = edits.with_toml_version(text, version), parse_toml(text, "pyproject.toml")
+    for table in (_table(expected, "project"), _table(expected, "tool", "poetry")):
+        table.update({"version": version} if "version" in table else {})
+    return edited if edited and parse_toml(edited, "pyproject.toml") == expected else None
+
+
+def _table(content: dict[str, Any], *keys: str) -> dict[str, Any]:
+    for key in keys:
+        found = content.get(key)
+        content = found if isinstance(found, dict) else {}
+    return content
+
+
+def _text(project: ProjectFile, path: str) -> str:
+    """Return a file's text with the line ends it has, nothing where it is no text: an edit leaves all else alone."""
+    try:
+        return (project.tree.root / path).read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _named(project: ProjectFile) -> Iterator[str]:
+    """Yield the paths, from the project's folder, of what its configuration names as having its version."""
+    dynamic = project.table("tool", "setuptools", "dynamic", "version")
+    kind, _, name = project.setting("metadata", "version").partition(":")
+    dynamic = dynamic or {kind: name.strip()}
+    yield from _modules(project, str(dynamic.get("attr", "")).rpartition(".")[0])
+    yield from _listed(dynamic.get("file", ()))
+    for keys in (
+        ("tool", "hatch", "version", "path"),
+        ("tool", "pdm", "version", "path"),
+        ("tool", "scikit-build", "metadata", "version", "input"),
+    ):
+        yield project.text(*keys)
+    plugins = [table for table in project.list("tool", "dynamic-metadata") if isinstance(table, dict)]
+    yield from (str(table.get("input", "")) for table in plugins if table.get("field") == "version")
+    if project.backend.startswith("flit"):
+        own = project.text("project", "name").replace("-", "_")
+        yield from _modules(project, project.text("tool", "flit", "module", "name") or own)
+
+
+def _listed(value: object) -> Iterable[str]:
+    """Return the paths that a setting names: one, or a list of them."""
+    return (value,) if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
+
+
+def _modules(project: ProjectFile, name: str) -> Iterator[str]:
+    """Yield where the source of a module may lie."""
+    path = name.replace(".", "/")
+    root = str(project.table("tool", "setuptools", "package-dir").get("", "src"))
+    for folder in ("", root, "src") if path else ():
+        yield from (f"{folder}/{path}.py".lstrip("/"), f"{folder}/{path}/__init__.py".lstrip("/"))

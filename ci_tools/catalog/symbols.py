@@ -1,0 +1,147 @@
+"""Which symbols each release of torch exports, as data read from torch itself.
+
+The tables are in `catalog/torch_symbols`: `releases.toml` says which wheels they were read from, `c.tsv` has the C
+functions, and `cpp.tsv.xz`, packed for its size, the C++ names of torch's namespaces. Of C++, names outside `at`,
+`c10`, `c10d`, `caffe2`, `torch` and the `TH` types of the Python binding are left out, and so is all that torch
+carries of other projects. Another build of a release may differ: torch 2.6 for CUDA was read from a wheel with the old
+ABI of `std::string`, so that its CUDA functions that take one are known by the old name alone.
+
+A maintainer adds a release with `python -m ci_tools.cli.torch_table 2.16.0`.
+"""
+
+from __future__ import annotations
+
+import functools
+import lzma
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model import AcceleratorKind, Minor
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "tables", "written"]
+
+FOLDER = Path(__file__).parent / "torch_symbols"
+RELEASES, C_TABLE, CPP_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz"
+# Some of the names that start so are of torch's copy of one Python's interpreter, and not for others.
+C_SYMBOL = re.compile(r"(aoti_torch_|aoti_record_|torch_|TH[CP](?!_Py))")
+# Itanium C++ ABI, 5.1: special names (vtables, typeinfo, thunks, guards), function locals, then the nested name.
+CPP_SYMBOL = re.compile(
+    r"_Z(?:T[VTISThvc]|GV|GR)?(?:n?\d+_)*Z*(?:N[rVKRO]*(?:2at|3c10|4c10d|6caffe2|5torch|\d+TH[CP][A-Z])|\d+TH[CP][A-Z])"
+)
+
+
+class Source(NamedTuple):
+    """A torch release in the tables, and the wheels it was read from."""
+
+    version: Minor
+    patch: str
+    wheels: tuple[str, ...]
+
+
+class Tables(NamedTuple):
+    """For every symbol, the releases that have it: in any build, or in the libraries of CUDA builds alone."""
+
+    sources: tuple[Source, ...]
+    every_build: Mapping[str, frozenset[Minor]]
+    cuda_builds: Mapping[str, frozenset[Minor]]
+
+    @property
+    def releases(self) -> tuple[Minor, ...]:
+        """The torch versions that are tabled, oldest first."""
+        return tuple(source.version for source in self.sources)
+
+    def known(self, symbol: str, accelerator: AcceleratorKind | None) -> frozenset[Minor]:
+        """Return the releases whose builds for `accelerator` are known to have `symbol`."""
+        anywhere = self.every_build.get(symbol, frozenset())
+        return anywhere | self.cuda_builds.get(symbol, frozenset()) if accelerator is AcceleratorKind.CUDA else anywhere
+
+
+def is_torch_symbol(symbol: str) -> bool:
+    """Whether torch alone would define a symbol: its namespace, or for C its prefix, is torch's."""
+    return bool((CPP_SYMBOL if symbol.startswith("_Z") else C_SYMBOL).match(symbol))
+
+
+def missing(symbols: Iterable[str], torch: Minor, accelerator: AcceleratorKind | None = None) -> frozenset[str]:
+    """Return those of `symbols` that are torch's, and that a tabled release's builds for `accelerator` lack.
+
+    Builds for ROCm and XPU are not tabled: for them only what another release has in every build can be missing.
+    """
+    table = tables()
+    is_tabled = accelerator in {None, AcceleratorKind.CUDA}
+    return frozenset(
+        symbol
+        for symbol in symbols
+        if is_torch_symbol(symbol)
+        and torch not in table.known(symbol, accelerator)
+        and (is_tabled or symbol in table.every_build)
+    )
+
+
+# ---------------------------------------------------------------- the files
+
+
+@functools.cache
+def tables(folder: Path = FOLDER) -> Tables:
+    """Read the tables."""
+    listed = tomllib.loads((folder / RELEASES).read_text(encoding="utf-8"))["release"]
+    sources = tuple(Source(Minor.parse(one["version"]), one["patch"], tuple(one["wheels"])) for one in listed)
+    found = Tables(sources, {}, {})
+    c_text = (folder / C_TABLE).read_text(encoding="utf-8")
+    cpp_text = lzma.decompress((folder / CPP_TABLE).read_bytes()).decode()
+    releases = functools.cache(lambda text: frozenset(_between(text, found.releases)))
+    into = {"every": found.every_build, "cuda": found.cuda_builds}
+    for line in (*c_text.splitlines(), *cpp_text.splitlines()):
+        name, builds, ranges = line.split("\t")
+        into[builds][name] = releases(ranges)  # type: ignore[index]  # read-only from here on
+    return found
+
+
+def _between(text: str, releases: Sequence[Minor]) -> Iterator[Minor]:
+    """Yield the releases of `2.6-2.8,2.10`."""
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from (one for one in releases if Minor.parse(first) <= one <= Minor.parse(last or first))
+
+
+def written(table: Tables, folder: Path) -> None:
+    """Write the tables to `folder`, sorted, so that the same symbols give the same files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = sorted(_lines(table))
+    (folder / RELEASES).write_text("\n".join(map(_listed, table.sources)), encoding="utf-8")
+    c_lines = [line for line in lines if not line.startswith("_Z")]
+    (folder / C_TABLE).write_text("".join(c_lines), encoding="utf-8")
+    cpp_text = "".join(line for line in lines if line.startswith("_Z"))
+    (folder / CPP_TABLE).write_bytes(lzma.compress(cpp_text.encode(), preset=9))
+
+
+def _listed(source: Source) -> str:
+    wheels = "".join(f'  "{wheel}",\n' for wheel in source.wheels)
+    return f'[[release]]\nversion = "{source.version}"\npatch = "{source.patch}"\nwheels = [\n{wheels}]\n'
+
+
+def _lines(table: Tables) -> Iterator[str]:
+    ranges = functools.cache(lambda found: ",".join(_ranges(found, table.releases)))
+    for builds, symbols in (("every", table.every_build), ("cuda", table.cuda_builds)):
+        for name, found in symbols.items():
+            yield f"{name}\t{builds}\t{ranges(found)}\n"
+
+
+def _ranges(found: frozenset[Minor], releases: Sequence[Minor]) -> Iterator[str]:
+    """Yield `2.6-2.8`, `2.10`: the runs of releases that follow one another."""
+    run: list[Minor] = []
+    for release in (*releases, None):
+        if release in found:
+            run.append(release)
+        elif run:
+            yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+            run = []

@@ -1,0 +1,1 @@
+"""The command line: arguments, verbs, and what they print."""

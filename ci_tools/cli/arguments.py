@@ -1,0 +1,393 @@
+"""The arguments of the command line: every verb with what it takes."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from ci_tools import __version__
+from ci_tools.config import loader
+from ci_tools.errors import InputError
+from ci_tools.github import step as steps
+from ci_tools.publish.targets import UPLOADERS
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction["_Parser"]  # noqa: SLF001 - argparse has no other name for it
+
+__all__ = ["parser"]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Argument errors in the same voice as every other."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, hint=f"`{self.prog} --help` lists what there is")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; `verb` of what it parses names the verb."""
+    whole = _Parser(
+        prog="fatwheel", description="The fewest wheels that serve everybody: plan, build, audit, validate, publish."
+    )
+    whole.add_argument("--version", action="version", version=f"fatwheel {__version__}")
+    verbs = whole.add_subparsers(title="verbs", required=True, metavar="VERB")
+    for add in (
+        _add_planning,
+        _add_work,
+        _add_gathering,
+        _add_publishing,
+        _add_upkeep,
+        _add_doctor,
+        _add_preparation,
+        _add_conversation,
+        _add_canary,
+    ):
+        add(verbs)
+    return whole
+
+
+def _add_planning(verbs: Verbs) -> None:
+    init = _verb(verbs, "init", "write a first fatwheel.yml from what the source shows")
+    init.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
+    callers = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
+    init.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=callers)
+
+    plan = _verb(verbs, "plan", "say which wheels serve the request, and why")
+    _config_argument(plan)
+    plan.add_argument("--explain", action="store_true", help="give every cell a line, and all that the source shows")
+    forms = "what stdout gets: a table, JSON, a workflow's outputs, or the text of a comment; default: %(default)s"
+    plan.add_argument("--format", choices=("table", "json", "github", "markdown"), default="table", help=forms)
+    plan.add_argument("--only", metavar="PLATFORM", help="show this platform alone")
+    plan.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
+    _edition_arguments(plan)
+    text = "the project's name, as a check: end where the config names another"
+    plan.add_argument("--package", type=_filled, metavar="NAME", help=text)
+    text = "a target that the release will go to, as a check: end where there is no such; may be given several times"
+    plan.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "end where such a target is a folder: the machine that publishes is thrown away with it"
+    plan.add_argument("--distant", action="store_true", help=text)
+    text = "ask the config's targets too whether they have the version already, and say so"
+    plan.add_argument("--ask-targets", action="store_true", help=text)
+    prove = "build what the plan calls redundant too, as far as this machine can, and compare"
+    plan.add_argument("--prove", action="store_true", help=prove)
+    text = "say too what differs from the plan of a git revision such as main, of a plan.json, or of a release's folder"
+    plan.add_argument("--against", type=_filled, metavar="REV", help=text)
+
+    summary = _verb(verbs, "summary", "print a page for GitHub: a plan, or a release and what became of it")
+    text = "a plan.json, or a folder with one, as `fatwheel build` and `release` leave it"
+    summary.add_argument("path", type=Path, metavar="DIR_OR_PLAN", help=text)
+    summary.add_argument("--only", metavar="PLATFORM", help="show what is this platform's own alone")
+    text = "say too what differs from an earlier one"
+    summary.add_argument("--against", type=Path, metavar="DIR_OR_PLAN", help=text)
+
+    advise = _verb(verbs, "advise", "say what would make the plan smaller, with a patch where an edit does it")
+    _config_argument(advise)
+    forms = "what stdout gets: a table, JSON, or all patches as one diff for `git apply`; default: %(default)s"
+    advise.add_argument("--format", choices=("table", "json", "diff"), default="table", help=forms)
+    text = "where earlier builds left their receipts, which say what a wheel takes; default: %(default)s"
+    advise.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
+    prove = "apply each patch to a copy, plan again, and build and try there what this machine can"
+    advise.add_argument("--prove", action="store_true", help=prove)
+
+    text = "run what a step of a workflow asks for in its variables (WITH_CONFIG and so on)"
+    step = _verb(verbs, "step", text)
+    step.add_argument("name", metavar="VERB", help=f"one of {', '.join(steps.VERBS)}")
+
+    evidence = _verb(verbs, "evidence", "print what the source shows of every cell, and where, as JSON")
+    _config_argument(evidence)
+
+
+def _add_preparation(verbs: Verbs) -> None:
+    text = "make room on a hosted runner: free its disk and give it swap, as far as the plan says so of its jobs"
+    prepare = _verb(verbs, "prepare", text)
+    prepare.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
+    text = "a job of the plan, or sdist; several are separated by commas"
+    prepare.add_argument("--job", required=True, type=_filled, metavar="NAME", help=text)
+    text = "where a container sees the runner's own disk; default: %(default)s"
+    prepare.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help=text)
+
+
+def _add_work(verbs: Verbs) -> None:
+    build = _verb(verbs, "build", "build one job of the plan")
+    _config_argument(build)
+    build.add_argument(
+        "--plan", type=Path, metavar="FILE", help="a plan.json that the plan made here must equal; it names the config"
+    )
+    _edition_arguments(build)
+    text = "a job of the plan, or sdist; several are separated by commas"
+    build.add_argument("--job", required=True, type=_filled, metavar="NAME", help=text)
+    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
+    text = "of several jobs, build and audit the others where one fails, and end badly once there is none left"
+    build.add_argument("--keep-going", action="store_true", help=text)
+
+    audit = _verb(verbs, "audit", "check what is inside wheels")
+    text = "a wheel file; default: all of the plan's that lie beside --plan"
+    audit.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
+    fitting = audit.add_mutually_exclusive_group()
+    fitting.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml whose plan the wheels must fit")
+    text = "the plan.json that the wheels must fit; nothing of the project is run"
+    fitting.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    _trust_argument(audit)
+    forms = "what stdout gets; default: %(default)s"
+    audit.add_argument("--format", choices=("table", "json"), default="table", help=forms)
+
+    validate = _verb(verbs, "validate", "install wheels in clean environments and run them")
+    text = "a wheel file; default: what the --site tries, beside the --plan"
+    validate.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
+    validate.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
+    validate.add_argument("--python", metavar="VERSION", help="the Python to install into; default: this one")
+    text = "the plan.json whose --site this machine is; it lies beside the wheels"
+    validate.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    text = "the place of the plan that this machine is; it says which files are tried, and with which Python"
+    text += "; several by their numbers in the plan, each with this option"
+    validate.add_argument("--site", type=_filled, action="append", default=[], metavar="NAME", help=text)
+    _trust_argument(validate)
+
+
+def _add_gathering(verbs: Verbs) -> None:
+    gather = _verb(verbs, "gather", "bring what several machines made by one plan together, and audit it here")
+    gather.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="what the machines left, in any subfolder")
+    gather.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they worked by")
+    gather.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the release is put together")
+    text = "a folder for those files of it that go to PyPI"
+    gather.add_argument("--pypi", type=Path, metavar="DIR", help=text)
+    text = "a folder for its plan and receipts alone, which later releases are compared with"
+    gather.add_argument("--kept", type=Path, metavar="DIR", help=text)
+    gather.add_argument("--only", type=_filled, metavar="UNIT", help="this unit alone has to be whole")
+    forms = "what stdout gets: a table for people, or a workflow's outputs; default: %(default)s"
+    gather.add_argument("--format", choices=("table", "github"), default="table", help=forms)
+
+    text = "say which trials of a plan are worth a runner: those of the wheels that were built"
+    trials = _verb(verbs, "trials", text)
+    trials.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
+    trials.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
+    trials.add_argument("--only", type=_filled, metavar="PLATFORM", help="those of this platform's own wheels")
+
+    text = "say whether every file of a release is what a workflow of GitHub signed"
+    attested = _verb(verbs, "attested", text)
+    attested.add_argument("folder", type=Path, metavar="DIR", help="the release")
+    text = "OWNER/REPO, where the workflow ran"
+    attested.add_argument("--repository", required=True, type=_filled, metavar="REPO", help=text)
+    text = "OWNER/REPO/.github/workflows/FILE, the workflow that signed"
+    attested.add_argument("--signer", required=True, type=_filled, metavar="WORKFLOW", help=text)
+    text = "a folder with the attestation; default: GitHub is asked for it"
+    attested.add_argument("--bundles", type=Path, metavar="DIR", help=text)
+
+    text = "hold every file of a release against its receipt, and print a page that says that nobody signed it"
+    unattested = _verb(verbs, "unattested", text)
+    unattested.add_argument("folder", type=Path, metavar="DIR", help="the release")
+
+
+def _add_publishing(verbs: Verbs) -> None:
+    publish = _verb(verbs, "publish", "publish finished files, each release unit at every target or at none")
+    publish.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
+    _target_arguments(publish)
+    text = "publish this alone: core, or an optional platform"
+    publish.add_argument("--only", type=_filled, metavar="UNIT", help=text)
+    text = "a target besides those; may be given several times"
+    publish.add_argument("--also", action="append", default=[], metavar="TARGET", help=text)
+    publish.add_argument(
+        "--dry-run", action="store_true", help="show what would change at each target, and change nothing"
+    )
+    text = "refuse a commit without the version's tag altogether, as a workflow does"
+    publish.add_argument("--released", action="store_true", help=text)
+    text = "refuse a folder as a target: this machine is thrown away with it"
+    publish.add_argument("--distant", action="store_true", help=text)
+    text = "say in the notes of the release that its files are not attested"
+    publish.add_argument("--unattested", action="store_true", help=text)
+
+    release = _verb(verbs, "release", "plan, build, audit, validate, publish and install, on this machine")
+    _config_argument(release)
+    _target_arguments(release)
+    release.add_argument(
+        "--out",
+        type=Path,
+        default=Path("dist"),
+        metavar="DIR",
+        help="where files, logs and receipts go; default: %(default)s",
+    )
+    _edition_arguments(release)
+    release.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
+
+
+def _add_upkeep(verbs: Verbs) -> None:
+    index = _verb(verbs, "index", "read a published index whole, and mend it")
+    parts = index.add_subparsers(title="verbs", required=True, metavar="VERB")
+    adopt = _verb(parts, "adopt", "take over what an index that others filled lists")
+    adopt.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
+    text = "take over only this project, and share the root with the others; may be given several times"
+    adopt.add_argument("--project", action="append", default=[], type=_filled, metavar="NAME", help=text)
+    adopt.add_argument("--yes", action="store_true", help="do it; without this, say what would be done")
+    verify = _verb(parts, "verify", "say where an index is not what its manifests say")
+    repair = _verb(parts, "repair", "mend what `verify` finds")
+    what = repair.add_mutually_exclusive_group()
+    text = "remove files too that a stopped publisher left and no page lists; only while no publisher is at work"
+    what.add_argument("--remove-unlisted", action="store_true", help=text)
+    text = "put back what the last repair changed, where nobody has changed it since"
+    what.add_argument("--undo", action="store_true", help=text)
+    add = _verb(parts, "add", "publish wheels and sdists that Fatwheel did not build, once they are audited")
+
+    pages = _verb(parts, "pages", "write an index over a project's GitHub Releases, as for GitHub Pages")
+    pages.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
+    pages.add_argument("project", metavar="PROJECT", help="the project whose releases they are")
+    pages.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
+
+    yank = _verb(verbs, "yank", "mark a release of an index, or a part of one, so that only who pins it still gets it")
+    unyank = _verb(verbs, "unyank", "take that mark away")
+    for parser in (verify, repair, add, yank, unyank):
+        parser.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
+    for parser in (yank, unyank):
+        text = "such as demo==1.0, or of that alone demo==1.0+cu130, or one file by its name"
+        parser.add_argument("release", metavar="RELEASE", help=text)
+    yank.add_argument("--reason", default="", help="what those who pin it are told")
+    _add_addition(add)
+
+    text = "mark a release that turned out to be bad, at every target that can, and say what is left to you"
+    retract = _verb(verbs, "retract", text)
+    retract.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
+    text = "a target that may have it; may be given several times; default: the config's publish: targets"
+    retract.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "the config that names the targets; default: %(default)s"
+    retract.add_argument("--config", type=Path, default=Path(loader.DEFAULT_NAME), metavar="FILE", help=text)
+    text = "what is wrong, and what to use instead: the finder, pip and uv show it"
+    retract.add_argument("--reason", metavar="TEXT", help=text)
+    retract.add_argument("--undo", action="store_true", help="take the mark away: all is as it was before")
+
+    promote = _verb(verbs, "promote", "publish the very bytes of a release that one index holds to another")
+    promote.add_argument("source", metavar="FROM", help="the index that has it: s3://BUCKET/whl/test")
+    promote.add_argument("target", metavar="TO", help="the index that gets it, as a stable release: s3://BUCKET/whl")
+    promote.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
+
+
+def _add_addition(add: _Parser) -> None:
+    add.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
+    text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
+    add.add_argument("--folder", type=_filled, metavar="FOLDER", help=text)
+    text = "a folder that lists them too; may be given several times"
+    add.add_argument("--also", type=_filled, action="append", default=[], metavar="FOLDER", help=text)
+    text = "add them although this rule of the audit finds something wrong; may be given several times"
+    add.add_argument("--despite", type=_filled, action="append", default=[], metavar="RULE", help=text)
+    add.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+
+
+def _add_doctor(verbs: Verbs) -> None:
+    doctor = _verb(verbs, "doctor", "say what in a GitHub repository would stop a release, and how to mend it")
+    doctor.add_argument("repository", metavar="OWNER/REPO", help="the repository that calls Fatwheel")
+    text = "say what would be mended over the API, mend it, and look again"
+    doctor.add_argument("--fix", action="store_true", help=text)
+    forms = "what stdout gets; default: %(default)s"
+    doctor.add_argument("--format", choices=("table", "json"), default="table", help=forms)
+
+
+def _add_conversation(verbs: Verbs) -> None:
+    """Add what a workflow says where people read it."""
+    text = "open an issue for the owner of a platform whose scheduled run failed, and close it after one that did not"
+    tell = _verb(verbs, "tell", text)
+    default = Path(loader.DEFAULT_NAME)
+    text = "the config that names the owner; default: %(default)s"
+    tell.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
+    tell.add_argument("--platform", required=True, type=_filled, metavar="PLATFORM", help="such as linux-rocm")
+    text = "what GitHub says of a job: success, failure, cancelled or skipped; may be given several times"
+    tell.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
+
+    comment = _verb(verbs, "comment", "keep one comment of a pull request at what a file says")
+    comment.add_argument("file", type=Path, metavar="FILE", help="its text, as Markdown")
+    comment.add_argument("--pull", type=_number, required=True, metavar="NUMBER", help="the pull request")
+    text = "which comment, where a pull request has several; default: %(default)s"
+    comment.add_argument("--name", type=_filled, default="plan", metavar="NAME", help=text)
+    for parser in (tell, comment):
+        text = "where it is said; default: the repository whose workflow this is (GITHUB_REPOSITORY)"
+        parser.add_argument("--repository", type=_filled, metavar="OWNER/REPO", help=text)
+
+
+def _add_canary(verbs: Verbs) -> None:
+    """Add what canary.yml tries GitHub with."""
+    canary = _verb(verbs, "canary", "try one thing that only GitHub can show, and note what came of it")
+    canary.add_argument("check", metavar="CHECK", help="what to try, as canary.yml names it")
+    canary.add_argument("--name", default="", metavar="NAME", help="which one, where several jobs try the same")
+    canary.add_argument("--expected", default="", metavar="TEXT", help="what has to be found")
+    table = _verb(verbs, "canary-table", "say of all that the jobs of canary.yml tried whether it held")
+    text = "what `needs` holds of the jobs, as JSON"
+    table.add_argument("--needs", required=True, type=_filled, metavar="JSON", help=text)
+    table.add_argument("--only", default="", metavar="PLATFORM", help="the one platform that wheels were built for")
+    text = "a repository that calls this one's wheels.yml, whose newest run is looked at"
+    table.add_argument("--elsewhere", default="", metavar="OWNER/REPO", help=text)
+    table.add_argument("--repository", default="", metavar="OWNER/REPO", help="this repository")
+    for parser in (canary, table):
+        text = "where the notes lie; default: %(default)s"
+        parser.add_argument("--folder", type=Path, default=Path("canary"), metavar="DIR", help=text)
+
+
+def _verb(verbs: Verbs, name: str, text: str) -> _Parser:
+    parser = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.set_defaults(verb=parser.prog.partition(" ")[2])
+    return parser
+
+
+def _config_argument(parser: argparse.ArgumentParser) -> None:
+    default = Path(loader.DEFAULT_NAME)
+    text = "the config; default: %(default)s"
+    parser.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
+    _trust_argument(parser)
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a torch such as 2.15 in place of the config's: build only wheels bound to it, to be added to a release"
+    parser.add_argument("--torch", action="append", default=[], type=_filled, metavar="VERSION", help=text)
+    text = "the runner that tries a platform's wheels on a GPU, in place of the config's: linux-cuda=self-hosted,h100"
+    parser.add_argument("--gpu-runner", action="append", default=[], type=_filled, metavar="PLATFORM=LABELS", help=text)
+
+
+def _edition_arguments(parser: argparse.ArgumentParser) -> None:
+    _run_arguments(parser)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--tag",
+        type=_filled,
+        metavar="TAG",
+        help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate",
+    )
+    text = "what is checked out: where it is a tag, the one this is a release of; default: what git says of the commit"
+    group.add_argument("--ref", type=_filled, metavar="REF", help=text)
+    text = "make no release of it: build and try the version as it stands, for folders only"
+    group.add_argument("--untagged", action="store_true", help=text)
+    text = "make a nightly of that date, such as 20261121"
+    group.add_argument("--nightly", type=_filled, metavar="DATE", help=text)
+
+
+def _filled(text: str) -> str:
+    """Return an argument; refuse one that is empty, as a variable is that nobody set."""
+    if not text.strip():
+        msg = "it is empty, expected a value: leave the option out where there is none"
+        raise argparse.ArgumentTypeError(msg)
+    return text
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,9}", text):
+        msg = f'"{text}" is none, expected a number such as 7'
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
+
+
+def _trust_argument(parser: argparse.ArgumentParser) -> None:
+    text = "run the project's own setup.py also where this machine cannot confine it"
+    parser.add_argument("--trust-source", action="store_true", help=text)
+
+
+def _target_arguments(parser: argparse.ArgumentParser) -> None:
+    text = (
+        "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]; may be given several times; "
+        "a bucket and its mirror are one: s3://A/whl|s3://B/whl; "
+        "default: the config's publish: targets"
+    )
+    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "the program that uploads to PyPI and its like; default: %(default)s"
+    parser.add_argument("--uploader", choices=UPLOADERS, default=UPLOADERS[0], help=text)
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="let a file take the place of one with other bytes, in an index of your own",
+    )

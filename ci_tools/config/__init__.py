@@ -1,0 +1,1 @@
+"""Reads fatwheel.yml into a request, and writes a first one."""

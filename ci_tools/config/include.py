@@ -1,0 +1,111 @@
+"""Platforms that live in a file of their own: `platforms: {linux-rocm: {include: ci/rocm.yml}}`.
+
+The file holds the platform's table, so that its team can own it; each mistake in it is told where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.formats import yaml_file
+from ci_tools.formats.schema import Flaw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.formats.yaml_file import Document, Keys, Value
+
+__all__ = ["INCLUDE", "included"]
+
+INCLUDE = "include"
+LONGEST = 255  # characters of a path; file systems take no longer name
+
+
+def included(document: Document, folder: Path) -> tuple[Document, list[Flaw]]:
+    """Return the config with each included file as its platform's table, and what is wrong with those left out.
+
+    `folder` is the config's. A file lies below it and in the source, whatever links lead there.
+    """
+    flaws: list[Flaw] = []
+    for keys, table in _including(document.value):
+        document, wrong = _with_included(document, keys, table, folder)
+        flaws += [Flaw(keys, problem) for problem in wrong]
+    return document, flaws
+
+
+def _including(value: Value) -> Iterator[tuple[Keys, dict[str, Value]]]:
+    """Yield the platforms whose tables include a file; a config of another shape has none."""
+    platforms = value.get("platforms") if isinstance(value, dict) else None
+    for name, table in platforms.items() if isinstance(platforms, dict) else ():
+        if isinstance(table, dict) and INCLUDE in table:
+            yield ("platforms", name), table
+
+
+def _with_included(
+    document: Document, keys: Keys, table: dict[str, Value], folder: Path
+) -> tuple[Document, tuple[Problem, ...]]:
+    try:
+        return document.with_part(keys, _part(document, keys, table, folder)), ()
+    except RejectedInput as error:
+        return document, error.problems
+
+
+def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path) -> Document:
+    """Return the file that a platform includes; raise RejectedInput where it is none."""
+    path = folder / _path(document, keys, table)
+    where = document.where((*keys, INCLUDE))
+    root = _root(document.value, folder)
+    if not Path(os.path.realpath(path)).is_relative_to(root):
+        raise RejectedInput([Problem(where, f"{path} leads out of the source, to {os.path.realpath(path)}")])
+    if not path.exists():
+        raise RejectedInput([Problem(where, f"there is no {path}, expected a file with the table of {keys[-1]}")])
+    if os.path.realpath(path) == os.path.realpath(document.name):
+        raise RejectedInput([Problem(where, f"this file includes itself, expected one with the table of {keys[-1]}")])
+    part = _read(path, where)
+    if isinstance(part.value, dict) and INCLUDE in part.value:
+        nested = part.where((INCLUDE,), key=True)
+        raise RejectedInput([Problem(nested, f"an included file includes no other, expected the table of {keys[-1]}")])
+    return part
+
+
+def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
+    """Return the path that stands behind `include`, and nothing stands beside it."""
+    path = table[INCLUDE]
+    beside = [name for name in table if name != INCLUDE]
+    problems = [
+        Problem(document.where((*keys, name), key=True), f'"{name}" stands beside "include", expected it in that file')
+        for name in beside
+    ]
+    if not isinstance(path, str) or not _is_below(path):
+        what = f"{json.dumps(path, ensure_ascii=False)} is not allowed, expected a path below this file's folder"
+        problems.append(Problem(document.where((*keys, INCLUDE)), f"{what}, with forward slashes"))
+    if problems:
+        raise RejectedInput(problems)
+    return str(path)
+
+
+def _is_below(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and len(path.encode()) <= LONGEST and parts[0] != "/" and not {"..", "\\"} & {*parts, *path}
+
+
+def _root(value: Value, folder: Path) -> Path:
+    """Return the source's root where the config lies in it, else the config's folder."""
+    source = value.get("source") if isinstance(value, dict) else None
+    path = source.get("path") if isinstance(source, dict) else None
+    root = (folder / (path if isinstance(path, str) else ".")).resolve()
+    here = folder.resolve()
+    return root if here.is_relative_to(root) else here
+
+
+def _read(path: Path, where: str) -> Document:
+    try:
+        return yaml_file.read(path, str(path))
+    except RejectedInput:
+        raise
+    except InputError as error:
+        raise RejectedInput([Problem(where, error.message)]) from None

@@ -1,0 +1,169 @@
+"""The jobs of a workflow file that call pytorch/test-infra's reusable workflows, and what they hand them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
+from ci_tools.formats import yaml_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ci_tools.formats.yaml_file import Document
+
+__all__ = ["BUILDS", "MATRIX", "Caller", "Given", "read"]
+
+MATRIX = "generate_binary_build_matrix"
+BUILDS = {"build_wheels_linux": "linux", "build_wheels_windows": "windows", "build_wheels_macos": "macos-arm64"}
+# A fork has the name, and test-infra calls its own by a path.
+USES = re.compile(r"(?:[\w.-]+/test-infra/|\./)\.github/workflows/(?P<name>[\w.-]+)\.ya?ml(?:@.*)?")
+EXPRESSION = re.compile(r"\$\{\{")
+OF_MATRIX = re.compile(r"\$\{\{\s*matrix\.([\w-]+)\s*\}\}")
+NEEDED = re.compile(r"needs\.([\w-]+)\.outputs")
+
+
+class Given(NamedTuple):
+    """What an input is given, as text, and where."""
+
+    value: str
+    where: str  # file:line
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is text, and no expression that only a run can work out."""
+        return not EXPRESSION.search(self.value)
+
+
+class Caller(NamedTuple):
+    """One job that builds wheels by test-infra, and the job that makes its matrix."""
+
+    file: str
+    where: str  # file:line of the job
+    builds: str  # linux, windows, macos-arm64
+    inputs: Mapping[str, Given]
+    matrix: Mapping[str, Given]
+    secrets: Mapping[str, Given]
+    on: Any  # the workflow's triggers
+
+
+def read(path: Path, name: str) -> list[Caller]:
+    """Return the jobs of the workflow file at `path`, called `name` in messages, that build wheels by test-infra.
+
+    Raises InputError where the file is no workflow, or none of its jobs builds wheels by test-infra.
+    """
+    document = yaml_file.read(path, name)
+    jobs = _at(document, "jobs")
+    if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
+        msg = f"{document.where(('jobs',))}: this is no workflow, expected `jobs:` with a mapping for each job"
+        raise InputError(msg)
+    called = {job: _called(document, job) for job in jobs}
+    callers = [_caller(document, job, called) for job, workflow in called.items() if workflow in BUILDS]
+    if not callers:
+        raise _no_caller(document, called)
+    return callers
+
+
+def _at(document: Document, *keys: str) -> Any:  # noqa: ANN401 - YAML
+    """Return the value at `keys`, None where there is none."""
+    value: Any = document.value
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _called(document: Document, job: str) -> str:
+    """Return the name of test-infra's workflow that a job calls, nothing where it calls none."""
+    uses = _at(document, "jobs", job, "uses")
+    found = USES.fullmatch(uses) if isinstance(uses, str) else None
+    return found["name"] if found else ""
+
+
+def _no_caller(document: Document, called: Mapping[str, str]) -> InputError:
+    """Return why a workflow is none that test-infra builds wheels for: the nearest that one of its jobs calls."""
+    known = [*BUILDS, MATRIX]
+    for job, workflow in called.items():
+        if workflow and workflow not in known:
+            what = f"the job {job} calls test-infra's {workflow}.yml, {nearest(workflow, known)}"
+            return RejectedInput([Problem(document.where(("jobs", job, "uses")), what)])
+    expected = "expected one with `uses: pytorch/test-infra/.github/workflows/build_wheels_linux.yml@…`"
+    what = f"no job builds wheels by test-infra, {expected}"
+    return RejectedInput([Problem(document.where(("jobs",), key=True), what)])
+
+
+def _caller(document: Document, job: str, called: Mapping[str, str]) -> Caller:
+    inputs = _given(document, job, "with")
+    matrix = _matrix_job(document, job, inputs, called)
+    return Caller(
+        file=document.name,
+        where=_line(document.where(("jobs", job), key=True)),
+        builds=BUILDS[called[job]],
+        inputs=inputs,
+        matrix=_given(document, matrix, "with") if matrix else {},
+        secrets=_given(document, job, "secrets"),
+        on=_at(document, "on"),
+    )
+
+
+def _line(where: str) -> str:
+    """Return `file:line` of `file:line:column`."""
+    return where.rpartition(":")[0]
+
+
+def _matrix_job(document: Document, job: str, inputs: Mapping[str, Given], called: Mapping[str, str]) -> str:
+    """Return the job that makes a build's matrix: the one it names, or the one that stands before that."""
+    given = inputs.get("build-matrix")
+    named = NEEDED.search(given.value) if given else None
+    makers = [name for name, workflow in called.items() if workflow == MATRIX]
+    if named and named[1] in makers:
+        return named[1]
+    needed = [name for name in _needs(document, named[1] if named else job) if name in makers]
+    return (needed or makers or [""])[0]
+
+
+def _needs(document: Document, job: str) -> list[str]:
+    needs = _at(document, "jobs", job, "needs")
+    return [needs] if isinstance(needs, str) else [name for name in _list(needs) if isinstance(name, str)]
+
+
+def _given(document: Document, job: str, table: str) -> dict[str, Given]:
+    """Return what a job's inputs or secrets are given, those of a matrix with one value worked out."""
+    keys = ("jobs", job, table)
+    given = _at(document, *keys)
+    if not isinstance(given, dict):  # none, or `secrets: inherit`
+        return {}
+    found = {name: Given(_text(value), _line(document.where((*keys, name), key=True))) for name, value in given.items()}
+    rows = _rows(document, job)
+    if len(rows) > 1 and any(OF_MATRIX.search(one.value) for one in found.values()):
+        what = f"the job {job} builds {len(rows)} packages, expected one: a fatwheel.yml is for one package"
+        raise RejectedInput([Problem(document.where(("jobs", job, "strategy")), what)])
+    row = rows[0] if rows else {}
+    return {name: one._replace(value=_filled(one.value, row)) for name, one in found.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _filled(text: str, row: Mapping[str, object]) -> str:
+    """Return a text with what the matrix says in place of its expressions; what it does not say is empty."""
+    return OF_MATRIX.sub(lambda found: _text(row.get(found[1])), text) if row else text
+
+
+def _rows(document: Document, job: str) -> list[dict[str, Any]]:
+    """Return the rows of a job's own matrix, as far as it is written out."""
+    matrix = _at(document, "jobs", job, "strategy", "matrix")
+    if not isinstance(matrix, dict):
+        return []
+    rows = [dict(row) for row in _list(matrix.get("include")) if isinstance(row, dict)]
+    axes = {name: _list(values) for name, values in matrix.items() if name not in {"include", "exclude"}}
+    if any(len(values) != 1 for values in axes.values()):
+        return rows if not axes else [{}, {}]
+    single = {name: values[0] for name, values in axes.items()}
+    return [{**single, **row} for row in rows] or [single]
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

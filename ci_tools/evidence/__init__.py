@@ -1,0 +1,1 @@
+"""What a project's source says, and what its build was seen to do."""

@@ -1,0 +1,185 @@
+"""Cargo.toml: which features of which crates a build turns on, as far as the source's own crates say."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.backends.toml import TomlFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.evidence.source import Tree
+
+__all__ = ["Crate", "Files", "Used", "used"]
+
+
+class Used(NamedTuple):
+    """A crate that a build depends on: the features that are asked of it, and by which file under which key."""
+
+    features: frozenset[str]
+    file: TomlFile
+    key: str
+    for_some: bool = False  # whether on some machines alone
+
+    @property
+    def where(self) -> str:
+        """Where it is named, `file:line`."""
+        return str(self.file.place(self.key))
+
+
+class Files:
+    """The Cargo.toml files of a tree, each read once."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.read: dict[str, TomlFile] = {}
+
+    def of(self, path: str) -> TomlFile:
+        """Return a file, empty where there is none."""
+        if path not in self.read:
+            self.read[path] = TomlFile.of(self.tree, path)
+        return self.read[path]
+
+
+class Crate:
+    """One Cargo.toml of the source, with the workspace that it belongs to."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.file = files.of(path)
+        self.folder = str(PurePosixPath(path).parent)
+        self.features: dict[str, Any] = self.file.table("features")
+
+    def dependencies(self) -> Iterator[tuple[str, dict[str, Any], bool]]:
+        """Yield the name, the table, and whether it is for some machines alone, of each dependency."""
+        for name, said in self.file.table("dependencies").items():
+            yield name, self.whole(name, said), False
+        for target in self.file.table("target"):
+            for name, said in self.file.table("target", target, "dependencies").items():
+                yield name, self.whole(name, said), True
+
+    def whole(self, name: str, said: object) -> dict[str, Any]:
+        """Return a dependency's table, with what it inherits from its workspace."""
+        own = said if isinstance(said, dict) else {}
+        if not own.get("workspace"):
+            return {**own, "folder": self.folder}
+        root = self.workspace
+        shared = root.value("workspace", "dependencies", name) if root else None
+        shared = shared if isinstance(shared, dict) else {}
+        features = [*shared.get("features", ()), *own.get("features", ())]
+        folder = str(PurePosixPath(root.path).parent) if root else self.folder
+        return {**shared, **own, "features": features, "folder": folder}
+
+    @functools.cached_property
+    def workspace(self) -> TomlFile | None:
+        """Return the root of the workspace: the one that is named, or the nearest Cargo.toml above that is one."""
+        named = self.file.value("package", "workspace")
+        if isinstance(named, str):
+            return self.files.of(_joined(self.folder, f"{named}/Cargo.toml"))
+        folder = PurePosixPath(self.folder)
+        for above in (folder, *folder.parents):
+            file = self.files.of(str(above / "Cargo.toml"))
+            if file.value("workspace") is not None:
+                return file
+        return None
+
+    def is_library(self) -> bool:
+        """Whether it makes a library that Python could load."""
+        kinds = self.file.value("lib", "crate-type") or self.file.value("lib", "crate_type") or ()
+        return "cdylib" in kinds
+
+    def is_program(self) -> bool:
+        """Whether it makes a program."""
+        main = _joined(self.folder, "src/main.rs") in self.files.tree.names
+        return main or bool(self.file.value("bin")) or any(self._programs())
+
+    def _programs(self) -> Iterator[str]:
+        start = _joined(self.folder, "src/bin/")
+        return (name for name in self.files.tree.files if name.startswith(f"{start}/"))
+
+
+def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, Used]:
+    """Return the crates that a build of `crate` with the features `asked` depends on, each by its own name.
+
+    Those of the source are followed; what comes from a registry adds features only where it is named here.
+    """
+    found: dict[str, Used] = {}
+    crates = {crate.file.path: crate}
+    features = {crate.file.path: {*asked, *(("default",) if defaults else ())}}
+    for_some: set[str] = set()  # crates that are reached on some machines alone
+    queue = [crate.file.path]
+    for path in queue:  # it grows, until no crate is asked for another feature
+        for one in _asked_by(crates[path], features[path]):
+            is_for_some = one.used.for_some or path in for_some
+            found[one.name] = _merged(found.get(one.name), one.used._replace(for_some=is_for_some))
+            if one.path:
+                for_some |= {one.path} if is_for_some and one.path not in features else set()
+                crates[one.path] = crates.get(one.path) or Crate(crate.files, one.path)
+                before = features.get(one.path)
+                features[one.path] = (before or set()) | one.features
+                queue += [one.path] if before != features[one.path] else []
+    return found
+
+
+class _Asked(NamedTuple):
+    """A dependency as one crate asks for it: its name, and where its Cargo.toml lies if it is of the source."""
+
+    name: str
+    path: str
+    features: frozenset[str]
+    used: Used
+
+
+def _asked_by(crate: Crate, features: set[str]) -> Iterator[_Asked]:
+    of_crates = _of_crates(crate, features)
+    for key, said, for_some in crate.dependencies():
+        if said.get("optional") and key not in of_crates.turned_on:
+            continue
+        wanted = frozenset({*map(str, said.get("features", ())), *of_crates.features.get(key, ())})
+        plain = said.get("default-features", said.get("default_features", True))
+        whole = wanted | ({"default"} if plain else frozenset())
+        path = said.get("path")
+        file = _joined(str(said["folder"]), f"{path}/Cargo.toml") if isinstance(path, str) else ""
+        own = file if file in crate.files.tree.names else ""
+        yield _Asked(str(said.get("package", key)), own, whole, Used(wanted, crate.file, key, for_some))
+
+
+def _merged(one: Used | None, other: Used) -> Used:
+    """Return what both ask for; it is for some machines alone where what goes beyond the other is."""
+    if one is None:
+        return other
+    named = other if other.features - one.features else one
+    adds = (one.for_some and one.features - other.features) or (other.for_some and other.features - one.features)
+    for_some = bool(adds) or (one.for_some and other.for_some)
+    return named._replace(features=one.features | other.features, for_some=for_some)
+
+
+class _OfCrates(NamedTuple):
+    """The optional dependencies that features turn on, and the features that they ask of dependencies."""
+
+    turned_on: set[str]
+    features: dict[str, set[str]]
+
+
+def _of_crates(crate: Crate, features: Iterable[str]) -> _OfCrates:
+    found = _OfCrates(set(), {})
+    queue = list(features)
+    for feature in queue:  # it grows
+        name, slash, of_it = feature.partition("/")
+        if slash:
+            found.features.setdefault(name.removesuffix("?"), set()).add(of_it)
+            found.turned_on.update(() if name.endswith("?") else (name,))
+        elif feature.startswith("dep:"):
+            found.turned_on.add(feature.removeprefix("dep:"))
+        else:
+            found.turned_on.update(() if feature in crate.features else (feature,))
+            queue += [item for item in map(str, crate.features.get(feature, ())) if item not in queue]
+    return found
+
+
+def _joined(folder: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, path))

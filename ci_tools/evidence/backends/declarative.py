@@ -1,0 +1,179 @@
+"""Backends that compile nothing by themselves: hatchling, flit, poetry-core, pdm and uv."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.evidence.backends.facts import Read, requires_python
+from ci_tools.evidence.backends.sdist_contents import shipped_binaries
+from ci_tools.evidence.backends.toml import TomlFile, table
+from ci_tools.model import PURE_TAG, Binding, Extensions, Minor, PythonApi, admits
+from ci_tools.model.pep440 import read_requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from packaging.specifiers import SpecifierSet
+
+    from ci_tools.evidence.project_file import ProjectFile
+
+__all__ = ["BACKENDS", "read"]
+
+# Each with the tables of [tool] that it reads.
+BACKENDS = {
+    "flit.buildapi": "flit",
+    "flit_core.buildapi": "flit",
+    "flit_scm:buildapi": "flit",
+    "hatchling.build": "hatch",
+    "pdm.backend": "pdm",
+    "pdm.pep517.api": "pdm",
+    "poetry.core.masonry.api": "poetry",
+    "poetry.masonry.api": "poetry",
+    "poetry_dynamic_versioning.backend": "poetry",
+    "uv_build": "uv",
+}
+# ruff: noqa: SIM905 - as words they fit on a page
+# What pdm may be built with and still compile nothing. It runs every plugin that is there, hatchling those that are
+# named, and the other three know none.
+PLAIN_COMPANIONS = frozenset(
+    "dunamai packaging pdm-backend pdm-build-locked pdm-pep517 pip setuptools setuptools-scm toml tomli "
+    "typing-extensions versioningit vcs-versioning wheel".split()
+)
+PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
+JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
+THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that leaves Python 2 out
+MINORS = 100  # that hatchling tries
+TRUE = frozenset({"1", "true"})  # what hatchling takes for yes in a variable
+
+
+def read(project: ProjectFile, env: Mapping[str, str]) -> Read:
+    """Return that nothing is compiled, unless the project gives the backend code to run, or ships what is compiled."""
+    tool = BACKENDS[project.backend]
+    why = next(_doubts(project, tool, env), "")
+    extensions = Extensions.UNKNOWN if why else Extensions.NONE
+    where = why or f"{project.place('build-system', 'build-backend')}: {project.backend} compiles nothing"
+    return Read(extensions, where, PythonApi(Binding.FULL, f"{project.name}:1"), pure_tag=_pure_tag(project, tool))
+
+
+def _pure_tag(project: ProjectFile, tool: str) -> str:
+    """Return the interpreter tag of the backend's wheels: it has Python 2 where the project does not exclude that.
+
+    Each has its own way to tell, seen in flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and uv 0.13.
+    """
+    admitted = requires_python(project)
+    with_python_2 = {
+        "flit": not any(THREE.match(part) for part in _pythons_of_flit(project).split(",")),
+        "hatch": _admits_python_2(admitted),
+        "pdm": admitted.contains("2.7"),
+        "poetry": _admits_python_2(admitted) and not _excluded_by_poetry(project),
+    }
+    return f"py2.{PURE_TAG}" if with_python_2.get(tool) else PURE_TAG
+
+
+def _admits_python_2(admitted: SpecifierSet) -> bool:
+    return any(admits(admitted, Minor(2, minor)) for minor in range(MINORS))
+
+
+def _pythons_of_flit(project: ProjectFile) -> str:
+    """Return what flit looks at: the text, by its parts."""
+    said = project.text("project", "requires-python")
+    return said or project.text("tool", "flit", "metadata", "requires-python")
+
+
+def _excluded_by_poetry(project: ProjectFile) -> bool:
+    """Whether poetry's own table asks for Python 3: `^3.10`, or several such between bars."""
+    said = project.value("tool", "poetry", "dependencies", "python")
+    alternatives = said.split("||") if isinstance(said, str) else []
+    return bool(alternatives) and all(any(THREE.match(part) for part in one.split(",")) for one in alternatives)
+
+
+def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:
+    yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
+    told = json.dumps(_of_wheels(project.table("tool", tool)))
+    for binary in shipped_binaries(project.tree, project.request.subdirectory, told):
+        yield f"{binary}:1: a compiled file, which the wheel may hold"
+
+
+def _of_wheels(said: Any) -> Any:  # noqa: ANN401 - TOML
+    """Return what a project tells its backend, without what is for sdists and environments."""
+    if isinstance(said, list):
+        return [_of_wheels(item) for item in said if not (isinstance(item, dict) and item.get("format") == "sdist")]
+    if isinstance(said, dict):
+        return {key: _of_wheels(value) for key, value in said.items() if key not in {"envs", "sdist"}}
+    return said
+
+
+def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    yield from ()
+
+
+def _plugins(project: ProjectFile) -> Iterator[str]:
+    """Yield which requirement of the build may add code to it."""
+    for requirement in project.list("build-system", "requires"):
+        if _required(requirement) not in PLAIN_COMPANIONS:
+            place = project.place("build-system", "requires")
+            yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
+
+
+def _required(requirement: object) -> str:
+    """Return the project a requirement names, nothing where it is none (PEP 508)."""
+    found = read_requirement(str(requirement))
+    return canonicalize_name(found.name) if found else ""
+
+
+# ---------------------------------------------------------------- hatchling
+
+
+def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the build hooks that run and are not known to compile nothing."""
+    for keys in (("hooks",), ("targets", "wheel", "hooks")):
+        path = ("tool", "hatch", "build", *keys)
+        for name, hook in project.table(*path).items():
+            if _runs(name, hook, env):
+                place = TomlFile(project.name, {}, tuple(project.lines)).place("hooks", name)
+                yield f"{place}: {project.backend} runs code of the project's"
+    own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it goes before [tool.hatch]
+    wheel = table(table(own.table("build"), "targets"), "wheel")
+    for name, hook in {**table(own.table("build"), "hooks"), **table(wheel, "hooks")}.items():
+        if _runs(name, hook, env):
+            yield f"{own.place('hooks', name)}: {project.backend} runs code of the project's"
+
+
+def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
+    """Whether a hook runs that may compile; one that is switched off runs where a variable says so."""
+    if name in PLAIN_HATCH_HOOKS or _is_true(env, "HATCH_BUILD_NO_HOOKS"):
+        return False
+    if name == "jupyter-builder" and isinstance(hook, dict) and hook.get("build-function") in JAVASCRIPT:
+        return False
+    asked = ("HATCH_BUILD_HOOKS_ENABLE", f"HATCH_BUILD_HOOK_ENABLE_{name.upper()}")
+    by_default = hook.get("enable-by-default", True) if isinstance(hook, dict) else True
+    return bool(by_default) or any(_is_true(env, variable) for variable in asked)
+
+
+def _is_true(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "") in TRUE
+
+
+# ---------------------------------------------------------------- poetry and pdm
+
+
+def _poetry(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    if project.value("tool", "poetry", "build"):
+        yield f"{project.place('tool', 'poetry', 'build')}: {project.backend} runs code of the project's"
+
+
+def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
+    yield from _plugins(project)
+    build = ("tool", "pdm", "build")
+    for key in ("custom-hook", "run-setuptools", "setup-script"):
+        if project.value(*build, key):
+            yield f"{project.place(*build, key)}: {project.backend} runs code of the project's"
+    hook = project.path("pdm_build.py")  # found by its name where no other is named
+    if hook in project.tree.names:
+        yield f"{hook}:1: {project.backend} runs code of the project's"
+    if project.value(*build, "is-purelib") is False:
+        yield f"{project.place(*build, 'is-purelib')}: the wheel is tagged for the machine that builds it"

@@ -1,0 +1,179 @@
+"""maturin: `[tool.maturin]`, and what Cargo.toml asks of pyo3; it always compiles."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.backends.cargo import (
+    Crate,
+    Files,
+    Used,
+    used,
+)
+from ci_tools.evidence.backends.facts import Read, oldest
+from ci_tools.model import Binding, Extensions, Minor, PythonApi, TorchAbi
+from ci_tools.model.pep440 import parse_specifiers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.evidence.backends.facts import CellFacts
+    from ci_tools.evidence.project_file import ProjectFile
+
+__all__ = ["read"]
+
+MANIFESTS = ("Cargo.toml", "rust/Cargo.toml")  # where it looks by itself
+PYO3 = ("pyo3-ffi", "pyo3")  # in the order in which it looks for features
+UNBOUND = frozenset({"cffi", "uniffi"})  # they find the library by themselves, so no Python is in its tag
+TORCH = ("tch", "torch-sys", "pyo3-tch")  # crates that link torch's own C++ libraries
+OWN_ARGUMENTS = ("cargo-extra-args", "config", "rustc-extra-args", "unstable-flags")
+FIRST_ABI3 = Minor(3, 2)
+FIRST_ABI3T = Minor(3, 15)
+
+
+class Limited(NamedTuple):
+    """The limited API that a build asks pyo3 for: from which Python on."""
+
+    lowest: Minor | None
+    lowest_free_threaded: Minor | None
+
+
+def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
+    """Return what maturin would do in a cell."""
+    where = f"{project.place('build-system', 'build-backend')}: maturin compiles"
+    crate = _crate(project)
+    if crate is None:
+        api = PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: its Cargo.toml is not in the source")
+        return Read(Extensions.SOME, where, api)
+    crates = used(crate, _features(project, crate, cell), defaults=_defaults(project))
+    api = _doubted(project, env, crates) or _python_api(project, crate, crates)
+    return Read(Extensions.SOME, where, api, next(_torch(crates), None))
+
+
+def _crate(project: ProjectFile) -> Crate | None:
+    named = project.value("tool", "maturin", "manifest-path")
+    for path in (str(named),) if named else MANIFESTS:
+        if project.path(path) in project.tree.names:
+            return Crate(Files(project.tree), project.path(path))
+    return None
+
+
+# ---------------------------------------------------------------- the features
+
+
+def _defaults(project: ProjectFile) -> bool:
+    return project.value("tool", "maturin", "no-default-features") is not True
+
+
+def _features(project: ProjectFile, crate: Crate, cell: CellFacts) -> Iterator[str]:
+    """Yield the features that maturin asks Cargo for in a cell."""
+    if project.value("tool", "maturin", "all-features") is True:
+        yield from crate.features
+    for said in project.list("tool", "maturin", "features"):
+        if isinstance(said, str):
+            yield said
+        elif isinstance(said, dict) and _holds(said, cell):
+            yield str(said.get("feature", ""))
+
+
+def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
+    try:
+        versions = parse_specifiers(str(condition.get("python-version", "")))
+    except ValueError:  # also more digits than Python converts
+        return False
+    is_cpython = str(condition.get("python-implementation", "cpython")).lower() == "cpython"
+    return is_cpython and versions.contains(str(cell.python.version), prereleases=True)
+
+
+# ---------------------------------------------------------------- against which Python
+
+
+def _doubted(project: ProjectFile, env: Mapping[str, str], crates: Mapping[str, Used]) -> PythonApi | None:
+    """Return that the API is not known where more than the source's tables decides the features."""
+    if "MATURIN_PEP517_ARGS" in env:
+        return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: MATURIN_PEP517_ARGS adds to it")
+    for key in OWN_ARGUMENTS:
+        if "feature" in str(project.value("tool", "maturin", key) or ""):
+            return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin', key)}: {key} may ask for features")
+    for name in PYO3:
+        if name in crates and crates[name].for_some:
+            return PythonApi(Binding.UNKNOWN, f"{crates[name].where}: {name} is used on some machines alone")
+    return None
+
+
+def _python_api(project: ProjectFile, crate: Crate, crates: Mapping[str, Used]) -> PythonApi:
+    """Return the API by the kind of bindings that is named, or that maturin finds by itself."""
+    bindings = project.text("tool", "maturin", "bindings")
+    where = str(project.place("tool", "maturin", "bindings") if bindings else crate.file.place("crate-type"))
+    pyo3 = next((crates[name] for name in reversed(PYO3) if name in crates), None)
+    kind = bindings or _found(crate, pyo3, crates)
+    if kind in UNBOUND or (kind == "bin" and pyo3 is None):
+        return PythonApi(Binding.NONE, f"{where}: bindings {kind}")
+    if kind == "bin":
+        return PythonApi(Binding.FULL, f"{pyo3.where if pyo3 else where}: a program that uses pyo3")
+    if kind and pyo3:
+        return _of_pyo3(project, crates, pyo3)
+    return PythonApi(Binding.UNKNOWN, f"{crate.file.path}:1: which bindings it makes is not known")
+
+
+def _found(crate: Crate, pyo3: Used | None, crates: Mapping[str, Used]) -> str:
+    if pyo3:
+        return "bin" if crate.is_program() and not crate.is_library() else "pyo3"
+    if "uniffi" in crates:
+        return "uniffi"
+    if crate.is_library():
+        return "cffi"
+    return "bin" if crate.is_program() else ""
+
+
+def _of_pyo3(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> PythonApi:
+    limited = _limited(project, crates)
+    if limited.lowest is None and limited.lowest_free_threaded is None:
+        return PythonApi(Binding.FULL, f"{pyo3.where}: pyo3 without abi3")
+    named = next(crates[name] for name in PYO3 if _asks(crates.get(name)))
+    # A library of abi3t is one of abi3 as well, and tagged so (PEP 803).
+    lowest = limited.lowest or limited.lowest_free_threaded
+    where = f"{named.where}: pyo3 with {', '.join(sorted(filter(_is_limited, named.features)))}"
+    unversioned = limited.lowest is not None and _lowest("abi3", named.features) is None
+    free = limited.lowest_free_threaded
+    return PythonApi(Binding.STABLE, where, lowest, free, builds_older=True, built_by_lowest=unversioned)
+
+
+def _asks(crate: Used | None) -> bool:
+    return crate is not None and any(map(_is_limited, crate.features))
+
+
+def _is_limited(feature: str) -> bool:
+    return re.fullmatch(r"abi3t?(-py3\d+)?", feature) is not None
+
+
+def _limited(project: ProjectFile, crates: Mapping[str, Used]) -> Limited:
+    """Return from which Python on; without a version in the features it is the one that builds."""
+    features = [
+        next((crates[name].features for name in PYO3 if _asks_for(kind, crates.get(name))), frozenset[str]())
+        for kind in ("abi3", "abi3t")
+    ]
+    abi3, abi3t = _lowest("abi3", features[0]), _lowest("abi3t", features[1])
+    plain = abi3 or (oldest(project, FIRST_ABI3) if features[0] else None)
+    free = max(abi3t, FIRST_ABI3T) if abi3t else None
+    free = free or (oldest(project, FIRST_ABI3T, free_threaded=True) if features[1] else None)
+    return Limited(plain, free)
+
+
+def _asks_for(kind: str, crate: Used | None) -> bool:
+    return crate is not None and any(re.fullmatch(rf"{kind}(-py3\d+)?", feature) for feature in crate.features)
+
+
+def _lowest(kind: str, features: frozenset[str]) -> Minor | None:
+    matches = (re.fullmatch(rf"{kind}-py3(\d+)", feature) for feature in features)
+    return min((Minor(3, int(match[1])) for match in matches if match), default=None)
+
+
+# ---------------------------------------------------------------- torch
+
+
+def _torch(crates: Mapping[str, Used]) -> Iterator[TorchAbi]:
+    for name in TORCH:
+        if name in crates:
+            yield TorchAbi(Binding.UNKNOWN, f"{crates[name].where}: the crate {name} links torch", uses_torch=True)

@@ -1,0 +1,183 @@
+"""scikit-build-core: `[tool.scikit-build]` with its overrides, and what CMakeLists.txt says of Python and GPUs.
+
+CMake cannot be asked: to configure, it tries the compilers and runs what the project writes. So it is read, and the
+built bytes are audited.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.backends.conditions import holds
+from ci_tools.evidence.backends.facts import Forced, Read
+from ci_tools.evidence.backends.sdist_contents import shipped_binaries
+from ci_tools.evidence.backends.toml import table
+from ci_tools.model import Binding, Extensions, Minor, PythonApi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ci_tools.evidence.backends.facts import CellFacts
+    from ci_tools.evidence.project_file import ProjectFile
+
+__all__ = ["BACKENDS", "read"]
+
+BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
+NO = frozenset({"", "0", "false", "no", "off"})  # what it takes for no in a variable, case aside
+LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)
+LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
+CMAKE_ARCHS = re.compile(
+    r"""
+    \b set \s* \( \s* CMAKE_CUDA_ARCHITECTURES \s ([^)]{0,2000}) \)
+    | \b CUDA_ARCHITECTURES \s+ "? ([\w;-]+)
+    | (?: -gencode | --generate-code ) [ =] "? ( arch= [\w,=\[\]]+ )
+    """,
+    re.VERBOSE,
+)
+CACHED = re.compile(r"\sCACHE\b")
+ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
+
+
+class Setting(NamedTuple):
+    """A setting as overrides and variables leave it, and where it stands."""
+
+    value: Any
+    where: str
+    known: bool = True  # whether it does not depend on the machine
+
+
+class Settings:
+    """`[tool.scikit-build]` as a cell's build finds it."""
+
+    def __init__(self, project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> None:
+        self.project, self.env, self.cell = project, env, cell
+        self.told = frozenset(project.table("tool", "scikit-build", "env"))
+
+    def of_wheel(self, key: str, default: bool | str | None) -> Setting:  # noqa: FBT001 - a value
+        """Return a setting of `[tool.scikit-build.wheel]`."""
+        path = ("tool", "scikit-build", "wheel", key)
+        found = self.project.value(*path)
+        value = default if found is None else found
+        where = f"{self.project.place(*path)}: wheel.{key} = {_shown(value)}"
+        variable = f"SKBUILD_WHEEL_{key}".upper().replace("-", "_")
+        if variable in self.env:
+            return Setting(_parsed(self.env[variable], default), f"{where}, which {variable} overrides")
+        return self.overridden(key, Setting(value, where))
+
+    def overridden(self, key: str, setting: Setting) -> Setting:
+        """Return the setting that the overrides leave of one."""
+        for index, override in enumerate(self.project.list("tool", "scikit-build", "overrides")):
+            sets = table(override, "wheel").get(key, setting.value)
+            applies = holds(table(override, "if"), self.env, self.cell, self.told) if sets != setting.value else False
+            place = self.project.place_of_table(r"tool\.scikit-build\.overrides", index)
+            if applies is None:
+                where = f"{setting.where}, with an override that depends on the machine ({place.line})"
+                return Setting(None, where, known=False)
+            if applies:
+                by = "with the platform's env" if "env" in str(override["if"]) else "by an override for the cell"
+                setting = Setting(sets, f"{place}: wheel.{key} = {_shown(sets)} {by}")
+        return setting
+
+
+def _parsed(text: str, default: object) -> bool | str:
+    return text if isinstance(default, str) else text.strip().lower() not in NO
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
+
+
+def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
+    """Return what scikit-build-core would do in a cell: it runs CMake unless `wheel.cmake` is false."""
+    place = project.place("build-system", "build-backend")
+    if project.backend != "scikit_build_core.build":  # the setuptools plugin, which reads nothing of the wheel's
+        return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
+    settings = Settings(project, env, cell)
+    extensions, where = _extensions(settings)
+    api = _python_api(settings.of_wheel("py-api", ""))
+    files = tuple(_cmake_files(project))
+    warnings = tuple(_unlimited(project, api)) if extensions is not Extensions.NONE else ()
+    archs = (*_told_archs(project), *_cmake_archs(project, files))
+    return Read(extensions, where, api, archs=archs, warnings=warnings)
+
+
+def _extensions(settings: Settings) -> tuple[Extensions, str]:
+    cmake, platlib = settings.of_wheel("cmake", default=True), settings.of_wheel("platlib", default=None)
+    for setting in (cmake, platlib):
+        if not setting.known:
+            return Extensions.UNKNOWN, setting.where
+    if platlib.value is False:  # the wheel is then tagged for any machine, so what CMake installs has to fit any
+        return _shipping(settings, platlib.where)
+    if platlib.value and not cmake.value:
+        return Extensions.UNKNOWN, f"{platlib.where}, so the wheel is tagged for its machine with nothing compiled"
+    return (Extensions.SOME, cmake.where) if cmake.value else _shipping(settings, cmake.where)
+
+
+def _shipping(settings: Settings, where: str) -> tuple[Extensions, str]:
+    """Return that nothing is compiled, unless the source has files that are."""
+    tree, folder = settings.project.tree, settings.project.request.subdirectory
+    for binary in shipped_binaries(tree, folder):
+        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may hold"
+    return Extensions.NONE, where
+
+
+# ---------------------------------------------------------------- against which Python
+
+
+def _python_api(setting: Setting) -> PythonApi:
+    """Read `py3` (no Python symbol at all), `cp310` (abi3), `cp315t` (abi3t) or both (PEP 803)."""
+    declared, where = setting.value, setting.where
+    if declared == "":
+        return PythonApi(Binding.FULL, where)
+    if declared == "py3":
+        return PythonApi(Binding.NONE, where)
+    match = re.fullmatch(r"(?:cp3(\d{1,2}))?(?:(?:^|(?<=\d)\.)cp3(\d{1,2})t)?", str(declared))
+    if match is None:
+        return PythonApi(Binding.UNKNOWN, where)
+    lowest, free_threaded = (Minor(3, int(digits)) if digits else None for digits in match.groups())
+    return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True)
+
+
+def _unlimited(project: ProjectFile, api: PythonApi) -> Iterator[str]:
+    """Yield that the limited API is in the tag and nowhere else: the tag alone limits nothing."""
+    if api.kind is Binding.STABLE:
+        files = (name for name in _own(project) if name.endswith(LIMITING))
+        if not any(LIMITED.search(project.tree.text(name)) for name in files):
+            yield f"{api.where}, but no file of the source asks for the limited API: USE_SABI, STABLE_ABI"
+
+
+# ---------------------------------------------------------------- for which GPUs
+
+
+def _told_archs(project: ProjectFile) -> Iterator[Forced]:
+    """Yield the architectures that the configuration gives to CMake."""
+    define = ("tool", "scikit-build", "cmake", "define")
+    if archs := project.value(*define, "CMAKE_CUDA_ARCHITECTURES"):
+        yield Forced(str(archs), str(project.place(*define, "CMAKE_CUDA_ARCHITECTURES")))
+    for argument in project.list("tool", "scikit-build", "cmake", "args"):
+        if match := ARGUMENT.match(str(argument)):
+            yield Forced(match[1], str(project.place("tool", "scikit-build", "cmake", "args")))
+
+
+def _cmake_archs(project: ProjectFile, files: tuple[str, ...]) -> Iterator[Forced]:
+    """Yield the architectures that CMake files set as written, not by way of a variable."""
+    for file in files:
+        text, line, done = re.sub(r"#.*", "", project.tree.text(file)), 1, 0
+        for match in CMAKE_ARCHS.finditer(text):
+            line, done = line + text.count("\n", done, match.start()), match.start()
+            archs = (CACHED.split(match[1] or "", 1)[0] or match[2] or match[3] or "").strip().strip('"')
+            if archs and archs != "OFF" and "$" not in archs:
+                yield Forced(archs, f"{file}:{line}")
+
+
+def _cmake_files(project: ProjectFile) -> Iterator[str]:
+    return (name for name in _own(project) if name.endswith(("CMakeLists.txt", ".cmake")))
+
+
+def _own(project: ProjectFile) -> Iterator[str]:
+    folder = project.folder
+    return (name for name in project.tree.files if PurePosixPath(name).is_relative_to(folder))

@@ -1,0 +1,54 @@
+"""A TOML file of the source: its values, and on which line they stand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.includes import Place
+from ci_tools.formats.toml_text import parse_toml
+
+if TYPE_CHECKING:
+    from ci_tools.evidence.source import Tree
+
+__all__ = ["TomlFile", "table"]
+
+
+class TomlFile(NamedTuple):
+    """A TOML file's path in the tree, its content and its lines."""
+
+    path: str
+    content: dict[str, Any]
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: Tree, path: str) -> TomlFile:
+        """Read a file, empty where the tree has no such file; raise InputError where it is not TOML."""
+        text = tree.text(path)
+        return cls(path, parse_toml(text, path), tuple(text.splitlines()))
+
+    def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
+        """Return a value, None where there is none."""
+        value: Any = self.content
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def table(self, *keys: str) -> dict[str, Any]:
+        """Return a table, empty where there is none."""
+        value = self.value(*keys)
+        return value if isinstance(value, dict) else {}
+
+    def place(self, *words: str) -> Place:
+        """Return the first line that holds all of the words, or the first line of all."""
+        patterns = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words]
+        numbers = (
+            number for number, line in enumerate(self.lines, 1) if all(pattern.search(line) for pattern in patterns)
+        )
+        return Place(self.path, next(numbers, 1))
+
+
+def table(value: object, key: str) -> dict[str, Any]:
+    """Return the table of that name in another one, empty where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,261 @@
+"""From a source tree to evidence: what would be compiled, for which cell, against which ABI, and how that is known.
+
+It depends on the source and the request alone, never on the machine that reads it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError
+from ci_tools.evidence import backends
+from ci_tools.evidence.cells import cells_of, torches_of
+from ci_tools.evidence.includes import (
+    COMPILED,
+    Includes,
+    compiled,
+    contradicted,
+    torch_abi,
+)
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.source import matching
+from ci_tools.model import (
+    PURE_TAG,
+    AcceleratorKind,
+    Binding,
+    CellEvidence,
+    Enabled,
+    Evidence,
+    Extensions,
+    Globs,
+    PlatformEvidence,
+    Requirement,
+    TorchAbi,
+)
+from ci_tools.model.pep440 import read_requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.evidence.includes import Place
+    from ci_tools.evidence.observe.interpretation import Witness
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Cell, PlatformRequest, Request
+
+    Metadata = tuple[str, ...]
+
+__all__ = ["gather"]
+
+# How the files of an accelerator or system usually end.
+MOST_NEAREST = 3  # files that a message names
+USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
+
+
+def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> Evidence:
+    """Read the evidence for every platform of the request.
+
+    Raises InputError where the source has no project to build, its version cannot be known, or only running its own
+    code would tell and this machine cannot confine that.
+    """
+    project = ProjectFile(request, tree)
+    with ExitStack() as stack:
+        reader = _Reader(project, tree, catalog, lambda: _witness(project, tree, catalog, outside, stack))
+        platforms = tuple(map(reader.platform, request.platforms))
+    builds = _builds(platforms)
+    metadata = _metadata(builds)
+    return Evidence(
+        project=project.project(metadata, _unseen_build(platforms)),
+        source_sha256=tree.sha256,
+        commit=tree.commit,
+        platforms=platforms,
+        requires_torch=_torch_requirement([*project.dependencies()] or _observed_dependencies(builds)),
+        builds_with_torch=_torch_requirement(_build_requirements(project)),
+        warnings=(*_of_the_tag(project, platforms), *_unseen(request, tree)),
+    )
+
+
+def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
+    """Return what lets a project's own code run, ended with `stack`."""
+    from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a tenth of the time of a plan that does without
+
+    return stack.enter_context(closing(Witness(project, tree, catalog, outside)))
+
+
+def _of_the_tag(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
+    """Yield that a pure wheel is tagged for Python 2 as well."""
+    tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
+    for tag in sorted(tags) if not project.text("project", "requires-python") else ():
+        place, backend = project.place("build-system", "build-backend"), project.backend.partition(".")[0]
+        what = f"{backend} tags a pure wheel {tag}, not py3, where the project does not exclude Python 2"
+        yield f'{place}: {what}: say `requires-python = ">=3"`'
+
+
+def _unseen(request: Request, tree: Tree) -> Iterator[str]:
+    """Yield what looks like native code and no pattern matches."""
+    for name in tree.files:
+        path = tree.root / name
+        if path.is_symlink() and path.is_dir():
+            yield f"{name} is a link to a folder, and no pattern sees the files behind it"
+    seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
+    for platform in request.platforms:
+        usual = Globs(_usual(platform), platform.native.exclude)
+        unseen = [name for name in matching(tree.files, usual) if name not in seen]
+        if unseen and platform.native.include and not matching(tree.files, platform.native):
+            yield f"{platform.platform}: its native globs match no file, and none matches {unseen[0]}"
+
+
+def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
+    """Return the compiled files that some globs, none of which matches any, are most like."""
+    sources = {name: "" for name in files if COMPILED.search(name)}
+    close = (difflib.get_close_matches(glob, sources, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
+    return tuple(dict.fromkeys(name for names in close for name in names))[:MOST_NEAREST]
+
+
+def _usual(platform: PlatformRequest) -> tuple[str, ...]:
+    words = platform.platform.value.split("-")
+    return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
+
+
+# ---------------------------------------------------------------- one platform
+
+
+class _Reader:
+    """Reads what a project shows, by its backend's configuration or by letting its own code run."""
+
+    def __init__(self, project: ProjectFile, tree: Tree, catalog: Catalog, witness: Callable[[], Witness]) -> None:
+        self.project = project
+        self.catalog = catalog
+        self.includes = Includes(tree)
+        self.witness = functools.cache(witness)
+        self.torch_abi = functools.cache(self.torch_abi_of)
+
+    def platform(self, request: PlatformRequest) -> PlatformEvidence:
+        """Return what is shown of every cell of a platform."""
+        native = matching(self.includes.tree.files, request.native)
+        sources = tuple(compiled(self.includes.tree.files, native, request.native.exclude))
+        cells = list(cells_of(self.project.request, request, torches_of(self.project.request, self.catalog)))
+        read: dict[object, CellEvidence] = {}
+        shown = {cell: self.cell(cell, request, sources, read) for cell in _asked(cells, request)}
+        common = shown[cells[0]]
+        apart = {cell: one for cell, one in shown.items() if one is not common}
+        nearest = () if native else _nearest(request.native, self.includes.tree.files)
+        return PlatformEvidence(
+            platform=request.platform, native_files=native, nearest_files=nearest, shown=common, apart=apart
+        )
+
+    def cell(
+        self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...], read: dict[object, CellEvidence]
+    ) -> CellEvidence:
+        """Return what is shown of one cell; what its backend's configuration says depends on its Python alone."""
+        if cell.python in read:
+            return read[cell.python]
+        found = self.configured(cell, request, sources)
+        if found is None:
+            return self.witness().of(cell, request)
+        read[cell.python] = next((one for one in read.values() if one == found), found)
+        return read[cell.python]
+
+    def configured(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
+        """Return what the backend's configuration says of a cell, None where only its own code tells."""
+        env = {**dict(self.project.request.build.env), **dict(request.env)}
+        facts = self.catalog.platforms[cell.platform]
+        found = backends.read(self.project, env, backends.CellFacts(facts.os, facts.machine, cell.python))
+        if found is None:
+            return None
+        api = found.python_api
+        abi = found.torch or self.torch_abi(sources)
+        forced = (f"{one.where}: its build is for {one.archs}, whatever was asked for" for one in found.archs)
+        return CellEvidence(
+            extensions=found.extensions,
+            extensions_where=found.where,
+            python_api=contradicted(api, self.includes.reached(sources)) or api,
+            torch_abi=_required_torch(abi, self.project),
+            pure_tag=found.pure_tag,
+            unsupported=found.unsupported,
+            warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
+        )
+
+    def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
+        """Return which torch ABI these sources bind to; it is the same for every cell of a platform."""
+        return torch_abi(self.includes, sources, self.project.request.subdirectory)
+
+
+def _asked(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
+    """Return the cells that evidence is needed of: the first alone where the platform is switched off."""
+    return cells[:1] if request.enabled is Enabled.FALSE else cells
+
+
+# ---------------------------------------------------------------- torch
+
+
+def _required_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
+    """Return the torch ABI, or that it is unknown where a build asks for torch and no header of it is seen."""
+    for requirement in project.list("build-system", "requires"):
+        if abi.kind is Binding.NONE and _required(requirement) == "torch":
+            place = project.place("build-system", "requires")
+            where = f"{place}: {requirement} is a build requirement, but no file includes a header of it"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    return abi
+
+
+def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
+    """Return what the project's build requires, each with its place."""
+    place = project.place("build-system", "requires")
+    return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+
+
+def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
+    """Return the torch versions that some requirements ask for in every environment."""
+    found = Requirement()
+    for text, place in requirements_of:
+        parsed = read_requirement(text)
+        if parsed and canonicalize_name(parsed.name) == "torch" and not parsed.marker:
+            specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
+            found = Requirement(specifier, found.where or str(place))
+    return found
+
+
+def _required(requirement: object) -> str:
+    """Return the project a requirement names, nothing where it is none (PEP 508)."""
+    found = read_requirement(str(requirement))
+    return canonicalize_name(found.name) if found else ""
+
+
+# ---------------------------------------------------------------- what was observed of the project
+
+
+def _unseen_build(platforms: Iterable[PlatformEvidence]) -> str:
+    """Return why a build was not understood, or would fail; nothing where none was looked at."""
+    shown = [platform.shown for platform in platforms]
+    return next((one.extensions_where for one in shown if one.extensions is Extensions.UNKNOWN), "")
+
+
+def _builds(platforms: Iterable[PlatformEvidence]) -> tuple[Metadata, ...]:
+    """Return the fields of METADATA that the observed builds write, each kind of them once."""
+    seen = [shown.metadata for platform in platforms for shown in (platform.shown, *platform.apart.values())]
+    return tuple(metadata for metadata in dict.fromkeys(seen) if metadata)
+
+
+def _observed_dependencies(builds: Iterable[Metadata]) -> list[tuple[str, str]]:
+    """Return what every build that was observed requires; what only some require is no requirement of the project."""
+    required = [{line.partition(": ")[2] for line in build if line.startswith("Requires-Dist: ")} for build in builds]
+    common = set.intersection(*required) if required else set()
+    return [(text, "METADATA as its build writes it") for text in sorted(common)]
+
+
+def _metadata(known: tuple[Metadata, ...]) -> Metadata:
+    """Return the fields of METADATA as the first build that was observed writes them; refuse two versions."""
+    versions = {line for metadata in known for line in metadata if re.match("Version: ", line)}
+    if len(versions) > 1:
+        said = " and ".join(sorted(line.partition(": ")[2] for line in versions))
+        msg = f"setup.py gives its project more than one version, {said}, by what it finds on the builder"
+        raise InputError(msg, hint="one release has one version; what differs between wheels goes into a local version")
+    return known[0] if known else ()

@@ -1,0 +1,263 @@
+"""Git as a source: the files of a checkout on this machine, and one commit of a repository elsewhere."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.machine.process import (
+    output,
+    redacted,
+    run,
+    tail,
+)
+from ci_tools.model import GitSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "TAGS",
+    "address",
+    "check_out",
+    "check_out_from",
+    "commit_of",
+    "head",
+    "is_shallow",
+    "listed",
+    "revision",
+    "tags",
+    "top",
+    "tracks",
+]
+
+TAGS = "refs/tags/"
+MINUTES = 30
+LONGEST = 200  # characters of a list of branches and tags that a message shows
+SUBMODULE = "160000 commit "  # how `git ls-tree` says that an entry is one
+# Those that point git at one repository whatever folder it is in; a hook's child has them set.
+ONE_REPOSITORY = frozenset(
+    {
+        "GIT_COMMON_DIR",
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_WORK_TREE",
+    }
+)
+# A protocol that runs commands stays off, and no user's setting changes the bytes of a file.
+UPDATE = ("submodule", "update", "--quiet", "--init", "--depth=1")
+COMMAND = ("git", "-c", "protocol.ext.allow=never", "-c", "core.autocrlf=false")
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in environ.items() if name not in ONE_REPOSITORY}
+    return {**kept, "GIT_TERMINAL_PROMPT": "0"}  # it would wait for an answer nobody is asked for
+
+
+# ---------------------------------------------------------------- a checkout on this machine
+
+
+def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
+    """Return the files below `root` that git tracks or would add, or None where `root` is no part of a checkout.
+
+    A folder that its checkout ignores is none. A submodule that is not checked out is listed as the folder it is.
+    Raises MachineError where git cannot read the checkout, for the files would be others than git's.
+    """
+    if not any(map(_is_checkout, _on_one_device(root))):
+        return None
+    env = _variables(environ)
+    if shutil.which("git", path=environ.get("PATH")) is None:
+        msg = "git is not on PATH"
+        raise MachineError(msg, hint=f"{root} is a git checkout, and only git knows which files are in it")
+    if output([*COMMAND, "check-ignore", "-q", "."], cwd=root, env=env) is not None:
+        return None
+    tracked = output([*COMMAND, "ls-files", "-z", "--cached", "--recurse-submodules"], cwd=root, env=env)
+    untracked = output([*COMMAND, "ls-files", "-z", "--others", "--exclude-standard"], cwd=root, env=env)
+    if tracked is None or untracked is None:
+        msg = f"git cannot list the files of {root}"
+        raise MachineError(msg, hint=f"`git -C {root} status` says why")
+    names = {name.rstrip("/") for name in f"{tracked}\0{untracked}".split("\0") if name}
+    return sorted(name for name in names if _is_there(root, name))
+
+
+def _on_one_device(root: Path) -> list[Path]:
+    """Return the folder and its parents, as far as git looks."""
+    device = root.stat().st_dev
+    return [folder for folder in (root, *root.parents) if folder.stat().st_dev == device]
+
+
+def _is_checkout(folder: Path) -> bool:
+    git = folder / ".git"
+    return git.is_file() or (git / "HEAD").is_file()
+
+
+def _is_there(root: Path, name: str) -> bool:
+    """Whether a listed file was not deleted; raise InputError where its name cannot be read."""
+    path = root / name
+    if path.is_symlink() or path.exists():
+        return True
+    if "\ufffd" in name:
+        msg = f'the source has a file whose name is not UTF-8: "{name}"'
+        raise InputError(msg)
+    return False
+
+
+def tracks(root: Path, name: str, environ: Mapping[str, str]) -> bool:
+    """Whether git tracks the file of that name in the checkout at `root`."""
+    command = [*COMMAND, "--literal-pathspecs", "ls-files", "--cached", "--recurse-submodules", "--", name]
+    return bool(output(command, cwd=root, env=_variables(environ)))
+
+
+def head(root: Path, environ: Mapping[str, str]) -> str:
+    """Return the commit that is checked out at `root`, or nothing where there is none yet."""
+    return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
+
+
+def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozenset[str]:
+    """Return the tags of the checkout that `folder` is in, all or those of its commit; none where it is in none.
+
+    Raises MachineError where git cannot read them: a release hangs on what they say.
+    """
+    if not any(map(_is_checkout, _on_one_device(folder))) or (at_head and not head(folder, environ)):
+        return frozenset()
+    command = [*COMMAND, "for-each-ref", "--format=%(refname)", *(["--points-at=HEAD"] if at_head else []), TAGS]
+    shown = output(command, cwd=folder, env=_variables(environ))
+    if shown is None:
+        msg = f"git cannot list the tags of {folder}"
+        raise MachineError(msg, hint=f"`git -C {folder} for-each-ref {TAGS}` says why")
+    return frozenset(name.removeprefix(TAGS) for name in shown.splitlines())
+
+
+def is_shallow(folder: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the checkout that `folder` is in lacks a part of its repository, as many a tag."""
+    return output([*COMMAND, "rev-parse", "--is-shallow-repository"], cwd=folder, env=_variables(environ)) == "true"
+
+
+def top(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the root of the checkout that `folder` is in; raise InputError where it is in none."""
+    if not any(map(_is_checkout, _on_one_device(folder))):
+        msg = f"{folder} is in no git repository, so it has no other revision"
+        raise InputError(msg, hint="run it in a checkout, or name the plan.json of an earlier release")
+    found = output([*COMMAND, "rev-parse", "--show-toplevel"], cwd=folder, env=_variables(environ))
+    if found is None:
+        msg = f"git cannot read the repository that {folder} is in"
+        raise MachineError(msg, hint=f"`git -C {folder} status` says why")
+    return Path(found)
+
+
+def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
+    """Return the commit that a revision such as main or HEAD^1 names; raise InputError where there is none here."""
+    env = _variables(environ)
+    commit = output([*COMMAND, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"], cwd=root, env=env)
+    if commit is None:
+        raise _unknown(root, name, env)
+    return commit
+
+
+def _unknown(root: Path, name: str, env: Mapping[str, str]) -> InputError:
+    """Say that a checkout has no such revision: a shallow one may lack what its repository has."""
+    shown = output([*COMMAND, "for-each-ref", "--format=%(refname:short)"], cwd=root, env=env) or "HEAD"
+    if is_shallow(root, env):
+        msg = f'this checkout is shallow and has no revision "{name}"'
+        return InputError(msg, hint="fetch it first: `fetch-depth: 0` for actions/checkout, or `git fetch --unshallow`")
+    meant = nearest(name, {"HEAD", *shown.split()})
+    expected = meant if len(meant) < LONGEST else "expected a branch, a tag or a commit"
+    msg = f'the repository {root} has no revision "{name}", {expected}'
+    return InputError(msg)
+
+
+# ---------------------------------------------------------------- a repository elsewhere
+
+
+def address(source: GitSource, folder: Path) -> str:
+    """Return the repository's address; a path is relative to `folder`. Raises InputError where it is not there."""
+    if re.match(r"[\w+.-]+://|[^/]+:", source.url):
+        return source.url
+    path = (folder / source.url).resolve()
+    if not path.is_dir():
+        msg = f'the source "{source.url}" is not there, expected a git repository'
+        raise InputError(redacted(msg))
+    return str(path)
+
+
+def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
+    """Return the commit a ref stands for now; raise InputError with the nearest ref where there is none."""
+    if re.fullmatch(r"[0-9a-f]{40}", source.ref):
+        return source.ref
+    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
+    refs = {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
+    for name in (f"refs/tags/{source.ref}^{{}}", f"refs/tags/{source.ref}", f"refs/heads/{source.ref}", source.ref):
+        if name in refs:
+            return refs[name]
+    names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
+    msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
+    raise InputError(redacted(msg))
+
+
+def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit into the empty `folder`, with its submodules."""
+    _check_out_alone(source, url, commit, folder, environ)
+    if (folder / ".gitmodules").is_file():
+        _git([*UPDATE, "--recursive"], source, folder, environ)
+
+
+def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit of the checkout at `root`, where it is called `name`, into the empty `folder`.
+
+    Its submodules come from those of `root`, as far as their commits are there, so that none is fetched twice, and
+    none that only the caller may read is missing.
+    """
+    source = GitSource(url=str(root), ref=name)
+    _check_out_alone(source, str(root), commit, folder, environ)
+    for module, path, pinned in _submodules(folder, environ):
+        if _has(root / path, pinned, environ):
+            check_out_from(root / path, pinned, pinned, folder / path, environ)
+            _git(["config", f"submodule.{module}.active", "true"], source, folder, environ)
+        else:
+            _git([*UPDATE, "--recursive", "--", path], source, folder, environ)
+
+
+def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
+    """Whether a folder is a checkout of its own whose repository has a commit."""
+    command = [*COMMAND, "cat-file", "-e", f"{commit}^{{commit}}"]
+    return _is_checkout(folder) and output(command, cwd=folder, env=_variables(environ)) is not None
+
+
+def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the submodules of a checkout: each name, path, and the commit that is pinned."""
+    env = _variables(environ)
+    listed = ["config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$"]
+    for entry in filter(None, (output([*COMMAND, *listed], cwd=folder, env=env) or "").split("\0")):
+        key, _, path = entry.partition("\n")
+        shown = output([*COMMAND, "--literal-pathspecs", "ls-tree", "HEAD", "--", path], cwd=folder, env=env) or ""
+        if shown.startswith(SUBMODULE):
+            yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+
+
+def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
+    """Check out one commit into the empty `folder`, its submodules left empty."""
+    for arguments in (
+        ["init", "--quiet"],
+        ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
+        ["checkout", "--quiet", "--detach", "FETCH_HEAD"],
+    ):
+        _git(arguments, source, folder, environ)
+
+
+def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
+    """Return what git prints; raise MachineError with its last line where it fails."""
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "git.log"
+        ended = run([*COMMAND, *arguments], log=log, cwd=folder, env=_variables(environ), timeout=MINUTES * 60)
+        printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
+    if ended.status:
+        msg = f"git {arguments[0]} failed for {source.url} at {source.ref}: {last}"
+        raise MachineError(redacted(msg), hint="check the address, the ref, the network, and that git may read it")
+    return printed

@@ -1,0 +1,379 @@
+"""What compiled sources include, followed through the source's own files, and which ABIs that binds them to.
+
+It errs to one side: an include in a block comment or behind an `#if` counts. A header too many costs a job, one
+too few a wrong wheel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.evidence.source import matching
+from ci_tools.model import Binding, Globs, Minor, PythonApi, TorchAbi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model import Compile
+
+__all__ = [
+    "COMPILED",
+    "Include",
+    "Includes",
+    "Place",
+    "compiled",
+    "compiled_abi",
+    "contradicted",
+    "forced",
+    "is_defined",
+    "torch_abi",
+    "uncommented",
+]
+
+ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
+# `op.cu.in` is filled in by a build; to a compiler `binding.C` is C++.
+COMPILED = re.compile(rf"\.(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.[^/]*)?$", re.IGNORECASE)
+# A comment ends in one place only, and within a page: else a search for what follows it tries every other end.
+SPACE = r"(?:[ \t]|\\\r?\n|/\*(?:[^*]|\*(?!/)){0,4000}\*/)*"
+MOST_TARGETS = 10  # definitions of one macro in a file
+BLOCK_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+INCLUDE = re.compile(
+    rf"""
+    ^(?!{SPACE}//)[^"\n]*? (?: (?:\#|%:) {SPACE} (?:include_next|include|import) | \bextern[ ]+from ) {SPACE}
+        (?: ["<] ([^">\n]+) [">] | ['] ([^'\n]+) ['] | (?=[A-Za-z_]\w*) )  # a macro's name: it could be any header
+    | ^[ \t]* (?:export[ ]+)? import [ \t]* ["<] ([^">\n]+) [">]
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+MENTION = re.compile(r"\b((?:torch|ATen|c10|caffe2)/[\w/.-]*\.(?:h|hpp|cuh))\b")
+TORCH_FOLDER = re.compile(r"(^|/)(torch|aten|c10|caffe2|thc?|thh)/", re.IGNORECASE)
+STABLE_HEADERS = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/")
+HEX = r"0[xX]([0-9a-fA-F]{2})([0-9a-fA-F]{2})[0-9a-fA-F]{12}"
+TARGET_FLAG = re.compile(rf"""(?:-D|/D|\b)TORCH_TARGET_VERSION (?: = | ["'],[ ]*["'] ) {HEX}""", re.VERBOSE)
+TARGET_DEFINE = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+TORCH_TARGET_VERSION[ \t]+{HEX}", re.MULTILINE)
+FORCED = re.compile(r"(?:-include-pch|-include(?!-)|-imacros|--pre-include|--include(?!-)|/FI|-FI)=?(.*)")
+DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b([^\n]*)", re.MULTILINE)
+CMAKE_IF = re.compile(r"^[ \t]*(end)?if[ \t]*\(", re.MULTILINE | re.IGNORECASE)
+CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?(?:\]\1\]|\Z)", re.DOTALL)
+USES_TORCH = re.compile(
+    r"find_package\s*\(\s*Torch\b|\bTORCH_LIBRARIES\b|torch\.utils(?:\.| import .{0,200}\b)cpp_extension\b",
+    re.IGNORECASE,
+)
+UNLIMITED_HEADER = re.compile(
+    r"^(pybind11/|boost/python|torch/(extension|python)\.h$|torch/csrc/.*(python|pybind|THP))"
+)
+PYTHON_HEADER = re.compile(rf"^(Python\.h$|nanobind/)|{UNLIMITED_HEADER.pattern}")
+BUILD_FILES = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "meson.build"})
+
+
+class Place(NamedTuple):
+    """A file of the source and a line in it."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return `file:line`."""
+        return f"{self.file}:{self.line}"
+
+
+class Include(NamedTuple):
+    """A header, and where it is included; an empty header could be any."""
+
+    header: str
+    place: Place
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether it is a header of torch's."""
+        return TORCH_FOLDER.search(self.header) is not None
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether it belongs to torch's stable ABI."""
+        return self.header.startswith(STABLE_HEADERS)
+
+
+class Target(NamedTuple):
+    """A torch version that a file sets as its target, and whether only in a branch of it."""
+
+    version: Minor
+    place: Place
+    conditional: bool
+
+
+class Includes:
+    """The includes of a tree's files, each file read once."""
+
+    def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None) -> None:
+        self.tree = tree
+        self.generated = generated or {}  # what a build writes, with its text
+        self.read: dict[str, tuple[Include, ...]] = {}
+        self.named: dict[str, list[str]] = {}
+        for file in (*tree.files, *self.generated):
+            self.named.setdefault(PurePosixPath(file).name, []).append(file)
+
+    def reached(self, files: Iterable[str]) -> tuple[Include, ...]:
+        """Return every include that a compiler of `files` may meet and that is none of the source's own files."""
+        queue = sorted(files)
+        seen, outer = set(queue), []
+        for file in queue:  # it grows
+            for include in self.of(file):
+                own = self.own(include.header)
+                if not own or include.is_torch:
+                    outer.append(include)
+                queue += [found for found in own if found not in seen]
+                seen.update(own)
+        return tuple(outer)
+
+    def of(self, file: str) -> tuple[Include, ...]:
+        """Return a file's own includes."""
+        if file not in self.read:
+            self.read[file] = tuple(_includes(file, self.text(file)))
+        return self.read[file]
+
+    def text(self, file: str) -> str:
+        """Return a file's text, as the build writes it where it does."""
+        return self.generated[file] if file in self.generated else self.tree.text(file)
+
+    def has(self, file: str) -> bool:
+        """Whether there is such a file, or a build writes it."""
+        return file in self.generated or file in self.tree.names
+
+    def own(self, header: str) -> list[str]:
+        """Return the source's own files an include may mean: beside the includer, or below any include folder."""
+        tail = "/" + re.sub(r"^(\.{1,2}/)+", "", header)
+        return [file for file in self.named.get(PurePosixPath(header).name, ()) if f"/{file}".endswith(tail)]
+
+
+def _includes(file: str, text: str) -> Iterator[Include]:
+    if "\0" in text:  # not UTF-8, so it cannot be read here
+        yield Include("", Place(file, 1))
+    line, done = 1, 0
+    for match in INCLUDE.finditer(text):
+        line, done = line + text.count("\n", done, match.end()), match.end()
+        header = match[1] or match[2] or match[3] or ""
+        yield Include(posixpath.normpath(header.replace("\\", "/")) if header else "", Place(file, line))
+
+
+def compiled(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
+    """Return every source a compiler may see: the native files, and whatever else looks compiled and is not excluded.
+
+    A project's globs may name its kernels and not the binding that includes torch.
+    """
+    found = [file for file in files if COMPILED.search(file)]
+    return sorted({*native, *matching(found, Globs(("*",), exclude))})
+
+
+# ---------------------------------------------------------------- the Python API
+
+
+def contradicted(api: PythonApi, includes: Iterable[Include]) -> PythonApi | None:
+    """Return that the declared API is not known where a header that is included goes beyond it."""
+    beyond = {Binding.NONE: PYTHON_HEADER, Binding.STABLE: UNLIMITED_HEADER}.get(api.kind)
+    for header, place in includes if beyond else ():
+        if beyond and beyond.match(header):
+            return PythonApi(Binding.UNKNOWN, f"{place}: includes {header}, against {api.where}")
+    return None
+
+
+# ---------------------------------------------------------------- the torch ABI
+
+
+def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi:
+    """Return which torch ABI the compiled `files` of the project in `folder` bind to."""
+    files = list(files)
+    build_files = [name for name in includes.tree.files if _is_build_file(name, folder)]
+    reached = (*includes.reached(files), *_mentioned(includes.tree, build_files))
+    if beyond := _beyond_stable(reached):
+        return beyond
+    if not files:
+        return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
+    torch = [include for include in reached if include.is_torch]
+    if not torch:
+        return _headless(includes.tree, build_files)
+    return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
+
+
+def compiled_abi(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:
+    """Return which torch ABI the sources bind to that a build was seen to compile, each with its own flags."""
+    missing = [command.source for command in commands if not includes.has(command.source)]
+    if missing:
+        return TorchAbi(Binding.UNKNOWN, f"{missing[0]} is compiled, and is not in the source")
+    by_flags = [include for command in commands for include in forced(command, includes)]
+    if beyond := _beyond_stable((*includes.reached(command.source for command in commands), *by_flags)):
+        return beyond
+    targets, first = [], None
+    for command in commands:
+        torch = [one for one in (*includes.reached([command.source]), *forced(command, includes)) if one.is_torch]
+        first = first or next(iter(torch), None)
+        targets += [_flagged(command, includes)] if torch else []
+    if first is None:
+        return TorchAbi(Binding.NONE, "no file that is compiled includes a torch header")
+    return _stable(first, None if None in targets else max(filter(None, targets), key=lambda target: target.version))
+
+
+def _beyond_stable(reached: Iterable[Include]) -> TorchAbi | None:
+    """Return the ABI that one header binds to: all of torch's, or one that cannot be known."""
+    reached = tuple(reached)
+    for header, place in (include for include in reached if include.is_torch and not include.is_stable):
+        return TorchAbi(Binding.FULL, f"{place}: includes {header}", uses_torch=True)
+    for include in reached:
+        if not include.header:
+            return TorchAbi(Binding.UNKNOWN, f"{include.place}: includes what only a compiler can tell")
+    return None
+
+
+def forced(command: Compile, includes: Includes) -> Iterator[Include]:
+    """Yield the headers that a command includes by a flag, and what the source's own of them include."""
+    place = Place(command.source, 1)
+    for header in _named_by_flags(command.flags):
+        own = includes.own(header)
+        yield Include(posixpath.normpath(header) if header else "", place)
+        yield from includes.reached(own)
+    for flag in command.flags:
+        yield from (Include(match[1], place) for match in MENTION.finditer(flag))
+
+
+def _named_by_flags(flags: Sequence[str]) -> Iterator[str]:
+    """Yield the headers that flags include by force; an empty one could be any, as in a file of more flags."""
+    words = [word for flag in flags for word in re.split(r"[,\s]+", flag)]
+    for flag, value in pairwise((*words, "")):
+        if match := FORCED.fullmatch(flag):
+            yield match[1] or (value.partition("=")[2] if value.startswith("-Xcompiler=") else value)
+        elif flag.startswith("@") or flag == "--options-file":
+            yield ""
+
+
+def _flagged(command: Compile, includes: Includes) -> Target | None:
+    """Return the target that a command's own flags or its source set; of several the newest, which serves the least."""
+    place = Place(command.source, 1)
+    if any(flag.startswith(("-UTORCH_TARGET_VERSION", "/UTORCH_TARGET_VERSION")) for flag in command.flags):
+        return None
+    found = [
+        Target(Minor(int(match[1], 16), int(match[2], 16)), place, conditional=False)
+        for flag in command.flags
+        if (match := TARGET_FLAG.match(flag))
+    ]
+    if not found:
+        found = list(_targets(command.source, includes.text(command.source)))
+    return max(found, key=lambda target: (target.conditional, target.version), default=None)
+
+
+def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
+    """Return that torch is not used where no header of it is seen, unless a build file asks for it."""
+    for file in build_files:
+        text = uncommented(file, tree.text(file))
+        if match := USES_TORCH.search(text):
+            place = Place(file, text.count("\n", 0, match.start()) + 1)
+            where = f"{place}: uses torch, but no file includes a header of it"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    return TorchAbi(Binding.NONE, "no file includes a torch header")
+
+
+def _stable(first: Include, target: Target | None) -> TorchAbi:
+    if target is None:
+        where = f"{first.place}: includes {first.header}, but nothing sets TORCH_TARGET_VERSION"
+        return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    if target.conditional:
+        where = f"{target.place}: sets TORCH_TARGET_VERSION within an if(), so it may not be set"
+        return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    where = f"{target.place}: TORCH_TARGET_VERSION {target.version}, and only stable headers"
+    return TorchAbi(Binding.STABLE, where, target.version, uses_torch=True)
+
+
+def _is_build_file(name: str, folder: str) -> bool:
+    """Whether a file may hold compile flags: it lies in, below or above the project's folder."""
+    path = PurePosixPath(name)
+    near = path.is_relative_to(folder) or PurePosixPath(folder).is_relative_to(path.parent)
+    return near and (path.name in BUILD_FILES or path.suffix == ".cmake")
+
+
+def _mentioned(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
+    """Yield the torch headers that build files name: one to precompile, or to include by force."""
+    for file in build_files:
+        for number, line in enumerate(uncommented(file, tree.text(file)).splitlines(), 1):
+            for match in MENTION.finditer(line):
+                yield Include(match[1], Place(file, number))
+
+
+def _target(tree: Tree, files: Iterable[str]) -> Target | None:
+    """Return the newest torch version that the files set as their target; one in a branch comes before all others."""
+    found = [target for file in files for target in _targets(file, tree.text(file))]
+    return max(found, key=lambda target: (target.conditional, target.version), default=None)
+
+
+def _targets(file: str, text: str) -> Iterator[Target]:
+    text = uncommented(file, text)
+    yield from (_targets_by_flag if _is_build_file(file, ".") else _targets_by_macro)(file, text)
+
+
+def _targets_by_flag(file: str, text: str) -> Iterator[Target]:
+    """Yield the targets that a build file sets, each conditional within an `if()` of CMake."""
+    line, depth, done = 1, 0, 0
+    for match in TARGET_FLAG.finditer(text):
+        line += text.count("\n", done, match.end())
+        depth += sum(-1 if found[1] else 1 for found in CMAKE_IF.finditer(text, done, match.start()))
+        done = match.end()
+        version = Minor(int(match[1], 16), int(match[2], 16))
+        yield Target(version, Place(file, line), conditional=_is_cmake(file) and depth > 0)
+
+
+def _targets_by_macro(file: str, text: str) -> Iterator[Target]:
+    """Yield the targets that a source defines, conditional where that may not be reached, or is after torch's headers.
+
+    Of a file with more than a few, the first is conditional: nobody wrote it, and to look at each would take minutes.
+    """
+    found = list(itertools.islice(TARGET_DEFINE.finditer(text), MOST_TARGETS + 1))
+    for match in found:
+        is_clear = len(found) <= MOST_TARGETS and is_defined(text[: match.end()], TARGET_DEFINE)
+        place = Place(file, text.count("\n", 0, match.end()) + 1)
+        version = Minor(int(match[1], 16), int(match[2], 16))
+        yield Target(version, place, conditional=not is_clear or "torch/" in text[: match.start()])
+
+
+def is_defined(text: str, definition: re.Pattern[str]) -> bool:
+    """Whether a C or C++ text defines a macro whatever else is defined: in no `#if`, or in one for itself alone."""
+    for match in definition.finditer(text):
+        branches: list[bool] = []
+        for directive in DIRECTIVE.finditer(text, 0, match.start()):
+            if directive[1].startswith("if"):
+                branches.append(directive[1] == "ifndef" and _guards(text, directive, match[0]))
+            elif branches and directive[1] == "endif":
+                branches.pop()
+            elif branches:
+                branches[-1] = False
+        if all(branches):
+            return True
+    return False
+
+
+def _guards(text: str, directive: re.Match[str], definition: str) -> bool:
+    """Whether an `#ifndef` asks for the macro that is defined within, or for the one that guards a whole header."""
+    name = directive[2].strip()
+    following = text[directive.end() :].lstrip()
+    return name in definition.split() or re.match(rf"#[ \t]*define[ \t]+{re.escape(name)}\b", following) is not None
+
+
+def _is_cmake(file: str) -> bool:
+    return file.endswith((".cmake", "CMakeLists.txt"))
+
+
+def uncommented(file: str, text: str) -> str:
+    """Return a file's text without its comments, each line where it was."""
+    if not _is_build_file(file, "."):
+        return BLOCK_COMMENT.sub(_blank, text)
+    return re.sub(r"#.*", "", CMAKE_COMMENT.sub(_blank, text) if _is_cmake(file) else text)
+
+
+def _blank(comment: re.Match[str]) -> str:
+    """Return the line ends of a comment; one that does not end is none, and stays."""
+    if comment.end() == len(comment.string) and not comment[0].endswith(("*/", "]")):
+        return comment[0]
+    return "\n" * comment[0].count("\n")

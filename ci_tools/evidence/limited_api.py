@@ -1,0 +1,116 @@
+"""Which names of C and C++ sources the limited API of Python lacks (PEP 384), as far as their text tells.
+
+It errs to one side: a name that is not known to belong to it counts as lacking. A compiler has the last word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore[import-untyped]  # it has no types
+
+from ci_tools.evidence.includes import Place
+from ci_tools.model import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.evidence.includes import Includes
+
+__all__ = ["Use", "closure", "uses"]
+
+COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
+CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
+STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
+# Macros and inline functions of the limited API that its list of symbols does not name: found out with a compiler.
+CHECKED = (
+    "AnySet Bool ByteArray Bytes CFunction Callable Capsule Complex Dict ExceptionClass ExceptionInstance "
+    "Float FrozenSet Index Iter List Long Mapping MemoryView Module Number Range Sequence Set Slice "
+    "Tuple Type Unicode Weakref"
+)
+ALWAYS = re.compile(
+    rf"""
+    Py(?:{CHECKED.replace(" ", "|")})_Check(?:Exact)?
+    | PyArg_\w+ | PyInit_\w+ | PyDoc_STR(?:VAR)? | PyMODINIT_FUNC | PyVarObject_HEAD_INIT
+    | PyModule_(?:Create|AddIntMacro|AddStringMacro) | PyType_(?:HasFeature|FastSubclass)
+    | PyObject_(?:New|NewVar|Del|TypeCheck|MALLOC|REALLOC|FREE|INIT|HEAD_INIT)
+    | PyMem_(?:New|Resize|Del|MALLOC|REALLOC|FREE|NEW|RESIZE|DEL)
+    | Py_X?(?:INCREF|DECREF) | Py_(?:BEGIN|END|BLOCK|UNBLOCK|RETURN)_\w+
+    | Py_(?:CLEAR|VISIT|UNUSED|TYPE|SIZE|REFCNT|IS_TYPE|SET_SIZE)
+    | Py_(?:ABS|MIN|MAX|CHARMASK|ARRAY_LENGTH|STRINGIFY|UNREACHABLE)
+    """,
+    re.VERBOSE,
+)
+
+
+class Use(NamedTuple):
+    """A name that some version of the limited API lacks, where it is used, and since when it belongs to it."""
+
+    name: str
+    place: Place
+    since: Minor | None  # None: it does not belong to any
+
+
+def _known() -> dict[str, Minor]:
+    """Return since which Python each name belongs to the limited API."""
+    named = [(symbol.name, entry.added) for table in (FUNCTIONS, DATAS) for symbol, entry in table.items()]
+    named += [(name, entry.added) for table in (MACROS, STRUCTS, TYPEDEFS) for name, entry in table.items()]
+    return {name: Minor(added.major, added.minor) for name, added in named}
+
+
+KNOWN = _known()
+
+
+def closure(includes: Includes, files: Iterable[str]) -> tuple[str, ...]:
+    """Return the files, and the source's own files that they include."""
+    queue = sorted(files)
+    seen = set(queue)
+    for file in queue:  # it grows
+        found = {own for include in includes.of(file) for own in includes.own(include.header)} - seen
+        queue += sorted(found)
+        seen |= found
+    return tuple(queue)
+
+
+def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, ...]:
+    """Return where the files use what the limited API of Python `lowest` lacks, each name once for each file."""
+    found = {
+        (use.name, use.place.file): use
+        for file in closure(includes, files)
+        for use in reversed([*_lacking(file, includes.text(file), lowest)])
+    }
+    return tuple(sorted(found.values(), key=lambda use: use.place))
+
+
+def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
+    text = COMMENT.sub(_blank, text)
+    told = _defined(text)  # and then each name, of which the first use is enough
+    for match in CALL.finditer(text):
+        name = match[1]
+        since = KNOWN.get(name)
+        is_there = (since and since <= lowest) or ALWAYS.fullmatch(name)
+        if not is_there and name not in told and not name.startswith("PyArray"):
+            told.add(name)
+            yield Use(name, _place(file, text, match.start()), since)
+    for match in STRUCTURE.finditer(text):
+        name = " ".join(match[0].rstrip("={ ").split())
+        if name not in told:
+            told.add(name)
+            yield Use(name, _place(file, text, match.start()), None)
+
+
+def _defined(text: str) -> set[str]:
+    """Return the macros that a file defines by itself."""
+    return set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
+
+
+def _place(file: str, text: str, at: int) -> Place:
+    return Place(file, text.count("\n", 0, at) + 1)
+
+
+def _blank(comment: re.Match[str]) -> str:
+    """Return the line ends of a comment; a block that does not end is none, and stays."""
+    if comment[0].startswith("/*") and not comment[0].endswith("*/"):
+        return comment[0]
+    return "\n" * comment[0].count("\n")

@@ -1,0 +1,212 @@
+"""Runs one build of one cell and writes what it did: `python -s -S __main__.py REQUEST.json`.
+
+The request names the source's copy, the backend, the cell's facts and variables, and the journal: a FIFO that what is
+seen is written into as it is seen. The answer comes last, and is sealed with a word that only this process was told.
+With more arguments it is a Python that the build starts: it runs those as Python would, and writes what they asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ci_tools.evidence.observe.inside.facts import Facts
+
+REQUEST = 1
+WORD = "FATWHEEL_WORD"  # the variable that has it
+TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
+MOST_TEXT = 1 << 20  # characters of one generated source
+
+
+def main() -> None:
+    """Observe the build that the request describes, or a Python that it starts."""
+    del sys.path[0]  # this folder
+    word = _take_word()
+    request = json.loads(Path(sys.argv[REQUEST]).read_text(encoding="utf-8"))
+    arguments = sys.argv[REQUEST + 1 :]
+    if arguments:
+        _observe_child(request, arguments)
+    else:
+        _observe_build(request, word)
+
+
+def _take_word() -> bytes:
+    """Return the word that seals the answer, and leave it nowhere that variables are read from."""
+    return os.environ.pop(WORD, "").encode()  # and from `posix.environ`, which is the same table
+
+
+def _observe_build(request: dict[str, Any], word: bytes) -> None:
+    os.chdir(request["project"])
+    before = _files(request["root"])
+    _disguise(request, request["env"])
+    error = _built(request)
+    answer = {
+        **_noted(),
+        "error": error,
+        "generated": _generated(request["root"], before),
+    }
+    text = json.dumps(answer).encode()
+    seal = hmac.new(word, text, hashlib.sha256).hexdigest().encode()
+    _facts().write(b"answer " + seal + b" " + text)
+    sys.stdout.flush()
+    os._exit(0)  # whatever threads or exit handlers the project has left
+
+
+def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
+    sys.path[:0] = request["path"]
+    from ci_tools.evidence.observe.inside import build_ext, machine
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    build_ext.install()
+    modules = request["path"][0] + "/"
+    FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], modules, request["journal"])
+    machine.put_on(env, request["provided"])
+
+
+def _facts() -> Facts:
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    return FACTS
+
+
+def _noted() -> dict[str, Any]:
+    from ci_tools.evidence.observe.inside import build_ext
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    return {
+        "asked": FACTS.asked,
+        "doubts": FACTS.doubts,
+        "imports": FACTS.imports,
+        "compiles": build_ext.Recorder.compiles,
+        "links": build_ext.Recorder.links,
+    }
+
+
+def _built(request: dict[str, Any]) -> dict[str, Any] | None:
+    """Let the backend build the wheel; return what it raised, if anything."""
+    sys.path[:0] = request["backend_path"]
+    sys.argv = ["setup.py"]
+    try:
+        module, _, attribute = request["backend"].partition(":")
+        backend = importlib.import_module(module)
+        for name in filter(None, attribute.split(".")):
+            backend = getattr(backend, name)
+        backend.build_wheel(request["wheels"], request["settings"])  # type: ignore[attr-defined]
+    except BaseException as error:  # noqa: BLE001 - whatever a project raises is the answer
+        traceback.print_exc()
+        return _raised(error)
+    return None
+
+
+# ---------------------------------------------------------------- a Python that the build starts
+
+
+def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
+    """Run what Python is asked to run, and write down that it ended."""
+    sys.stdin.reconfigure(encoding="utf-8")
+    _disguise(request, dict(os.environ))
+    _facts().tell(began=True)  # so that it is missed if it does not end well
+    status = 0
+    try:
+        _run(arguments)
+    except SystemExit as ended:
+        status = _status(ended.code)
+    except BaseException:  # noqa: BLE001 - as Python does
+        traceback.print_exc()
+        status = 1
+    _facts().tell(ended=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _status(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _run(arguments: list[str]) -> None:
+    """Do as `python ARGUMENTS...` does, where it is told to run a file, a module or a text."""
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    words = list(arguments)
+    while words and words[0] in {"-B", "-E", "-I", "-S", "-s", "-u"}:
+        del words[0]
+    if words[:1] == ["-c"]:
+        sys.argv = ["-c", *words[2:]]
+        sys.path.insert(0, "")
+        exec(words[1], {"__name__": "__main__"})  # noqa: S102 - what it is told to run
+    elif words[:1] == ["-m"]:
+        FACTS.doubt(f"runs the module {words[1]} in a Python of its own")
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words and not words[0].startswith("-"):
+        sys.argv = words
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        runpy.run_path(words[0], run_name="__main__")
+    else:
+        FACTS.doubt(f"starts Python with {' '.join(arguments[:1])}, which is not simulated")
+
+
+# ---------------------------------------------------------------- what it raised
+
+
+def _raised(error: BaseException) -> dict[str, Any]:
+    """Return an error's text, and where in the project it came from."""
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    while isinstance(error, SystemExit) and error.__context__ and not _is_project(error):
+        error = error.__context__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if FACTS.is_own(frame.filename)]
+    place = f"{FACTS.shown(own[-1].filename)}:{own[-1].lineno}" if own else ""
+    name = type(error).__name__
+    text = error.code if isinstance(error, SystemExit) else error
+    return {"kind": name, "text": str(text), "place": place}
+
+
+def _is_project(error: BaseException) -> bool:
+    from ci_tools.evidence.observe.inside.facts import FACTS
+
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return any(FACTS.is_own(frame.filename) for frame in last)
+
+
+# ---------------------------------------------------------------- what it wrote
+
+
+def _files(root: str) -> set[str]:
+    """Return every file below a folder, relative to it."""
+    found, folders = set(), [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(os.path.join(root, folder)) as entries:
+            for entry in entries:
+                name = f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{name}/")
+                elif entry.is_file():
+                    found.add(name)
+    return found
+
+
+def _generated(root: str, before: set[str]) -> dict[str, str]:
+    """Return the sources that the build wrote, with their text."""
+    new = (name for name in _files(root) - before if name.endswith(TEXT_ENDINGS))
+    texts = {name: Path(root, name).read_text(encoding="utf-8", errors="replace") for name in new}
+    return {name: text for name, text in sorted(texts.items()) if len(text) <= MOST_TEXT}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Compilers that write down what they are asked for and make an empty file of the right name instead.
+
+Each file they make holds its own number, so that it can be told apart in a wheel, wherever a project moves it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import setuptools.command.build_ext  # first: it brings its own distutils
+
+import distutils.ccompiler  # isort: skip
+import distutils.command.build_clib
+import distutils.command.build_ext
+import distutils.command.config
+import distutils.unixccompiler
+from distutils.errors import LinkError
+from distutils.unixccompiler import UnixCCompiler
+
+from ci_tools.evidence.observe.inside.facts import FACTS
+
+# Keywords of setup() that leave no trace by their name, or are of a plugin that adds nothing but the version.
+HARMLESS_KEYWORDS = frozenset(
+    {"features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"}
+)
+VARIABLES = ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "CPLUS_INCLUDE_PATH", "CPATH")
+DEVICE_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)", re.MULTILINE)
+# Headers of C, C++, POSIX and Linux, and of Python, which every builder has.
+USUAL_HEADER = re.compile(
+    r"(linux|sys|asm|arpa|net|netinet)/[\w./]+|c?(assert|ctype|errno|float|inttypes|iso646|limits|locale|math|setjmp|"
+    r"signal|stdarg|stddef|stdint|stdio|stdlib|string|time|uchar|wchar)(\.h)?|(pthread|unistd|fcntl|dlfcn|Python)\.h|[a-z_]+"
+)
+PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
+MARK = "in place of what would be linked as number {}\n"
+
+
+class Recorder(UnixCCompiler):
+    """A compiler for every platform: distutils sees Unix, the project's code the cell's."""
+
+    compiles: list[dict[str, Any]] = []  # noqa: RUF012 - of all compilers of this process
+    links: list[dict[str, Any]] = []  # noqa: RUF012 - see above
+
+    @property
+    def compiler_type(self) -> str:
+        """The kind of compiler, which is how many projects ask for the system."""
+        return "msvc" if FACTS.asks() and FACTS.ask("os") == "windows" else "unix"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.src_extensions = list(self.src_extensions)  # a project may append to it
+        self.made_of: dict[str, dict[str, None]] = {}  # object → the sources that it was named for
+
+    def object_filenames(self, source_filenames: Any, *args: Any, **kwargs: Any) -> list[str]:
+        sources = [*map(str, source_filenames)]
+        objects: list[str] = super().object_filenames(sources, *args, **kwargs)
+        for source, made in zip(sources, objects, strict=True):
+            self.made_of.setdefault(made, {})[source] = None
+        return objects
+
+    def _compile(self, obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
+        flags = [*_flat(cc_args), *_flat(extra_postargs), *_flat(pp_opts)]
+        record(src, obj, os.path.basename(self.compiler_so[0]), [*_by_variables(src), *flags])
+
+    def link(
+        self,
+        target_desc: str,
+        objects: Any,
+        output_filename: str,
+        output_dir: Any = None,
+        libraries: Any = None,
+        library_dirs: Any = None,
+        runtime_library_dirs: Any = None,
+        export_symbols: Any = None,
+        debug: Any = False,
+        extra_preargs: Any = None,
+        extra_postargs: Any = None,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        self._refuse_twice([*map(str, objects or ())])
+        flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
+        flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
+        _linked(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+
+    def _refuse_twice(self, objects: list[str]) -> None:
+        """Fail as the linker would: distutils compiles only the last of two sources of one stem, and links it twice."""
+        for made in objects:
+            if objects.count(made) > 1:
+                sources = " and ".join(self.made_of.get(made, ()))
+                msg = f"{sources} would be compiled into one object, {os.path.basename(made)}, and linked twice"
+                raise LinkError(msg)
+
+    def create_static_lib(
+        self, objects: Any, output_libname: str, output_dir: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        _linked(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
+
+    def has_function(self, *_: Any, **__: Any) -> bool:
+        FACTS.doubt("asks whether the machine has a function, which no cell says")
+        return False
+
+    def preprocess(self, *_: Any, **__: Any) -> None:
+        FACTS.doubt("asks the preprocessor, whose answer no cell says")
+
+    def spawn(self, cmd: Any, **_: Any) -> None:
+        words = list(map(str, cmd))
+        record(" ".join(words), words[words.index("-o") + 1] if "-o" in words[:-1] else "", words[0], words[1:])
+
+
+def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
+    """Note one compilation, unless it tries the compiler with a file outside the source, and make its object."""
+    if made:
+        _make(made, f"object of {source}\n")
+    if not os.path.abspath(source).startswith(FACTS.root):
+        _tried(source)
+        return
+    FACTS.tell(compiled=source)
+    Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
+
+
+def _tried(source: str) -> None:
+    """Doubt whether a compiler takes a file that is not the source's, where it includes more than every system has."""
+    if not os.path.isfile(source):
+        return
+    text = Path(source).read_text(encoding="utf-8", errors="replace")
+    unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
+    if unusual:
+        FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell says")
+
+
+def _by_variables(source: str) -> list[str]:
+    """Return the flags that variables add to a command, as distutils and nvcc read them."""
+    is_device = source.endswith((".cu", ".cuh"))
+    names = DEVICE_VARIABLES if is_device else VARIABLES
+    return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
+
+
+def _linked(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+    _make(output, MARK.format(len(Recorder.links)))
+    linked = [*map(str, objects or ())]
+    FACTS.tell(linked=output)
+    Recorder.links.append(
+        {
+            "output": output,
+            "objects": linked,
+            "libraries": [*map(str, libraries or ())],
+            "flags": flags,
+            "compiled": len(Recorder.compiles),
+        }
+    )
+
+
+def _make(path: str, content: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(content, encoding="utf-8")
+
+
+def _flat(flags: Any) -> list[str]:
+    if isinstance(flags, str):
+        return flags.splitlines()
+    if isinstance(flags, dict):
+        return [str(flag) for values in flags.values() for flag in values]
+    return [str(flag) for flag in flags or ()]
+
+
+def install() -> None:
+    """Put the recorder where distutils and setuptools would ask for a compiler."""
+    modules = (
+        distutils.ccompiler,
+        distutils.command.build_clib,
+        distutils.command.build_ext,
+        distutils.command.config,
+        setuptools.command.build_ext,
+    )
+    for module in modules:
+        module.new_compiler = _new_compiler
+    for name in PROBES:
+        setattr(distutils.command.config.config, name, _probed(name))
+    distutils.unixccompiler.UnixCCompiler = Recorder
+    setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
+    setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _probed(name: str) -> Any:
+    """Return what stands for a look at the machine by distutils' `config` command."""
+
+    def probe(*_: Any, **__: Any) -> bool:
+        FACTS.doubt(f"tries the machine by {name}(), whose answer no cell says")
+        return False
+
+    return probe
+
+
+def _doubt_plugins(real: Any) -> Any:
+    """Let no keyword of setup() pass that only a plugin understands, nor a plugin that setup() asks for."""
+
+    @functools.wraps(real)
+    def made(self: Any, attrs: Any = None) -> None:
+        real(self, attrs)
+        for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
+            if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
+                FACTS.doubt(f"gives setup() the keyword {name}, which is a plugin's")
+        for requirement in _flat((attrs or {}).get("setup_requires")):
+            name = re.split(r"[^A-Za-z0-9._-]", requirement.strip())[0].lower().replace("_", "-").replace(".", "-")
+            if name not in FACTS.known["simulated"]:
+                FACTS.doubt(f"asks for {requirement} by setup_requires, and what that adds is not known")
+
+    return made
+
+
+def _new_compiler(plat: Any = None, compiler: Any = None, verbose: Any = False, force: Any = False, **_: Any) -> Any:
+    return Recorder(force=force)

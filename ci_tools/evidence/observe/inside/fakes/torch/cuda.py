@@ -1,0 +1,42 @@
+"""`torch.cuda` on a builder: there is a GPU only where the question is what one would change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ci_tools.evidence.observe.inside.facts import FACTS
+
+
+def is_available() -> bool:
+    """Whether the builder has a GPU."""
+    return bool(FACTS.ask("gpu"))
+
+
+def device_count() -> int:
+    """Return how many GPUs the builder has."""
+    return int(is_available())
+
+
+def get_device_capability(_device: object = None) -> tuple[int, int]:
+    """Return the GPU's compute capability; raise where there is none, as torch does."""
+    if not _is_compiled():
+        msg = "Torch not compiled with CUDA enabled"
+        raise AssertionError(msg)
+    if not is_available():
+        msg = "No CUDA GPUs are available"
+        raise RuntimeError(msg)
+    major, _, minor = str(FACTS.known["capability"]).partition(".")
+    return int(major), int(minor)
+
+
+def get_arch_list() -> list[str]:
+    """Return the architectures torch was built for: where there is no GPU, none."""
+    return [f"sm_{major}{minor}" for major, minor in [get_device_capability()]] if is_available() else []
+
+
+def _is_compiled() -> bool:
+    return bool(FACTS.ask("accelerator")["kind"] in {"cuda", "rocm"})
+
+
+def __getattr__(name: str) -> Any:
+    return FACTS.unknown(f"torch.cuda.{name}")

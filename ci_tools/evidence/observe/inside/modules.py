@@ -1,0 +1,199 @@
+"""Which modules and packages the cell's build could import, and in which versions."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib.metadata
+import importlib.util
+import pkgutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.evidence.observe.inside import chance
+from ci_tools.evidence.observe.inside.facts import FACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+
+# Modules of Python's library that not every version has: the first that has it, and the first that has it no more.
+LIBRARY: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "aifc": ((3, 0), (3, 13)),
+    "annotationlib": ((3, 14), (4, 0)),
+    "asynchat": ((3, 0), (3, 12)),
+    "asyncore": ((3, 0), (3, 12)),
+    "binhex": ((3, 0), (3, 11)),
+    "cgi": ((3, 0), (3, 13)),
+    "cgitb": ((3, 0), (3, 13)),
+    "chunk": ((3, 0), (3, 13)),
+    "compression": ((3, 14), (4, 0)),
+    "crypt": ((3, 0), (3, 13)),
+    "imghdr": ((3, 0), (3, 13)),
+    "imp": ((3, 0), (3, 12)),
+    "lib2to3": ((3, 0), (3, 13)),
+    "msilib": ((3, 0), (3, 13)),
+    "nntplib": ((3, 0), (3, 13)),
+    "pipes": ((3, 0), (3, 13)),
+    "smtpd": ((3, 0), (3, 12)),
+    "sndhdr": ((3, 0), (3, 13)),
+    "spwd": ((3, 0), (3, 13)),
+    "sunau": ((3, 0), (3, 13)),
+    "telnetlib": ((3, 0), (3, 13)),
+    "tomllib": ((3, 11), (4, 0)),
+    "uu": ((3, 0), (3, 13)),
+    "xdrlib": ((3, 0), (3, 13)),
+}
+# ruff: noqa: SIM905 - as words they fit on a page
+POSIX_ALONE = frozenset("crypt fcntl grp posix pty pwd readline resource spwd syslog termios tty".split())
+WINDOWS_ALONE = frozenset("_winapi msilib msvcrt nt winreg winsound".split())
+# What a build has beside torch because torch requires it.
+BROUGHT_BY_TORCH = frozenset(
+    "caffe2 cuda filelock fsspec functorch jinja2 markupsafe mpmath networkx nvidia sympy torchgen triton "
+    "typing_extensions yaml".split()
+)
+OF_CUDA = frozenset({"cuda", "nvidia"})
+STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
+OBSERVER = "ci_tools"
+OWN = frozenset({"packaging", "setuptools"})
+
+
+def watch(provided: Sequence[str]) -> None:
+    """See every import that the project's code states, and every question for a package."""
+    builtins.__import__ = _imported(builtins.__import__)
+    sys.meta_path.insert(0, _Absent())
+    sys.meta_path.append(_Missing(provided))
+    importlib.import_module = _found(importlib.import_module)
+    importlib.util.find_spec = _found(importlib.util.find_spec)
+    pkgutil.iter_modules = _listed("pkgutil.iter_modules()", pkgutil.iter_modules)
+    for name in ("distribution", "version", "metadata", "requires", "files"):
+        setattr(importlib.metadata, name, _installed(name, getattr(importlib.metadata, name), provided))
+    for name in ("distributions", "packages_distributions", "entry_points"):
+        if hasattr(importlib.metadata, name):
+            real = getattr(importlib.metadata, name)
+            setattr(importlib.metadata, name, _listed(f"importlib.metadata.{name}()", real))
+
+
+def _imported(real: Any) -> Any:
+    """Look at a module's name before it is imported, or taken from those that are: somebody else may need it too."""
+
+    @functools.wraps(real)
+    def imported(name: str, *args: Any, **kwargs: Any) -> Any:
+        if FACTS.asks():
+            _look(name)
+        return real(name, *args, **kwargs)
+
+    return imported
+
+
+def _found(real: Any) -> Any:
+    @functools.wraps(real)
+    def found(name: str, *args: Any, **kwargs: Any) -> Any:
+        if FACTS.asks():
+            try:
+                _look(name)
+            except ModuleNotFoundError:
+                if real.__name__ == "find_spec":
+                    return None
+                raise
+        return real(name, *args, **kwargs)
+
+    return found
+
+
+def _look(name: str) -> None:
+    """Note what an import asks; raise ModuleNotFoundError where the cell has no such module and this machine has."""
+    top = name.partition(".")[0]
+    if top == OBSERVER:
+        FACTS.doubt("imports what observes it")
+    if top in chance.MODULES:
+        FACTS.note("chance")
+    if top in STOOD_IN_FOR:
+        FACTS.note_import(top)
+    if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
+        FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
+    if _is_absent(top):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
+
+
+def _is_without_cuda(name: str) -> bool:
+    """Whether a package is of CUDA's libraries, and the cell's torch is not built for CUDA."""
+    return name in OF_CUDA and FACTS.ask("accelerator")["kind"] != "cuda"
+
+
+def _is_absent(name: str) -> bool:
+    """Whether the cell's Python has no such module, though another one has."""
+    if name in POSIX_ALONE and FACTS.ask("os") == "windows":
+        return True
+    if name in WINDOWS_ALONE and FACTS.ask("os") != "windows":
+        return True
+    if name not in LIBRARY:
+        return False
+    first, last = LIBRARY[name]
+    return not first <= tuple(map(int, FACTS.ask("python").split("."))) < last
+
+
+class _Absent:
+    """What setuptools or another package imports for the project: the cell's Python may not have it."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if FACTS.imports_itself():
+            _look(name)
+        return None
+
+
+class _Missing:
+    """What nothing else finds: not there in the build either, unless the build would have installed it."""
+
+    def __init__(self, provided: Sequence[str]) -> None:
+        self.provided = provided
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        is_own = FACTS.imports_itself() and "." not in name
+        if is_own and name == "pkg_resources":
+            self._dropped()
+        elif is_own and (name in sys.stdlib_module_names or name in LIBRARY):
+            FACTS.doubt(f"imports {name}, which this Python does not have")
+        elif is_own and self.provided:
+            FACTS.doubt(f"imports {name}, which may come from {', '.join(self.provided)} and is not simulated")
+        return None
+
+    def _dropped(self) -> None:
+        if FACTS.known["capped"]:
+            FACTS.doubt("imports pkg_resources, which is not simulated")
+        msg = "No module named 'pkg_resources': setuptools 82 dropped it, a constraint setuptools<82 brings it back"
+        raise ModuleNotFoundError(msg, name="pkg_resources")
+
+
+# ---------------------------------------------------------------- installed packages
+
+
+def _installed(function: str, real: Any, provided: Sequence[str]) -> Any:
+    """Answer for torch; doubt what else is asked of packages that only a build has."""
+
+    @functools.wraps(real)
+    def asked(name: str) -> Any:
+        if not FACTS.lets_ask():
+            return real(name)
+        key = name.lower().replace("-", "_")
+        if key == "torch" and function == "version":
+            FACTS.note_import("torch")
+            FACTS.ask("accelerator")
+            return FACTS.ask("torch")
+        top = "nvidia" if key.startswith("nvidia_") else key
+        names = {each.lower() for each in (*STOOD_IN_FOR, *BROUGHT_BY_TORCH, *OWN)}
+        if (top in names and not _is_without_cuda(top)) or provided:
+            FACTS.doubt(f"asks importlib.metadata for {name}, which is not simulated")
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    return asked
+
+
+def _listed(name: str, real: Any) -> Any:
+    @functools.wraps(real)
+    def listed(*args: Any, **kwargs: Any) -> Any:
+        if FACTS.lets_ask() and not (args or kwargs.get("path")):
+            FACTS.doubt(f"lists what is installed by {name}, which no cell says")
+        return real(*args, **kwargs)
+
+    return listed

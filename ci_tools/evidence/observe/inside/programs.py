@@ -1,0 +1,84 @@
+"""The programs that a project starts, and what else leaves its own process: each is known, or a doubt."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ci_tools.evidence.observe.inside import files
+from ci_tools.evidence.observe.inside.facts import FACTS
+
+SHELLS = ("bash", "dash", "sh")
+PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+BEYOND_WORDS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")  # what a shell makes more of than words
+STARTS = {
+    "ctypes.dlopen": "loads a library of the machine",
+    "os.exec": "becomes another program",
+    "os.fork": "divides its process, and one half is not seen",
+    "os.forkpty": "divides its process, and one half is not seen",
+    "os.posix_spawn": "starts a program in a way that is not seen",
+    "os.spawn": "starts a program in a way that is not seen",
+    "os.startfile": "starts a program in a way that is not seen",
+    "pty.spawn": "starts a program in a way that is not seen",
+    "socket.gethostname": "asks for the name of its machine",
+}
+NETWORK = frozenset({"socket.connect", "socket.getaddrinfo", "urllib.Request"})
+
+
+def watch() -> None:
+    """Listen, and keep Python's library to the one way of starting programs that every version of it has."""
+    subprocess._USE_POSIX_SPAWN = False  # noqa: SLF001 - its documentation says to
+    sys.addaudithook(heard)
+
+
+def heard(event: str, details: tuple[Any, ...]) -> None:
+    """Note the commands that the project runs, the files outside it that it reads, and the network (PEP 578)."""
+    if event == "open" and isinstance(details[0], (str, bytes, Path)):
+        files.opened(*details[:3])
+    elif event == "subprocess.Popen":
+        _ran(details[1] or [details[0]])
+    elif event == "os.system":
+        _ran(["sh", "-c", details[0]])
+    elif event in STARTS and FACTS.lets_ask():
+        FACTS.doubt(STARTS[event])
+    elif event in NETWORK and FACTS.place():
+        FACTS.doubt("opens the network, so what it builds depends on what it finds there")
+
+
+def _ran(command: Any) -> None:
+    words = [os.fsdecode(word) for word in ([command] if isinstance(command, (str, bytes)) else command)]
+    if not FACTS.place():
+        return
+    if os.path.basename(words[0]) in SHELLS:
+        words = _of_shell(words)
+    program = os.path.basename(words[0]) if words else "a shell"
+    if program in files.GPU_PROGRAMS:
+        FACTS.ask("gpu")
+    elif program in files.ACCELERATOR_PROGRAMS:
+        FACTS.ask("accelerator")
+    elif not _answers(program, words):
+        FACTS.doubt(f"runs {program}, whose answer no cell says")
+
+
+def _of_shell(words: list[str]) -> list[str]:
+    """Return the command that a shell is given, where it is no more than words."""
+    line = os.fsdecode(words[2]) if len(words) == 3 and words[1] == "-c" else ""  # noqa: PLR2004 - sh -c LINE
+    try:
+        found = [] if BEYOND_WORDS.search(line) else shlex.split(line)
+    except ValueError:
+        found = []
+    return [] if found and "=" in found[0] else found
+
+
+def _answers(program: str, words: list[str]) -> bool:
+    """Whether what a program answers is the cell's."""
+    if program in FACTS.known["tools"]:
+        return True
+    if PYTHON.fullmatch(program):  # found on PATH, that is ours as well
+        return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
+    return False

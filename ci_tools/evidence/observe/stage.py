@@ -1,0 +1,249 @@
+"""The machine on which a cell would be built, as a folder of stand-ins: a CUDA that answers, compilers that note.
+
+Every host sets the same stage for the same cell, so that a project's build code decides the same on each of them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.machine.sandbox import clear
+from ci_tools.model import AcceleratorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model import Accelerator
+
+__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
+
+OBSERVER = Path(__file__).parent / "inside"
+LENT = ("setuptools", "packaging", "_distutils_hack")  # what the observed code gets of our own environment
+HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
+TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig ninja nvcc".split())  # noqa: SIM905 - as words
+NVCC = """\
+nvcc: NVIDIA (R) Cuda compiler driver
+Cuda compilation tools, release {version}, V{version}.0
+Build cuda_{version}.r{version}/compiler.0_0"""
+ANSWERS = {
+    "nvcc": NVCC,
+    "hipcc": "HIP version: {version}.0",
+    "hipconfig": "{version}.0",
+    "ninja": "1.13.0",
+    **dict.fromkeys(("c++", "cc", "g++", "gcc"), "gcc (GCC) 13.3.0"),
+    **dict.fromkeys(("clang", "clang++"), "clang version 18.1.8"),
+    "cl": "Microsoft (R) C/C++ Optimizing Compiler Version 19.44 for x64",
+}
+# A compiler says its version when asked; asked for anything else, it notes that and makes the file of `-o`.
+COMPILER = """\
+#!/bin/sh
+case " $* " in
+*" -V "* | *" -v "* | *" --version "* | *" -dumpversion "* | *" -dumpfullversion "* | "  ") echo '{answer}'
+exit 0 ;;
+esac
+echo "{name} $*" >> "{noted}"
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ]; then : > "$2"; fi
+  shift
+done
+"""
+# Other programs of a builder's: there to be found, and what they would do is not known.
+FOUND = ("cmake", "make")
+PYTHONS = ("python", "python3")
+PROGRAMS = TOOLS | {*FOUND, *PYTHONS}
+# A Python that the project starts is observed as well.
+PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
+NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The folder of a project's observations."""
+
+    folder: Path
+    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the source's files as they were copied
+
+    @property
+    def source(self) -> Path:
+        """The copy of the source."""
+        return self.folder / "source"
+
+    @property
+    def machine(self) -> Path:
+        """All but the source."""
+        return self.folder / "machine"
+
+    @property
+    def wheels(self) -> Path:
+        """Where the backend puts its wheel."""
+        return self.machine / "wheels"
+
+    @property
+    def request(self) -> Path:
+        """What the observer is asked; beside the folder, where no observed code can write."""
+        return self.folder.parent / "request.json"
+
+    @property
+    def journal(self) -> Path:
+        """What observers and compilers write into; beside the folder, where no observed code can replace it."""
+        return self.folder.parent / "journal"
+
+    @property
+    def accelerator(self) -> Path:
+        """What CUDA_HOME or ROCM_HOME names."""
+        return self.machine / "accelerator"
+
+    @property
+    def home(self) -> Path:
+        """What HOME names."""
+        return self.machine / "home"
+
+    @property
+    def scratch(self) -> Path:
+        """What TMPDIR names."""
+        return self.machine / "tmp"
+
+    @property
+    def headers(self) -> Path:
+        """What FATWHEEL_TORCH_INCLUDE names."""
+        return self.machine / "headers"
+
+    @property
+    def tools(self) -> Path:
+        """The folder of the stand-ins on PATH."""
+        return self.machine / "tools"
+
+    @property
+    def modules(self) -> Path:
+        """What the observed code can import besides Python's own library."""
+        return self.machine / "modules"
+
+    @property
+    def inside(self) -> Path:
+        """The observer as the observed code sees it, under the name that its own imports use."""
+        return self.modules.joinpath("ci_tools", "evidence", "observe", "inside")
+
+    def set(self, tree: Tree, accelerator: Accelerator | None) -> None:
+        """Put everything in its place for one build; the source is as it was, whatever an earlier build did to it."""
+        clear(self.machine)
+        for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch, self.modules):
+            folder.mkdir(parents=True)
+        for name in HEADERS:  # what lies in them is fetched for builds alone
+            (self.headers / name).mkdir(parents=True)
+        self._restore(tree)
+        version = str(accelerator.version or "") if accelerator else ""
+        for name in ANSWERS.keys() - {"nvcc", "hipcc", "hipconfig"}:
+            self._tool(self.tools / name, version)
+        _script(self.tools / "git", NO_REPOSITORY)
+        for name in PYTHONS:
+            _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
+        for name in FOUND:
+            _script(self.tools / name, "#!/bin/sh\nexit 0\n")
+        self._lend()
+        if accelerator:
+            self._accelerator(accelerator, version)
+
+    def _restore(self, tree: Tree) -> None:
+        """Make the copy of the source what the tree is; the files that no build has touched stay."""
+        try:
+            kept = set(self._kept())
+        except (OSError, RecursionError):  # folders within folders, too many to walk
+            kept = set()
+        if not kept:
+            clear(self.source)
+        missing = tuple(name for name in tree.files if name not in kept)
+        replace(tree, files=missing).copy_to(self.source)
+        self.copied.update({name: _stamp(f"{self.source}/{name}") for name in missing})
+
+    def _kept(self) -> Iterator[str]:
+        """Yield the files of the copy that no build has touched, and remove all others."""
+        if not self.copied or self.source.is_symlink():
+            return
+        start = len(str(self.source)) + 1
+        for folder, folders, files in os.walk(self.source, topdown=False):
+            for entry in (*files, *folders):
+                path = f"{folder}/{entry}"
+                if self.copied.get(path[start:]) == _stamp(path):
+                    yield path[start:]
+                else:
+                    _remove(path)
+
+    def _lend(self) -> None:
+        self.inside.parent.mkdir(parents=True)
+        for folder in self.inside.parents[:3]:
+            (folder / "__init__.py").touch()
+        self.inside.symlink_to(OBSERVER)
+        for path in lent():
+            (self.modules / path.name).symlink_to(path)
+
+    def _tool(self, path: Path, version: str) -> None:
+        answer = ANSWERS[path.name].format(version=version)
+        _script(path, COMPILER.format(answer=answer, name=path.name, noted=self.journal))
+
+    def _accelerator(self, accelerator: Accelerator, version: str) -> None:
+        for name in ("bin", "include", "lib64", "lib"):
+            (self.accelerator / name).mkdir(parents=True)
+        if accelerator.kind is AcceleratorKind.CUDA and accelerator.version:
+            self._tool(self.accelerator / "bin" / "nvcc", version)
+            number = accelerator.version.major * 1000 + accelerator.version.minor * 10
+            for header, name in (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")):
+                (self.accelerator / "include" / header).write_text(f"#define {name} {number}\n", encoding="utf-8")
+            (self.accelerator / "version.json").write_text(
+                f'{{"cuda": {{"version": "{version}.0"}}}}\n', encoding="utf-8"
+            )
+        elif accelerator.kind is AcceleratorKind.ROCM:
+            for name in ("hipcc", "hipconfig"):
+                self._tool(self.accelerator / "bin" / name, version)
+
+
+def lent() -> Iterator[Path]:
+    """Yield the folders of our own environment that the observed code can import from, their metadata included."""
+    for name in LENT:
+        spec = find_spec(name)
+        if spec and spec.origin:
+            yield Path(spec.origin).parent
+    for name in ("setuptools", "packaging"):
+        files = importlib.metadata.files(name) or ()
+        metadata = next(file for file in files if file.name == "METADATA")
+        yield Path(str(metadata.locate())).parent
+
+
+def readable() -> Iterator[Path]:
+    """Yield what of this machine the observed code may read: those folders, and this package's share of them."""
+    yield OBSERVER
+    yield from lent()
+
+
+def _script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """Return what changes when a file is written, replaced or given another mode; nothing for a file that is gone.
+
+    Paths are text here: thousands of files are looked at for every build.
+    """
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+
+
+def _remove(path: str) -> None:
+    """Remove a file, or a folder that nothing is left in."""
+    if stat.S_ISDIR(os.lstat(path).st_mode):
+        with suppress(OSError):
+            os.rmdir(path)  # noqa: PTH106 - see _stamp
+    else:
+        os.unlink(path)  # noqa: PTH108 - see _stamp

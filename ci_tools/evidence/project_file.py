@@ -1,0 +1,214 @@
+"""`pyproject.toml` and its kin: what they say of a project, and on which line."""
+
+from __future__ import annotations
+
+import configparser
+import functools
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError
+from ci_tools.evidence.includes import Place
+from ci_tools.formats.toml_text import parse_toml
+from ci_tools.model import Project
+from ci_tools.model.pep440 import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model import Request
+
+__all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
+
+TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
+KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
+VERSION_PLUGINS = frozenset({"setuptools-git-versioning", "setuptools-scm"})
+UNTOLD = "0.0.0"  # what setuptools says where a plugin that is not there would tell
+LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # what builds a project that names no backend (PEP 517)
+
+
+class ProjectFile:
+    """The build configuration of the project a request names, in a tree."""
+
+    def __init__(self, request: Request, tree: Tree) -> None:
+        self.request = request
+        self.tree = tree
+        self.folder = PurePosixPath(request.subdirectory)
+        self.name = self.path("pyproject.toml")
+        self.lines = tree.text(self.name).splitlines()
+        if not self.lines and not tree.text(self.path("setup.py")):
+            msg = f"{request.config}: the source has neither {self.name} nor {self.path('setup.py')}"
+            raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
+        self.content = parse_toml(tree.text(self.name), self.name)
+        self.setup_cfg = _ini(self.path("setup.cfg"), tree.text(self.path("setup.cfg")))
+        self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
+
+    def path(self, name: str) -> str:
+        """Return the path in the tree of one of the project's files."""
+        return str(self.folder / name)
+
+    # -- pyproject.toml
+
+    def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
+        """Return a value, None where there is none."""
+        value: Any = self.content
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def text(self, *keys: str) -> str:
+        """Return a text, empty where there is none; raise InputError where it is something else."""
+        value = self.value(*keys)
+        if value is not None and not isinstance(value, str):
+            msg = f"{self.place(*keys)}: {'.'.join(keys)} is {value!r}, expected text"
+            raise InputError(msg)
+        return value or ""
+
+    def table(self, *keys: str) -> dict[str, Any]:
+        """Return a table, empty where there is none."""
+        value = self.value(*keys)
+        return value if isinstance(value, dict) else {}
+
+    def list(self, *keys: str) -> list[Any]:
+        """Return a list, empty where there is none."""
+        value = self.value(*keys)
+        return value if isinstance(value, list) else []
+
+    def place(self, *keys: str) -> Place:
+        """Return where a key stands, or the first line; a key of the `keys` may be dotted into the last."""
+        return Place(self.name, self._lines_of_keys.get(".".join(keys), 1))
+
+    @functools.cached_property
+    def _lines_of_keys(self) -> dict[str, int]:
+        """The line on which each table and each key of one first stands."""
+        found: dict[str, int] = {}
+        header = ""
+        for number, line in enumerate(self.lines, 1):
+            if table := TABLE.match(line):
+                header = table[1]
+                found.setdefault(header, number)
+            if key := KEY.match(line):
+                found.setdefault(".".join(filter(None, (header, key[1]))).replace('"', ""), number)
+        return found
+
+    def place_of_table(self, header: str, index: int) -> Place:
+        """Return where the table of that number stands in an array of tables, from 0."""
+        found = [number for number, line in enumerate(self.lines, 1) if re.match(rf"\s*\[\[\s*{header}\s*\]\]", line)]
+        return Place(self.name, found[index] if index < len(found) else 1)
+
+    # -- setup.cfg
+
+    def setting(self, section: str, name: str) -> str:
+        """Return a value of setup.cfg, empty where it has none; its words may be joined by `_` or `-`."""
+        found = self.setup_cfg.get(section, name, fallback="")
+        return found or self.setup_cfg.get(section, name.replace("_", "-"), fallback="")
+
+    def place_of_setting(self, name: str) -> Place:
+        """Return where a name of setup.cfg stands."""
+        path = self.path("setup.cfg")
+        pattern = rf"\s*{name.replace('_', '[_-]')}\s*[=:]"
+        numbers = (
+            number for number, line in enumerate(self.tree.text(path).splitlines(), 1) if re.match(pattern, line)
+        )
+        return Place(path, next(numbers, 1))
+
+    # -- what it is
+
+    def project(self, metadata: Iterable[str] = (), unseen: str = "") -> Project:
+        """Return the project's name, version and Pythons; raise InputError where the config says something else.
+
+        `metadata` are the fields of METADATA as a build of the project was seen to write them; `unseen` is why
+        none was seen.
+        """
+        observed = dict(line.partition(": ")[::2] for line in metadata)
+        name = self.text("project", "name") or self.setting("metadata", "name") or observed.get("Name", "")
+        name = name or self.request.name
+        if canonicalize_name(name) != canonicalize_name(self.request.name):
+            said = f'{self._asked("package")}: package is {self.request.name}, but the project is "{name}"'
+            msg = f"{said} ({self._stated('name')})"
+            raise InputError(msg)
+        pythons, where = self._requires_python(observed)
+        version = self._version(observed.get("Version", ""), unseen)
+        return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
+
+    def _asked(self, key: str) -> str:
+        """Return where a key of the config stands, as far as that can be seen: an error is told where it is mended."""
+        config = self.request.config
+        lines = self.tree.text(config).splitlines() if config in self.tree.names else []
+        found = next((number for number, line in enumerate(lines, 1) if re.match(rf"""["']?{key}["']?\s*:""", line)), 0)
+        return f"{config}:{found}" if found else config
+
+    def _stated(self, key: str) -> str:
+        """Return where the project states its name or its version; what is in no file, its build has said."""
+        if self.text("project", key):
+            return str(self.place("project", key))
+        return str(self.place_of_setting(key)) if self.setting("metadata", key) else "as its build says"
+
+    def _requires_python(self, observed: Mapping[str, str]) -> tuple[str, Place]:
+        """Return which Pythons the project admits, every one where that is not said or not known, and where it is."""
+        where = self.place("project", "requires-python")
+        if said := self.text("project", "requires-python"):
+            return said, where
+        if said := self.setting("options", "python_requires"):
+            return said, self.place_of_setting("python_requires")
+        return observed.get("Requires-Python", ""), Place(self.path("setup.py"), 1) if observed else where
+
+    def dependencies(self) -> Iterator[tuple[str, Place]]:
+        """Yield the requirements that the project states where no code has to run, each with its place."""
+        start = self.place("project", "dependencies").line
+        below = "\n".join(self.lines[start - 1 :])
+        for item in map(str, self.list("project", "dependencies")):
+            yield item, Place(self.name, start + below.count("\n", 0, max(below.find(item), 0)))
+        if lines := self.setting("options", "install_requires").splitlines():
+            place = self.place_of_setting("install_requires")  # once: it reads the whole file
+            yield from ((line.strip(), place) for line in lines)
+
+    def packed_version(self) -> str:
+        """Return the version of the sdist that the source is, nothing where it is none."""
+        found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
+        return found[1] if found else ""
+
+    def _asks_its_repository(self) -> bool:
+        """Whether a plugin tells the project's version, by asking the repository."""
+        found = (re.match(r"[\w.-]+", str(requirement)) for requirement in self.list("build-system", "requires"))
+        return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
+
+    def _version(self, observed: str, unseen: str) -> str:
+        own = self.text("project", "version") or self.setting("metadata", "version")
+        own = "" if own.startswith(("attr:", "file:")) else own
+        asked = self.request.version
+        untold = observed == UNTOLD and self._asks_its_repository()
+        own = own or ("" if untold else observed) or self.packed_version()
+        if not own and not asked:
+            why = f", and its build does not tell it: {unseen}" if unseen else ""
+            msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"
+            raise InputError(msg, hint='add a line such as `version: "1.2.3"`')
+        try:
+            versions = {parse_version(version) for version in (own, asked) if version}
+        except ValueError:  # also more digits than Python converts
+            msg = f'{self._stated("version")}: "{own}" is not a version (PEP 440)'
+            raise InputError(msg) from None
+        if len(versions) > 1:
+            said = f"version is {asked}, but the project's is {own} ({self._stated('version')})"
+            msg = f"{self._asked('version')}: {said}"
+            raise InputError(msg)
+        version = versions.pop()
+        if version.local:
+            what = f"{version} is a local version, expected a public one: each wheel gets its own +label"
+            msg = f"{self._stated('version')}: {what}"
+            raise InputError(msg)
+        return str(version)
+
+
+def _ini(name: str, text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        msg = f"{name}: cannot be parsed: {error.message.splitlines()[0]}"
+        raise InputError(msg) from None
+    return parser

@@ -1,0 +1,260 @@
+"""From a request's source to a tree on this machine: which files it has, and one hash for all of them."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import os
+import shutil
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pathspec
+
+from ci_tools.errors import InputError, MachineError
+from ci_tools.evidence import git
+from ci_tools.formats.magic import binary_format
+from ci_tools.machine.process import redacted
+from ci_tools.machine.storage import (
+    MADE,
+    filled,
+    naming,
+    sha256_of,
+)
+from ci_tools.model import GitSource, Globs, PathSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Request, SdistSource
+
+__all__ = ["Tree", "at_revision", "matching", "open_tree", "tree_at"]
+
+NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
+
+PLAN = b'{\n "schema": 1,\n "request": {'  # how the file of `fatwheel plan --out` starts
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A source tree: its root, its files as sorted relative paths with forward slashes, and its git commit if any."""
+
+    root: Path
+    files: tuple[str, ...]
+    commit: str = ""
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """One hash of every file's path, executable bit and content."""
+        digest = hashlib.sha256()
+        for name in self.files:
+            path = self.root / name
+            content = str(path.readlink()) if path.is_symlink() else sha256_of(path)
+            digest.update(f"{name}\0{os.access(path, os.X_OK):d}\0{content}\n".encode())
+        return digest.hexdigest()
+
+    def text(self, name: str) -> str:
+        """Return a file's text, or nothing where the tree has no such file; undecodable bytes become U+FFFD."""
+        path = self.root / name
+        return path.read_text(encoding="utf-8", errors="replace") if name in self.names and path.is_file() else ""
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The files, to look one up."""
+        return frozenset(self.files)
+
+    @functools.cached_property
+    def binaries(self) -> tuple[str, ...]:
+        """The files that are compiled ones, by their first bytes."""
+        return tuple(name for name in self.files if _is_binary(self.root / name))
+
+    def copy_to(self, folder: Path) -> None:
+        """Copy the tree's files, and nothing else, into `folder`, with permissions that no umask has touched."""
+        for name in self.files:
+            source, target = self.root / name, folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with naming(target):
+                shutil.copyfile(source, target, follow_symlinks=False)
+            if not target.is_symlink():
+                target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+
+def _is_binary(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return bool(binary_format(file))
+
+
+def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
+    """Return the files that the gitignore-style patterns include and do not exclude."""
+    if not globs.include:
+        return ()
+    included = pathspec.GitIgnoreSpec.from_lines(globs.include).match_files(files)
+    excluded = pathspec.GitIgnoreSpec.from_lines(globs.exclude)
+    return tuple(sorted(name for name in included if not excluded.match_file(name)))
+
+
+def open_tree(request: Request, folder: Path, outside: Outside, commit: str = "") -> Tree:
+    """Return the request's source as a tree; fetch it once if it is not on this machine.
+
+    `folder` is the config's, `commit` what a plan has pinned a git ref to. Raises InputError where the source is
+    not there or is not what its hash says.
+    """
+    source, environ = request.source, outside.environ
+    if isinstance(source, PathSource):
+        tree = tree_at((folder / source.path).resolve(), environ)
+    elif isinstance(source, GitSource):
+        url = git.address(source, folder)
+        root = _from_git(source, url, commit or git.commit_of(source, url, environ), outside)
+        tree = tree_at(root, environ)
+    else:
+        root = _from_sdist(source, outside)
+        tree = Tree(root, tuple(sorted(_walked(root))))
+    files = _included(request, tree)
+    for name in files:
+        _refuse_unread(tree.root, name)
+    return Tree(tree.root, files, tree.commit)
+
+
+def _included(request: Request, tree: Tree) -> tuple[str, ...]:
+    """Return the files that `include` names, each pattern of it some, or all files where it says nothing."""
+    files = matching(tree.files, Globs(request.include)) if request.include else tree.files
+    if not files:
+        which = " that `include` names" if request.include else ""
+        msg = f"{request.config}: the source {tree.root} has no files{which}"
+        raise InputError(msg)
+    for pattern in request.include:
+        if not matching(files, Globs((pattern,))):
+            msg = f'{request.config}: `include` has "{pattern}", which names no file of the source {tree.root}'
+            raise InputError(msg)
+    return files
+
+
+def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
+    """Return the folder `root` as a tree: what git tracks or would add.
+
+    Where it is no checkout, all of it, apart from what Fatwheel made there: git keeps that out by itself.
+    """
+    listed = git.listed(root, environ)
+    if listed is None:
+        walked = sorted(_walked(root, skip=_is_made))
+        return Tree(root, tuple(name for name in walked if not _is_plan(root / name)))
+    files = (name for name in listed if not _is_plan(root / name) or git.tracks(root, name, environ))
+    return Tree(root, tuple(files), git.head(root, environ))
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether the file is a plan of ours, which is made from the source and cannot be part of it."""
+    if path.suffix != ".json" or path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(PLAN)) == PLAN
+
+
+def _is_made(folder: Path) -> bool:
+    """Whether Fatwheel wrote the folder: finished files, marked as such, or an index."""
+    mark = folder / ".gitignore"
+    return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
+
+
+def _refuse_unread(root: Path, name: str) -> None:
+    """Refuse what a build would read and the plan has not hashed: links out of the tree, and whole folders."""
+    path = root / name
+    if path.is_symlink():
+        target = path.readlink()
+        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            msg = f"{name} is a link that leads out of the source, to {target}"
+            raise InputError(msg)
+    elif path.is_dir():
+        msg = f"{name} is a submodule that is not checked out, or a repository of its own"
+        raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
+
+
+def _walked(root: Path, skip: Callable[[Path], bool] = lambda _: False) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        folders[:] = [name for name in folders if name not in NOT_SOURCE and not skip(Path(folder, name))]
+        for name in (*files, *links):
+            path = Path(folder, name)
+            if path.is_file() or path.is_symlink():
+                yield _utf8(path.relative_to(root).as_posix())
+
+
+def _utf8(name: str) -> str:
+    """Return the file's name; raise InputError where no other machine could spell it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        msg = f"the source has a file whose name is not UTF-8: {name!r}"
+        raise InputError(msg) from None
+    return name
+
+
+# ---------------------------------------------------------------- fetched sources
+
+
+def _from_git(source: GitSource, url: str, commit: str, outside: Outside) -> Path:
+    """Check out one commit into the cache."""
+    name = hashlib.sha256(url.encode()).hexdigest()[:12]
+
+    def check_out(folder: Path) -> None:
+        with outside.reporter.step(redacted(f"fetch {source.url} at {source.ref}")):
+            git.check_out(source, url, commit, folder, outside.environ)
+
+    return filled(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)
+
+
+def at_revision(root: Path, name: str, outside: Outside) -> Path:
+    """Return a copy, in the cache, of the checkout at `root` as it is at a revision such as main or HEAD^1.
+
+    Raises InputError where it has no such revision.
+    """
+    commit = git.revision(root, name, outside.environ)
+
+    def check_out(folder: Path) -> None:
+        with outside.reporter.step(f"copy {root} as it is at {name}"):
+            git.check_out_from(root, name, commit, folder, outside.environ)
+
+    place = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    return filled(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)
+
+
+def _from_sdist(source: SdistSource, outside: Outside) -> Path:
+    """Fetch and unpack an sdist without running any of it."""
+    from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client takes longer to load than a plan to make
+
+    file = f"{source.name.replace('-', '_')}-{source.version}.tar.gz"
+
+    def unpack(folder: Path) -> None:
+        archive = folder / file
+        with outside.reporter.step(f"fetch {file}") as step:
+            index = package_index.users_index(outside.environ)
+            package_index.download(source.name, file, source.sha256, archive, index=index, progress=step.progress)
+            _extract(archive, folder)
+        archive.unlink()
+
+    folder = filled(outside.cache / "sources" / f"sdist-{source.sha256}", unpack, outside.reporter.say)
+    return next(folder.iterdir())
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    """Unpack an sdist, refusing members that would land outside `folder` (PEP 706), and any but one top folder."""
+    if not hasattr(tarfile, "data_filter"):
+        msg = "this Python cannot unpack an archive safely, expected 3.10.12, 3.11.4, 3.12 or later"
+        raise MachineError(msg)
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        msg = f"{archive.name} cannot be unpacked safely: {error}"
+        raise InputError(msg) from None
+    unpacked = [path for path in folder.iterdir() if path != archive]
+    if len(unpacked) != 1 or not unpacked[0].is_dir():
+        msg = f"{archive.name} is not an sdist, expected one folder in it"
+        raise InputError(msg)

@@ -1,0 +1,1 @@
+"""Files as values: wheels, ELF, fatbinaries, YAML, TOML, Markdown. They judge nothing."""

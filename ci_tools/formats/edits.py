@@ -1,0 +1,389 @@
+"""Small edits of build files, text to text: each leaves all else as it was written, or gives None where it cannot.
+
+What is Python is located by its syntax tree, what is YAML by its nodes; the text between is never written anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.pep440 import read_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.model import Minor
+
+__all__ = [
+    "extension_lines",
+    "with_cmake_limited_api",
+    "with_cmake_target",
+    "with_ini_version",
+    "with_limited_api",
+    "with_meson_limited_api",
+    "with_meson_setting",
+    "with_py_api",
+    "with_requires_python",
+    "with_target",
+    "with_toml_version",
+    "with_version",
+]
+
+TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
+EXTENSIONS = TORCH_EXTENSIONS | {"Extension"}
+MOST_POSITIONAL = 3  # name, sources and include folders; the macros come next
+SWITCH = "LIMITED_API"
+SWITCHED = f'{SWITCH} = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded Python has no limited API'
+
+
+class Change(NamedTuple):
+    """What takes the place of some bytes of a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Argument(NamedTuple):
+    """A keyword argument that a call is to have, and what it gains where it is a list or a dictionary already."""
+
+    name: str
+    value: str
+    element: str = ""
+
+
+# ---------------------------------------------------------------- setup.py
+
+
+def extension_lines(text: str) -> tuple[int, ...]:
+    """Return the lines of a setup.py on which an extension is made."""
+    module = _parsed(text)
+    return tuple(call.lineno for call in _calls(module, EXTENSIONS)) if module else ()
+
+
+def with_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str | None:
+    """Return a setup.py whose extensions and wheel declare the limited API (PEP 384) from `lowest` on.
+
+    With `free_threaded` it declares that only where a Python with the GIL builds.
+    """
+    module = _parsed(text)
+    if module is None or (free_threaded and SWITCH in text):
+        return None
+    version = f'"0x{lowest.major:02X}{lowest.minor:02X}0000"'
+    tag = f'"bdist_wheel": {{"py_limited_api": "cp{lowest.digits}"}}'
+    if_limited = f" if {SWITCH} else " if free_threaded else ""
+    declared = Argument("py_limited_api", SWITCH if free_threaded else "True")
+    macro = _of_list("define_macros", f'("Py_LIMITED_API", {version})', if_limited)
+    options = _of_dict("options", tag, if_limited)
+    wanted = [(call, (declared,) if _name(call) in TORCH_EXTENSIONS else (declared, macro))
+              for call in _calls(module, EXTENSIONS)]  # fmt: skip
+    setups = [(call, (options,)) for call in _calls(module, {"setup"})]
+    if not wanted or not setups:
+        return None
+    return _with_arguments(text, [*wanted, *setups], _switch(text, module) if free_threaded else [])
+
+
+def with_target(text: str, target: Minor) -> str | None:
+    """Return a setup.py whose extensions are compiled for torch's stable ABI from `target` on."""
+    module = _parsed(text)
+    macro = _of_list("define_macros", f'("TORCH_TARGET_VERSION", "{_torch_hex(target)}")', "")
+    calls = list(_calls(module, EXTENSIONS)) if module else []
+    return _with_arguments(text, [(call, (macro,)) for call in calls], []) if calls else None
+
+
+def _torch_hex(version: Minor) -> str:
+    """Return a version as TORCH_TARGET_VERSION wants it: a byte each for major and minor, six for the rest."""
+    return f"0x{version.major:02x}{version.minor:02x}{0:012x}"
+
+
+def _of_list(name: str, element: str, condition: str) -> Argument:
+    if condition:
+        return Argument(name, f"[{element}]{condition}[]", f"*([{element}]{condition}[])")
+    return Argument(name, f"[{element}]", element)
+
+
+def _of_dict(name: str, element: str, condition: str) -> Argument:
+    if condition:
+        return Argument(name, f"{{{element}}}{condition}{{}}", f"**({{{element}}}{condition}{{}})")
+    return Argument(name, f"{{{element}}}", element)
+
+
+def _switch(text: str, module: ast.Module) -> list[Change]:
+    """Return what defines the switch, after the last import at the top level."""
+    imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    has_it = any(alias.name == "sysconfig" for node in imports for alias in node.names)
+    at = _offsets(text)[imports[-1].end_lineno or 0] if imports else 0
+    return [Change(at, at, f"{'' if has_it else 'import sysconfig' + chr(10)}\n{SWITCHED}\n")]
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def _calls(module: ast.Module, names: frozenset[str] | set[str]) -> Iterator[ast.Call]:
+    found = (node for node in ast.walk(module) if isinstance(node, ast.Call) and _name(node) in names)
+    yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
+
+
+def _with_arguments(
+    text: str, wanted: Iterable[tuple[ast.Call, tuple[Argument, ...]]], changes: list[Change]
+) -> str | None:
+    """Return a text whose calls have the arguments wanted, None where a call hides what it has already."""
+    editor = _Editor(text)
+    for call, arguments in wanted:
+        if len(call.args) > MOST_POSITIONAL or any(keyword.arg is None for keyword in call.keywords):
+            return None
+        old = {keyword.arg: keyword.value for keyword in call.keywords}
+        changed = [editor.changed(old[one.name], one) for one in arguments if one.name in old]
+        if None in changed:
+            return None
+        missing = [f"{one.name}={one.value}" for one in arguments if one.name not in old]
+        changes = [*changes, *filter(None, changed), *([editor.appended(call, missing)] if missing else [])]
+    edited = _applied(text, changes)
+    return edited if changes and _parsed(edited) else None
+
+
+class _Editor:
+    """A text of Python, and where each of its lines starts."""
+
+    def __init__(self, text: str) -> None:
+        self.data = text.encode()
+        self.offsets = _offsets(text)
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """Return where a node starts and ends, in bytes."""
+        end = self.offsets[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+        return self.offsets[node.lineno - 1] + node.col_offset, end
+
+    def changed(self, old: ast.expr, argument: Argument) -> Change | None:
+        """Return what turns the value that a call has into the one wanted, None where that takes a person."""
+        start, end = self.span(old)
+        if isinstance(old, ast.Constant) and old.value in {None, False, True}:
+            return Change(start, end, argument.value)
+        if isinstance(old, (ast.List, ast.Dict)) and argument.element:
+            return self.grown(old, argument.element)
+        if argument.name == "define_macros" and isinstance(old, (ast.Name, ast.Attribute)):
+            return Change(start, end, f"[*{ast.unparse(old)}, {argument.element}]")
+        return None
+
+    def grown(self, node: ast.List | ast.Dict, element: str) -> Change | None:
+        """Return what adds an element to a list or dictionary that is written out."""
+        values = node.elts if isinstance(node, ast.List) else node.values
+        if isinstance(node, ast.Dict) and any(getattr(key, "value", None) == "bdist_wheel" for key in node.keys):
+            return None
+        if values:
+            return self.after(values[-1], [element], values[-1])
+        start, _ = self.span(node)
+        return Change(start + 1, start + 1, element)
+
+    def appended(self, call: ast.Call, arguments: list[str]) -> Change:
+        """Return what adds arguments to a call, after its last."""
+        values = {keyword.value: keyword for keyword in call.keywords}
+        nodes = [*call.args, *values]
+        if nodes:
+            last = max(nodes, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+            return self.after(last, arguments, values.get(last, last))
+        _, end = self.span(call)
+        return Change(end - 1, end - 1, ", ".join(arguments))
+
+    def after(self, node: ast.expr, added: list[str], first: ast.expr | ast.keyword) -> Change:
+        """Return what puts something after a node: on lines of its own where the node, from `first` on, has one."""
+        _, end = self.span(node)
+        before = self.data[self.offsets[first.lineno - 1] :][: first.col_offset].decode()
+        if before.strip():
+            return Change(end, end, "".join(f", {one}" for one in added))
+        tail = re.match(rb"(,?)([ \t]*(?:#[^\n]*)?\n)", self.data[end:])
+        if tail is None:
+            return Change(end, end, "".join(f",\n{before}{one}" for one in added))
+        lines = f",\n{before}".join(added)
+        return Change(end, end + len(tail[0]), f",{tail[2].decode()}{before}{lines}{tail[1].decode()}\n")
+
+
+# ---------------------------------------------------------------- where things are
+
+
+def _offsets(text: str) -> list[int]:
+    """Return where each line starts, in bytes, as a syntax tree counts columns; the end comes last."""
+    starts = [0]
+    for line in text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def _applied(text: str, changes: Iterable[Change]) -> str:
+    """Return the text with its changes, those at one place joined in their order."""
+    data = text.encode()
+    ordered = sorted(changes, key=lambda change: (change.start, change.end))
+    for (start, end), group in reversed([(key, list(found)) for key, found in groupby(ordered, lambda one: one[:2])]):
+        data = data[:start] + "".join(change.text for change in group).encode() + data[end:]
+    return data.decode()
+
+
+# ---------------------------------------------------------------- pyproject.toml
+
+
+def with_py_api(text: str, tag: str) -> str | None:
+    """Return a pyproject.toml that tells scikit-build-core which Python API its wheel is for."""
+    if re.search(r"^\s*(?:(?:wheel\.)?py-api\s*=|wheel\s*=\s*\{)", text, re.MULTILINE):
+        return None
+    keys = {"tool.scikit-build.wheel": "py-api", "tool.scikit-build": "wheel.py-api"}
+    return _with_key(text, {header: f'{key} = "{tag}"' for header, key in keys.items()})
+
+
+def with_meson_setting(text: str) -> str | None:
+    """Return a pyproject.toml that tells meson-python to tag its wheel for the limited API."""
+    if re.search(r"^\s*limited-api\s*=", text, re.MULTILINE):
+        return None
+    return _with_key(text, {"tool.meson-python": "limited-api = true"})
+
+
+def with_requires_python(text: str, lowest: Minor) -> str | None:
+    """Return a pyproject.toml that asks for a newer Python, where it names the oldest one and nothing else."""
+    if not re.search(r"^\s*requires-python\s*=", text, re.MULTILINE):
+        has_table = re.search(r"^\s*\[\s*project\s*\]", text, re.MULTILINE) and "requires-python" not in text
+        return _with_key(text, {"project": f'requires-python = ">={lowest}"'}) if has_table else None
+    pattern = r"""^(\s*requires-python\s*=\s*)(["'])>=\s*3\.\d+\2"""
+    edited, count = re.subn(pattern, rf"\1\2>={lowest}\2", text, flags=re.MULTILINE)
+    return edited if count == 1 else None
+
+
+def _with_key(text: str, keys: dict[str, str]) -> str:
+    """Return a TOML file with a line below the first of its tables that is there, else in a new one, the last."""
+    for header, key in keys.items():
+        found = re.search(rf"^[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\][ \t]*(?:#.*)?$", text, re.MULTILINE)
+        if found:
+            return f"{text[: found.end()]}\n{key}{text[found.end() :] or chr(10)}"
+    gap = "" if not text or text.endswith("\n") else "\n"
+    header, key = list(keys.items())[-1]
+    return f"{text}{gap}\n[{header}]\n{key}\n"
+
+
+# ---------------------------------------------------------------- meson.build
+
+MESON_TOKEN = re.compile(r"f?'''.*?'''|f?'(?:\\.|[^'\\\n])*'|#[^\n]*|[()]", re.DOTALL)
+
+
+def with_meson_limited_api(text: str, lowest: Minor) -> str | None:
+    """Return a meson.build whose extension modules are of the limited API from `lowest` on."""
+    starts = [match.end() for match in re.finditer(r"\bextension_module\s*\(", text)]
+    if not starts or "limited_api" in text:
+        return None
+    for start in reversed(starts):
+        end = _closing(text, start)
+        inside = text[start:end].rstrip() if end else ""
+        last = inside.rpartition("\n")[2]
+        if end is None or "#" in last:
+            return None
+        indent = re.match(r"\s*", last)[0] if "\n" in inside else ""  # type: ignore[index]  # it matches everything
+        separator = f"{'' if inside.endswith(',') else ','}{chr(10) if indent else ' '}{indent}"
+        tail = text[start + len(inside) : end]
+        text = f"{text[:start]}{inside}{separator}limited_api: '{lowest}'{tail and ',' + tail}{text[end:]}"
+    return text
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Return where the call whose arguments start there ends."""
+    depth = 1
+    for token in MESON_TOKEN.finditer(text, start):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if depth == 0:
+            return token.start()
+    return None
+
+
+# ---------------------------------------------------------------- CMakeLists.txt
+
+ADD_LIBRARY = re.compile(r"(\bPython3?_add_library\s*\(\s*\S+\s+MODULE)\b([^)]*)", re.IGNORECASE)
+ADD_NANOBIND = re.compile(r"(\bnanobind_add_module\s*\(\s*\S+)(\s+)(?!.*\bSTABLE_ABI\b)", re.IGNORECASE)
+DEVELOPMENT = re.compile(r"\bDevelopment(?:\.Module)?(?![.\w])")
+PROJECT = re.compile(r"^project\s*\([^)]*\)[^\n]*\n", re.MULTILINE | re.IGNORECASE)
+DEFINITIONS = re.compile(r"^add_(?:compile_)?definitions\s*\([^)]*\)[^\n]*\n", re.MULTILINE | re.IGNORECASE)
+
+
+def with_cmake_limited_api(text: str) -> str | None:
+    """Return a CMakeLists.txt whose Python modules are of the limited API where scikit-build-core asks for it."""
+    if not DEVELOPMENT.search(text) or "SABI" in text or not (ADD_LIBRARY.search(text) or ADD_NANOBIND.search(text)):
+        return None
+    edited = ADD_LIBRARY.sub(_limited_module, text)
+    edited = ADD_NANOBIND.sub(r"\1 STABLE_ABI\2", edited)
+    return DEVELOPMENT.sub(r"\g<0> ${SKBUILD_SABI_COMPONENT}", edited)
+
+
+def _limited_module(call: re.Match[str]) -> str:
+    """Return a call with the version of the limited API; where that is empty, a keyword is to follow, not a source."""
+    others = re.sub(r"\s+WITH_SOABI\b", "", call[2])
+    return f"{call[1]} USE_SABI ${{SKBUILD_SABI_VERSION}} WITH_SOABI{others}"
+
+
+def with_cmake_target(text: str, target: Minor) -> str | None:
+    """Return a CMakeLists.txt that defines TORCH_TARGET_VERSION for all that it compiles."""
+    found = [*DEFINITIONS.finditer(text)] or [*PROJECT.finditer(text)]
+    if not found or "TORCH_TARGET_VERSION" in text:
+        return None
+    at = found[-1].end()
+    return f"{text[:at]}add_compile_definitions(TORCH_TARGET_VERSION={_torch_hex(target)})\n{text[at:]}"
+
+
+# ---------------------------------------------------------------- a project's version
+
+TOML_VERSION = re.compile(
+    r"""^[ \t]*\[[ \t]*(?:project|tool\.poetry)[ \t]*\][^\n]*\n  # the table
+        (?:(?![ \t]*\[)[^\n]*\n)*?  # other keys of it
+        [ \t]*version[ \t]*=[ \t]*(?P<quote>["'])(?P<version>[^"'\n]*)(?P=quote)""",
+    re.MULTILINE | re.VERBOSE,
+)
+INI_VERSION = re.compile(
+    r"^\[metadata\][^\n]*\n(?:(?!\[)[^\n]*\n)*?version[ \t]*[=:][ \t]*(?P<version>[^\s#;]+)", re.MULTILINE
+)
+QUOTED_VERSION = re.compile(r"""(?<![\w"'])(?P<quote>["'])(?P<version>v?\d[^"'\s]{0,63})(?P=quote)""")
+NAMED_VERSION = re.compile(r"\s*(?:#\s*define\s+)?\w*version\w*\b", re.IGNORECASE)  # how the line starts that says it
+
+
+def with_toml_version(text: str, version: str) -> str | None:
+    """Return a pyproject.toml that gives its project, and its Poetry, another version than it does."""
+    spans = [found.span("version") for found in TOML_VERSION.finditer(text)]
+    for span in reversed(spans):
+        text = _with_span(text, span, version)
+    return text if spans else None
+
+
+def with_ini_version(text: str, version: str) -> str | None:
+    """Return a setup.cfg that gives its project another version."""
+    found = INI_VERSION.search(text)
+    edited = _with_span(text, found.span("version"), version) if found else text
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(edited)
+    return edited if parser.get("metadata", "version", fallback="") == version else None
+
+
+def with_version(text: str, version: str) -> str | None:
+    """Return a file that says its project's version in quotes, or says nothing else, with another one of that release.
+
+    None where no text is it for certain: there is none, or there are several and no name tells which.
+    """
+    whole = re.fullmatch(r"\s*(?P<version>\S{1,64})\s*", text)
+    found = [one for one in ([whole] if whole else QUOTED_VERSION.finditer(text)) if _is_of(one["version"], version)]
+    named = [one for one in found if NAMED_VERSION.match(text, text.rfind("\n", 0, one.start()) + 1, one.start() + 1)]
+    sure = named if len(found) > 1 else found
+    return _with_span(text, sure[0].span("version"), version) if len(sure) == 1 else None
+
+
+def _is_of(text: str, version: str) -> bool:
+    """Whether a text is a version of the same release, on its way to it or it."""
+    found, wanted = read_version(text), read_version(version)
+    return found is not None and wanted is not None and found.base_version == wanted.base_version
+
+
+def _with_span(text: str, span: tuple[int, int], new: str) -> str:
+    return f"{text[: span[0]]}{new}{text[span[1] :]}"

@@ -1,0 +1,358 @@
+"""What a compiled file holds for GPUs, and which symbols it asks for, read from a seekable stream.
+
+Device code is in a library's sections, in the members of a static library, or in a file of its own. Its units follow
+one another, one for each source file that was compiled, and each holds an image for every architecture.
+
+The layout of `.nv_fatbin` is not documented by NVIDIA; ours agrees with cuobjdump on every file the tests make. That of
+`.hip_fatbin` is LLVM's (Clang Offload Bundler).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import sys
+import zlib
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import lz4.block  # type: ignore[import-untyped]  # it has no types
+
+from ci_tools.errors import Rejected
+from ci_tools.formats.elf import MAGIC as ELF_MAGIC
+from ci_tools.formats.elf import Extent, pe_sections, read_elf
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.formats.elf import Elf
+
+__all__ = ["Code", "Image", "Unit", "images", "undefined_symbols", "units"]
+
+FATBINARY_MAGIC = b"\x50\xed\x55\xba"
+FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all entries
+# kind, header size, payload size, its size when packed, PTX or cubin version, arch, flags, its size when unpacked
+ENTRY = struct.Struct("<HxxIQI8xI8xQ8xQ")
+SHORTEST_ENTRY = 48  # the header of an entry may end after its flags
+SASS, PTX, LTO, HIP = "sm", "compute", "lto", "hip"
+KINDS = {1: PTX, 2: SASS, 8: LTO}  # the last for the link-time optimiser
+ARCH_SPECIFIC, FAMILY_SPECIFIC = 0x100000, 0x200000
+LZ4, ZSTD = 0x2000, 0x8000
+ALIGNMENT = 8
+
+BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
+BUNDLE_ENTRY = struct.Struct("<QQQ")  # offset in the bundle, size, length of the name that follows
+# By version: size with the header (not in the first), size when unpacked.
+PACKED_BUNDLE = {1: struct.Struct("<I"), 2: struct.Struct("<II"), 3: struct.Struct("<QQ")}
+PACKED_BUNDLE_START = struct.Struct("<4sHH")  # magic, version, method
+BUNDLE_HASH = 8  # bytes, after the sizes
+TARGET = re.compile(r"hip(?:v4)?-[\w.]+-amd-amdhsa-\w*-(?P<arch>[\w.:+-]{1,80})")
+KERNEL_DESCRIPTOR = ".kd"  # how the name of a kernel's descriptor ends
+
+ARCHIVE_MAGIC = b"!<arch>\n"
+ARCHIVE_MEMBER = struct.Struct("<48x10s2s")  # size in decimal, a backtick and a line end
+NVIDIA_SECTIONS, HIP_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb"), (".hip_fatbin", ".hip_fat")
+CUDA_MACHINE, AMD_MACHINE = 190, 224  # e_machine
+NOTE = ".note.nv.tkinfo"  # how ptxas was called
+KERNEL = 0x10  # in the last byte of a cubin's symbol: a function that the host may launch
+FUNCTION, OBJECT = 2, 1  # kinds of symbols
+PTX_KERNEL = re.compile(rb"^[ \t]*(?:\.(?:visible|weak|extern)[ \t]+)*\.entry[ \t\n]+([\w$%]+)", re.MULTILINE)
+PTX_TARGET = re.compile(rb"^\s*\.version\s+\d+\.\d+\s+\.target\s+sm_(\d+[af]?)\b", re.MULTILINE)
+LATER_FLAGS = 6  # the first byte of a cubin's flags, since CUDA 13, where the second to last is the architecture
+CALLED_FOR = re.compile(rb"-arch[ =]sm_(\d+[af]?)\b")
+PTX_HEAD = 1 << 16  # bytes in which PTX has said its target
+CHUNK = 1 << 16
+MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section
+MOST_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
+
+
+class Image(NamedTuple):
+    """One device image: `sm` for machine code, `compute` for PTX, `lto` or `hip`, and its architecture, `100a`."""
+
+    kind: str
+    arch: str
+
+    def __str__(self) -> str:
+        """Return `sm_100a`, or `gfx942` for AMD's."""
+        return self.arch if self.kind == HIP else f"{self.kind}_{self.arch}"
+
+
+class Code(NamedTuple):
+    """An image and the names of the kernels in it; None where its format does not say."""
+
+    image: Image
+    kernels: frozenset[str] | None
+
+
+class Unit(NamedTuple):
+    """What one compiled source file holds for GPUs."""
+
+    where: str  # the section or member, and its number there
+    codes: tuple[Code, ...]
+
+
+class _Payload(NamedTuple):
+    """An image as it is stored."""
+
+    image: Image
+    extent: Extent
+    flags: int = 0
+    unpacked: int = 0  # bytes
+
+
+def images(file: BinaryIO) -> frozenset[Image]:
+    """Return the device images in a compiled file; raise Rejected where it is malformed or of no such format."""
+    return frozenset(payload.image for _, unit in _found(Extent.whole(file)) for payload in unit)
+
+
+def units(file: BinaryIO) -> Iterator[Unit]:
+    """Yield what each unit holds, kernels by name; raise Rejected where the file is malformed or of no such format."""
+    for where, unit in _found(Extent.whole(file)):
+        yield Unit(where, tuple(Code(payload.image, _kernels(payload)) for payload in unit))
+
+
+def undefined_symbols(library: BinaryIO) -> frozenset[str]:
+    """Return the names an ELF library expects others to define; raise Rejected where it is malformed."""
+    elf = read_elf(Extent.whole(library))
+    return frozenset(symbol.name for symbol in elf.symbols(".dynsym") if symbol.section == 0 and symbol.name)
+
+
+# ---------------------------------------------------------------- where device code is
+
+
+def _found(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+    """Yield each unit of a file by its format, with its place."""
+    head = file.peek(max(len(BUNDLE_MAGIC), PTX_HEAD))
+    if head.startswith(ARCHIVE_MAGIC):
+        yield from _in_archive(file)
+    elif head.startswith((FATBINARY_MAGIC, BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC)):
+        yield from _numbered("file", _units(file))
+    elif head.startswith(b"MZ"):
+        yield from _in_sections(pe_sections(file))
+    elif target := PTX_TARGET.search(head):
+        yield "file", [_Payload(Image(PTX, target[1].decode()), file)]
+    else:
+        yield from _in_elf(file)
+
+
+def _in_elf(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+    elf = read_elf(file)
+    if elf.machine == CUDA_MACHINE:
+        yield "file", [_Payload(Image(SASS, _cubin_arch(elf)), file)]
+    else:
+        wanted = elf.named(*NVIDIA_SECTIONS, *HIP_SECTIONS)
+        yield from _in_sections((section.name, elf.content(section)) for section in wanted)
+
+
+def _in_sections(sections: Iterable[tuple[str, Extent]]) -> Iterator[tuple[str, list[_Payload]]]:
+    for name, content in sections:
+        if name in NVIDIA_SECTIONS or name in HIP_SECTIONS:
+            yield from _numbered(name, _units(content))
+
+
+def _numbered(where: str, found: Iterable[list[_Payload]]) -> Iterator[tuple[str, list[_Payload]]]:
+    for number, unit in enumerate(found, 1):
+        yield f"{where}, unit {number}", unit
+
+
+def _in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+    """Yield the units of a static library's members; those that hold no code are passed by."""
+    position, number = len(ARCHIVE_MAGIC), 0
+    while position < archive.size:
+        size, end = ARCHIVE_MEMBER.unpack(_cut(archive, position, ARCHIVE_MEMBER.size, "static library").read())
+        position += ARCHIVE_MEMBER.size
+        if end != b"`\n" or not size.strip().isdigit():
+            msg = f"the static library has no member's header at byte {position - ARCHIVE_MEMBER.size}"
+            raise Rejected(msg)
+        member = _cut(archive, position, int(size), "static library")
+        if member.peek(len(ELF_MAGIC)) == ELF_MAGIC:
+            number += 1
+            yield from ((f"object {number}, {where}", unit) for where, unit in _in_elf(member))
+        position += member.size + member.size % 2
+
+
+def _cubin_arch(elf: Elf) -> str:
+    """Return what ptxas was called for; where the cubin does not say, the number in its header."""
+    for section in elf.named(NOTE):
+        said = CALLED_FOR.search(elf.content(section).read())
+        if said:
+            return said[1].decode()
+    return str(elf.flags >> 8 & 0xFF if elf.flags >> 24 == LATER_FLAGS else elf.flags & 0xFF)
+
+
+# ---------------------------------------------------------------- units
+
+
+def _units(content: Extent) -> Iterator[list[_Payload]]:
+    """Yield the units of a section; zeros pad the space between two."""
+    position, left = 0, MOST_UNPACKED_IN_ALL
+    while (position := _after_padding(content, position)) < content.size:
+        rest = content.part(position, content.size - position)
+        head = rest.peek(len(BUNDLE_MAGIC))
+        if head == BUNDLE_MAGIC:
+            unit, size = _bundle(rest)
+        elif head.startswith(PACKED_BUNDLE_MAGIC):
+            unit, size, unpacked = _packed_bundle(rest)
+            left -= unpacked
+            if left < 0:
+                msg = f"the offload bundles claim to unpack to over {MOST_UNPACKED_IN_ALL:,} bytes"
+                raise Rejected(msg)
+        else:
+            unit, size = _fatbinary(content, position)
+        yield unit
+        position += size
+
+
+def _after_padding(content: Extent, position: int) -> int:
+    """Return the position, a multiple of the alignment, of the first eight bytes that are not all zero."""
+    position += -position % ALIGNMENT
+    while position < content.size:
+        chunk = content.read(position, min(CHUNK, content.size - position))
+        zeros = len(chunk) - len(chunk.lstrip(b"\0"))
+        if zeros < len(chunk):
+            return position + zeros - zeros % ALIGNMENT
+        position += len(chunk)
+    return position
+
+
+def _fatbinary(content: Extent, position: int) -> tuple[list[_Payload], int]:
+    """Return a unit of NVIDIA's, and its size in bytes."""
+    magic, _, header, size = FATBINARY.unpack(_cut(content, position, FATBINARY.size).read())
+    if magic != FATBINARY_MAGIC or header < FATBINARY.size:
+        found, expected = (hex(int.from_bytes(number, "little")) for number in (magic, FATBINARY_MAGIC))
+        msg = f"the fatbinary has the magic number {found} at byte {position}, expected {expected}"
+        raise Rejected(msg)
+    return list(_entries(_cut(content, position + header, size))), header + size
+
+
+def _entries(unit: Extent) -> Iterator[_Payload]:
+    position = 0
+    while position < unit.size:
+        head = _cut(unit, position, SHORTEST_ENTRY).read()
+        head += unit.read(position, min(ENTRY.size, unit.size - position))[SHORTEST_ENTRY:]
+        kind, header, size, packed, arch, flags, unpacked = ENTRY.unpack(head.ljust(ENTRY.size, b"\0"))
+        if header < SHORTEST_ENTRY:
+            msg = f"a fatbinary entry has a header of {header} bytes, expected {SHORTEST_ENTRY} or more"
+            raise Rejected(msg)
+        payload = _cut(unit, position + header, size)
+        variant = "a" if flags & ARCH_SPECIFIC else "f" if flags & FAMILY_SPECIFIC else ""
+        image = Image(KINDS.get(kind, f"kind{kind}"), f"{arch}{variant}")
+        yield _Payload(image, _cut(payload, 0, packed) if flags & (LZ4 | ZSTD) else payload, flags, unpacked)
+        position += header + size
+
+
+def _bundle(content: Extent) -> tuple[list[_Payload], int]:
+    """Return a unit of Clang's, what it holds for the host left out, and its size in bytes."""
+    position = len(BUNDLE_MAGIC) + 8
+    count = int.from_bytes(_cut(content, len(BUNDLE_MAGIC), 8, "offload bundle").read(), "little")
+    unit, end = [], position
+    for _ in range(count):
+        offset, size, length = BUNDLE_ENTRY.unpack(_cut(content, position, BUNDLE_ENTRY.size, "offload bundle").read())
+        position += BUNDLE_ENTRY.size
+        name = _cut(content, position, length, "offload bundle").read().decode(errors="backslashreplace")
+        position += length
+        payload = _cut(content, offset, size, "offload bundle")
+        if size and offset < end:
+            msg = f"the offload bundle has {name[:100]} at byte {offset}, expected it after byte {end}"
+            raise Rejected(msg)
+        end = max(end, position, offset + size)
+        if name.startswith("hip"):
+            unit.append(_Payload(Image(HIP, _target(name)), payload))
+    return unit, end
+
+
+def _target(name: str) -> str:
+    """Return the architecture that an entry of a bundle is for, as `--offload-arch` names it."""
+    match = TARGET.fullmatch(name)
+    if match is None:
+        msg = f"the offload bundle has an entry {name[:100]!r}, expected such as hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"
+        raise Rejected(msg)
+    return match["arch"]
+
+
+def _packed_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
+    """Return a compressed unit of Clang's, its size in bytes, and that of what it unpacks to."""
+    _, version, method = PACKED_BUNDLE_START.unpack(_cut(content, 0, PACKED_BUNDLE_START.size, "offload bundle").read())
+    if version not in PACKED_BUNDLE:
+        msg = f"a compressed offload bundle has version {version}, expected {', '.join(map(str, PACKED_BUNDLE))}"
+        raise Rejected(msg)
+    layout = PACKED_BUNDLE[version]
+    sizes = layout.unpack(_cut(content, PACKED_BUNDLE_START.size, layout.size, "offload bundle").read())
+    total = sizes[0] if len(sizes) > 1 else content.size
+    start = PACKED_BUNDLE_START.size + layout.size + BUNDLE_HASH
+    packed = _cut(content, start, max(0, total - start), "offload bundle").read()
+    unpacked = _unpacked(packed, ZSTD if method else 0, sizes[-1])
+    return _bundle(Extent.whole(io.BytesIO(unpacked)))[0], total, len(unpacked)
+
+
+def _cut(extent: Extent, position: int, size: int, what: str = "fatbinary") -> Extent:
+    """Return `size` bytes from `position` on; raise Rejected where there are fewer."""
+    if position + size > extent.size:
+        msg = f"the {what} ends at byte {extent.size}, in the middle of an entry that goes to {position + size}"
+        raise Rejected(msg)
+    return extent.part(position, size)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def _kernels(payload: _Payload) -> frozenset[str] | None:
+    """Return the kernels in an image by name; None where its format does not say."""
+    kind = payload.image.kind
+    if kind not in {SASS, PTX, HIP}:
+        return None
+    content = _unpacked_payload(payload)
+    if kind == PTX:
+        return frozenset(name.decode() for name in PTX_KERNEL.findall(content.read()))
+    if content.peek(len(ELF_MAGIC)) != ELF_MAGIC:  # of an architecture that is compiled when it is loaded
+        return None
+    elf = read_elf(content)
+    return frozenset(_amd_kernels(elf) if kind == HIP else _nvidia_kernels(elf))
+
+
+def _nvidia_kernels(elf: Elf) -> Iterator[str]:
+    for symbol in elf.symbols(".symtab", kind=FUNCTION):
+        if symbol.other & KERNEL and symbol.section:
+            yield symbol.name
+
+
+def _amd_kernels(elf: Elf) -> Iterator[str]:
+    for symbol in elf.symbols(".dynsym", kind=OBJECT):
+        if symbol.section and symbol.name.endswith(KERNEL_DESCRIPTOR):
+            yield symbol.name.removesuffix(KERNEL_DESCRIPTOR)
+
+
+def _unpacked_payload(payload: _Payload) -> Extent:
+    method = payload.flags & (LZ4 | ZSTD)
+    if not method:
+        return payload.extent
+    return Extent.whole(io.BytesIO(_unpacked(payload.extent.read(), method, payload.unpacked)))
+
+
+def _unpacked(packed: bytes, method: int, size: int) -> bytes:
+    """Return what was packed by zstd, lz4 or (0) zlib; raise Rejected unless that is `size` bytes."""
+    if size > MOST_UNPACKED:
+        msg = f"an image claims to unpack to {size:,} bytes, expected at most {MOST_UNPACKED:,}"
+        raise Rejected(msg)
+    try:
+        content = _inflated(packed, method, size)
+    except (zlib.error, zstd.ZstdError, lz4.block.LZ4BlockError, ValueError, EOFError, MemoryError) as error:
+        msg = f"an image cannot be unpacked: {error}"
+        raise Rejected(msg) from None
+    if len(content) != size:
+        msg = f"an image unpacks to {len(content):,} bytes or more, it claims {size:,}"
+        raise Rejected(msg)
+    return content
+
+
+def _inflated(packed: bytes, method: int, size: int) -> bytes:
+    if method == LZ4:
+        return bytes(lz4.block.decompress(packed, uncompressed_size=size))
+    if method == ZSTD:
+        return bytes(zstd.ZstdDecompressor().decompress(packed, max_length=size + 1))
+    return zlib.decompressobj().decompress(packed, size + 1)

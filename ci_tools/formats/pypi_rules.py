@@ -1,0 +1,321 @@
+"""PyPI's own rules for an upload, checked before the first byte is sent; most other indexes know none of them.
+
+The source is Warehouse, the software of PyPI: its upload view, its metadata rules and its rules for zip files.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from datetime import timedelta
+from email.message import EmailMessage
+from typing import TYPE_CHECKING, NamedTuple
+
+import readme_renderer.rst
+from packaging.metadata import ExceptionGroup, Metadata
+from packaging.utils import (
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from trove_classifiers import classifiers, deprecated_classifiers
+
+from ci_tools.errors import Problem, nearest
+from ci_tools.model.pep440 import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from datetime import datetime
+
+    from packaging.utils import NormalizedName
+    from packaging.version import Version
+
+__all__ = [
+    "Archive",
+    "Held",
+    "Release",
+    "classifier_problems",
+    "description_problems",
+    "identity",
+    "pypi_problems",
+    "strangers",
+]
+
+MIB = 1 << 20
+MOST_BYTES = 100 * MIB  # of a file, where PyPI has not granted a project more
+FREE_UNPACKED = 64 * MIB  # up to here a wheel may be packed as densely as it likes
+MOST_TIMES = 50  # and beyond, how many times its packed size it may unpack to
+MOST_SUMMARY = 512  # characters
+MOST_LABEL = 32  # characters of a Project-URL's label
+OPEN_FOR = timedelta(days=14)  # how long a release takes new files
+PROJECT_NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)
+PROHIBITED = frozenset({"requirements-txt", "rrequirements-txt"})
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")  # what PyPI takes in no member's name
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+JOINT = "x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64"
+PLATFORMS = re.compile(
+    rf"""any | win32 | win_(?:amd64|arm64|ia64) | linux_armv[67]l
+    | manylinux(?:1|2010)_(?:x86_64|i686) | manylinux2014_(?:x86_64|i686|aarch64|armv7l|ppc64|ppc64le|s390x)
+    | manylinux_\d+_\d+_(?:{JOINT}|ppc64) | musllinux_\d+_\d+_(?:{JOINT})
+    | macosx_10_\d+_(?:ppc|ppc64|i386|x86_64|arm64|intel|fat|fat3|fat64|universal|universal2)
+    | macosx_(?:1[1-5]|2[6-9])_0_(?:x86_64|arm64|universal2)
+    | ios_\d+_\d+_(?:arm64|x86_64)_(?:iphoneos|iphonesimulator)
+    | android_\d+_(?:armeabi_v7a|arm64_v8a|x86|x86_64)
+    | py(?:odide|emscripten)_\d{{4}}_\d+_wasm32""",
+    re.VERBOSE,
+)
+
+
+class Archive(NamedTuple):
+    """What the rules look at of one file."""
+
+    name: str
+    size: int  # bytes
+    metadata: bytes  # its METADATA or PKG-INFO; empty where it has none
+    members: tuple[str, ...]
+    unpacked: int = 0  # bytes
+    flaws: tuple[str, ...] = ()  # what is odd in how its zip file is put together
+
+
+class Held(NamedTuple):
+    """One file that an index has already."""
+
+    name: str
+    sha256: str  # empty where the index gives none
+    url: str = ""
+    uploaded: datetime | None = None
+
+
+class Release(NamedTuple):
+    """What is known of the release that files are to go to."""
+
+    project: str
+    version: str
+    held: tuple[Held, ...] | None  # all that the index has of the project; None where it has no such project
+    now: datetime
+
+
+def identity(file: str) -> tuple[NormalizedName, Version]:
+    """Return the project and the version a file's name says; raise ValueError where it is no wheel's or sdist's."""
+    try:
+        if file.endswith(".whl"):
+            return parse_wheel_filename(file)[:2]
+        return parse_sdist_filename(file)
+    except ValueError as error:  # also more digits than Python converts
+        raise ValueError(str(error)) from None
+
+
+def strangers(files: Iterable[Archive], release: Release) -> tuple[Problem, ...]:
+    """Return why a file is not one of this release, by its name and by its metadata; no index takes such a one."""
+    return tuple(Problem(_printable(file.name), what) for file in files for what in _strange(file, release))
+
+
+def _strange(file: Archive, release: Release) -> Iterator[str]:
+    try:
+        said = identity(file.name)
+    except ValueError as error:
+        yield f"it is not the name of a wheel or an sdist: {error}"
+        return
+    if said[0] != canonicalize_name(release.project) or said[1].public != parse_version(release.version).public:
+        yield f"it is named as {_printable(said[0])} {said[1]}, expected {release.project} {release.version}"
+    fields, errors = _read(file.metadata)
+    yield from errors if file.metadata else ["it has no metadata"]
+    if fields and (canonicalize_name(fields.name), fields.version) != said:
+        yield f"its metadata is of {fields.name} {fields.version}, its name says {_printable(said[0])} {said[1]}"
+
+
+def pypi_problems(files: Collection[Archive], release: Release, own_modules: Collection[str]) -> tuple[Problem, ...]:
+    """Return everything for which PyPI would refuse new files of a release; `own_modules` are those of Python itself.
+
+    What PyPI alone can know is left out: who owns the name, names like it, and how much room the project has left.
+    """
+    found = [Problem(release.project, what) for what in _release_flaws(files, release, own_modules)]
+    found += [Problem(_printable(file.name), what) for file in files for rule in RULES for what in rule(file)]
+    return tuple(found)
+
+
+def _release_flaws(files: Collection[Archive], release: Release, own_modules: Collection[str]) -> Iterator[str]:
+    if not PROJECT_NAME.fullmatch(release.project):
+        yield "a project's name begins and ends with a letter or a digit and has only them and ., _ and - between"
+    prohibited = {*map(canonicalize_name, own_modules), *PROHIBITED}
+    if release.held is None and canonicalize_name(release.project) in prohibited:
+        yield "PyPI lets nobody take this name: it is that of a module of Python, or of a requirements file"
+    held = [file for file in release.held or () if _is_of(file.name, release)]
+    yield from _closed(files, held, release)
+    names = [*(file.name for file in files), *(file.name for file in held)]
+    sdists = {name for name in names if not name.endswith(".whl")}
+    if len(sdists) > 1:
+        yield f"a release has one sdist, {release.version} would have {_printable(', '.join(sorted(sdists)))}"
+
+
+def _closed(files: Collection[Archive], held: Iterable[Held], release: Release) -> Iterator[str]:
+    first = min((file.uploaded for file in held if file.uploaded), default=None)
+    if files and first and release.now - first > OPEN_FOR:
+        yield (
+            f"{release.version} has been on PyPI since {first:%Y-%m-%d}, and a release takes no new file after "
+            f"{OPEN_FOR.days} days: raise the version"
+        )
+
+
+def _is_of(name: str, release: Release) -> bool:
+    try:
+        return identity(name)[1] == parse_version(release.version)
+    except ValueError:
+        return False
+
+
+# -- rules of one file
+
+
+def _size(file: Archive) -> Iterator[str]:
+    if file.size > MOST_BYTES:
+        yield (
+            f"it has {file.size / MIB:,.1f} MiB, PyPI takes {MOST_BYTES // MIB} unless it granted the project more: "
+            "build fewer architectures into it, or publish it elsewhere"
+        )
+
+
+def _name(file: Archive) -> Iterator[str]:
+    """Check that names are normalised: PEP 625 for sdists, PEP 427 and PEP 503 for wheels."""
+    try:
+        project, version = identity(file.name)
+    except ValueError:
+        return  # said already
+    normalised = project.replace("-", "_")
+    if not file.name.endswith(".whl") and file.name != f"{normalised}-{version}.tar.gz":
+        yield f"an sdist of this release is named {normalised}-{version}.tar.gz (PEP 625)"
+    elif file.name.endswith(".whl") and file.name.partition("-")[0] != normalised:
+        yield f"a wheel of this project has a name that begins with {normalised}- (PEP 427)"
+    if version.local:
+        yield f"PyPI takes no local version, it has +{version.local}"
+
+
+def _platform(file: Archive) -> Iterator[str]:
+    try:
+        platforms = {tag.platform for tag in parse_wheel_filename(file.name)[3]}
+    except ValueError:  # also more digits than Python converts
+        return
+    for platform in sorted(platforms):
+        if not PLATFORMS.fullmatch(platform):
+            asked = "a manylinux or musllinux tag" if "linux" in platform else "a platform PyPI knows"
+            yield f"PyPI takes no wheel for {platform}, expected {asked}"
+
+
+def _content(file: Archive) -> Iterator[str]:
+    """Check that the files every wheel or sdist has are there, where their readers look for them."""
+    if file.name.endswith(".whl"):
+        top = "-".join(file.name.split("-")[:2]) + ".dist-info"
+        needed = [f"{top}/WHEEL", f"{top}/RECORD"]
+        licences = f"{top}/licenses"
+    else:
+        top = licences = file.name.removesuffix(".tar.gz")
+        needed = []
+    fields, _ = _read(file.metadata)
+    needed += [f"{licences}/{path}" for path in (fields and fields.license_files) or ()]
+    yield from (f"it has no {path}" for path in needed if path not in file.members)
+
+
+def _zip(file: Archive) -> Iterator[str]:
+    if not file.name.endswith(".whl"):
+        return
+    yield from file.flaws
+    twice = sorted(name for name, count in Counter(file.members).items() if count > 1)
+    yield from (f"it has {name!r} more than once" for name in twice)
+    yield from (f"it has {name!r}, which cannot be printed" for name in file.members if UNPRINTABLE.search(name))
+    if file.unpacked > max(FREE_UNPACKED, MOST_TIMES * file.size):
+        yield f"it unpacks to {file.unpacked:,} bytes, over {MOST_TIMES} times its size: PyPI takes it for a zip bomb"
+
+
+def _fields(file: Archive) -> Iterator[str]:
+    """Check the limits PyPI sets to METADATA beyond what the specification does."""
+    fields, _ = _read(file.metadata)
+    if fields is None:
+        return
+    if len(fields.summary or "") > MOST_SUMMARY:
+        yield f"Summary has {len(fields.summary or ''):,} characters, PyPI takes {MOST_SUMMARY}"
+    yield from _wrong_classifiers(fields.classifiers or ())
+    yield from _wrong_links(fields)
+    for requirement in fields.requires_dist or ():
+        if requirement.url is not None:
+            yield f"Requires-Dist names an address, which PyPI takes from nobody: {requirement.name}"
+
+
+def _wrong_classifiers(said: Iterable[str]) -> Iterator[str]:
+    for classifier in said:
+        if classifier in deprecated_classifiers:
+            instead = ", ".join(deprecated_classifiers[classifier]) or "none"
+            yield f"Classifier {classifier!r} is not in use any more, in its place: {instead}"
+        elif classifier.startswith("Private ::"):
+            yield f"Classifier {classifier!r} says that this project is not for PyPI"
+        elif classifier not in classifiers:
+            yield f"Classifier {classifier!r} is none that PyPI knows{_like(classifier)}"
+
+
+def _like(classifier: str) -> str:
+    found = nearest(classifier, classifiers)
+    return f", {found}" if found.startswith("did you") else ""
+
+
+def _wrong_links(fields: Metadata) -> Iterator[str]:
+    for label in fields.project_urls or {}:
+        if not label or len(label) > MOST_LABEL:
+            yield f"Project-URL {label!r} needs a label of 1 to {MOST_LABEL} characters"
+    said = {"Home-page": fields.home_page, "Download-URL": fields.download_url, **(fields.project_urls or {})}
+    for label, address in said.items():
+        if address is not None and not address.startswith(("http://", "https://")):
+            yield f"the address of {label!r} is none of the web: {address!r}"
+
+
+def _description(file: Archive) -> Iterator[str]:
+    return description_problems(file.metadata)
+
+
+def classifier_problems(metadata: bytes) -> Iterator[str]:
+    """Yield the classifiers of METADATA that PyPI does not know, or no longer takes."""
+    fields, _ = _read(metadata)
+    yield from _wrong_classifiers((fields.classifiers if fields else None) or ())
+
+
+def description_problems(metadata: bytes) -> Iterator[str]:
+    """Yield why the description of METADATA cannot be shown; plain text and Markdown always can."""
+    fields, _ = _read(metadata)
+    if fields is None or not fields.description:
+        return
+    header = EmailMessage()
+    header["content-type"] = fields.description_content_type or "text/x-rst"
+    complaints = io.StringIO()
+    if header.get_content_type() != "text/x-rst":
+        return
+    if readme_renderer.rst.render(fields.description, stream=complaints) is None:
+        reason = _printable(complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:"))
+        mend = "" if fields.description_content_type else "; where it is Markdown, say so in Description-Content-Type"
+        yield f"its description is no valid reStructuredText: {reason}{mend}"
+
+
+RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (
+    _size,
+    _name,
+    _platform,
+    _content,
+    _zip,
+    _fields,
+    _description,
+)
+
+
+def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:
+    """Return the fields of METADATA and what is wrong in it; no fields where something is, or where there is none."""
+    if not metadata:
+        return None, ()
+    try:
+        return Metadata.from_email(metadata), ()
+    except ExceptionGroup as group:
+        return None, tuple(f"its metadata is not valid: {error}" for error in group.exceptions)
+    except RecursionError:  # of Python's email, in a content type of thousands of brackets
+        return None, ("its metadata is not valid: a field of it is nested too deeply to be read",)
+
+
+def _printable(text: str) -> str:
+    """Return a name that others chose, without what would move a terminal's cursor."""
+    return CONTROL.sub("?", text)

@@ -1,0 +1,436 @@
+"""Wheel files (PEP 427): read without trusting them, and written so that the same members give the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from functools import cached_property
+from lzma import LZMAError
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from packaging.requirements import InvalidRequirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from ci_tools.errors import Rejected
+from ci_tools.formats.magic import binary_format
+from ci_tools.machine.storage import write_atomically
+from ci_tools.model.pep440 import parse_requirement, parse_specifiers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from email.message import Message
+    from pathlib import Path
+
+    from packaging.requirements import Requirement
+    from packaging.tags import Tag
+    from packaging.version import Version
+
+__all__ = [
+    "CONTROL",
+    "Hashing",
+    "Member",
+    "Wheel",
+    "as_variant",
+    "differing",
+    "is_folder",
+    "opened",
+    "record_hash",
+    "relabel",
+]
+
+CHUNK = 1 << 20
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
+MOST_MEMBER_BYTES = 4 << 30
+MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and their like, which are read whole
+MOST_TIMES = 100  # how many times its packed size a wheel may unpack to; deflate reaches 1,032
+FREE_BYTES = 1 << 30  # and what any wheel may unpack to
+# What reading a damaged, encrypted or strangely compressed member raises.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    ValueError,
+)
+WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures are of the RECORD that was
+EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")
+VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILINE)
+LOCAL_VERSION_FIELD = re.compile(r"^(version:[ \t]*[^\s+]+)\+[^\s]+", re.IGNORECASE | re.MULTILINE)
+# A field goes on where the next line is indented.
+REQUIRES_FIELD = re.compile(
+    r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
+)
+# What moves a terminal's cursor, ends a line, or turns the direction of what follows (UAX 9; CVE-2021-42574).
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class Member(NamedTuple):
+    """One file of a wheel: its path, its size, its content piece by piece, and whether it may be executed."""
+
+    name: str
+    size: int
+    chunks: Iterable[bytes]
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """An open wheel file."""
+
+    path: Path
+    archive: zipfile.ZipFile
+
+    @cached_property
+    def infos(self) -> tuple[zipfile.ZipInfo, ...]:
+        """The archive's entries, folders left out."""
+        return tuple(info for info in self.archive.infolist() if not is_folder(info))
+
+    def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Yield a member's content piece by piece; raise Rejected where it is damaged, be it at its very end."""
+        if info.file_size > MOST_MEMBER_BYTES:
+            msg = f"{self.path.name}: {info.filename} claims {info.file_size:,} bytes"
+            raise Rejected(msg)
+        found = 0
+        for chunk in self._inflated(info):
+            found += len(chunk)
+            yield chunk
+        if found != info.file_size:
+            msg = f"{self.path.name}: {info.filename} holds {found:,} bytes, it claims {info.file_size:,}"
+            raise Rejected(msg)
+
+    def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+        try:
+            file = self.archive.open(info)
+        except DAMAGE as error:
+            raise self._damaged(info, error) from None
+        with file:
+            while True:
+                try:  # around the read alone: what the caller does with a chunk may fail for other reasons
+                    chunk = file.read(CHUNK)
+                except DAMAGE as error:
+                    raise self._damaged(info, error) from None
+                if not chunk:
+                    return
+                yield chunk
+
+    def _damaged(self, info: zipfile.ZipInfo, error: Exception) -> Rejected:
+        return Rejected(f"{self.path.name}: {info.filename} cannot be read: {error}")
+
+    def read(self, info: zipfile.ZipInfo) -> bytes:
+        """Return a member's whole content; raise Rejected where it is damaged."""
+        return b"".join(self.chunks(info))
+
+    @cached_property
+    def dist_info(self) -> str:
+        """The dist-info folder's name, or nothing where the wheel has none or several."""
+        tops = {info.filename.partition("/")[0] for info in self.infos if "/" in info.filename}
+        folders = [top for top in tops if top.endswith(".dist-info")]
+        return folders[0] if len(folders) == 1 else ""
+
+    def dist_info_data(self, file: str) -> bytes:
+        """Return the content of a file in dist-info, or nothing where there is none; raise Rejected for a huge one."""
+        name = f"{self.dist_info}/{file}"
+        found = next((info for info in self.infos if info.filename == name), None)
+        if found and found.file_size > MOST_DIST_INFO_BYTES:
+            msg = f"{self.path.name}: {name} has {found.file_size:,} bytes, expected at most {MOST_DIST_INFO_BYTES:,}"
+            raise Rejected(msg)
+        return self.read(found) if found else b""
+
+    def dist_info_text(self, file: str) -> str:
+        """Return the text of a file in dist-info, or nothing where there is none; raise Rejected where it is none."""
+        try:
+            return self.dist_info_data(file).decode()
+        except UnicodeDecodeError as error:
+            msg = f"{self.path.name}: {file} is not UTF-8: {error.reason} at byte {error.start}"
+            raise Rejected(msg) from None
+
+    @cached_property
+    def metadata(self) -> Message:
+        """The headers of METADATA."""
+        return HeaderParser().parsestr(self.dist_info_text("METADATA"))
+
+    @cached_property
+    def wheel_metadata(self) -> Message:
+        """The headers of WHEEL."""
+        return HeaderParser().parsestr(self.dist_info_text("WHEEL"))
+
+    @cached_property
+    def named(self) -> tuple[str, Version, frozenset[Tag]] | None:
+        """The project, version and tags of the file name; None where it is no wheel's name."""
+        try:
+            name, version, _, tags = parse_wheel_filename(self.path.name)
+        except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
+            return None
+        return name, version, tags
+
+    @cached_property
+    def libraries(self) -> tuple[zipfile.ZipInfo, ...]:
+        """The members that are ELF files, by their first bytes."""
+        return tuple(info for info in self.infos if self.binary_format(info) == "ELF")
+
+    def binary_format(self, info: zipfile.ZipInfo) -> str:
+        """Return the format of a compiled member, by its first bytes, or nothing for any other."""
+        try:
+            with self.archive.open(info) as file:
+                return binary_format(file)
+        except DAMAGE:
+            return ""
+
+    def record(self) -> Iterator[Sequence[str]]:
+        """Yield the rows of RECORD; raise Rejected where it is not CSV."""
+        try:
+            yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
+        except csv.Error as error:
+            msg = f"{self.path.name}: RECORD cannot be read: {error}"
+            raise Rejected(msg) from None
+
+
+def is_folder(info: zipfile.ZipInfo) -> bool:
+    """Whether an entry stands for a folder; `ZipInfo.is_dir` raises IndexError for one without a name."""
+    return info.filename.endswith("/")
+
+
+def opened(path: Path) -> Wheel:
+    """Open the wheel at `path`; raise Rejected where it is no zip file, or one made to fill the disk."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except DAMAGE as error:
+        msg = f"{path.name} is not a wheel: {error}"
+        raise Rejected(msg) from None
+    packed, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
+    if unpacked > max(FREE_BYTES, MOST_TIMES * packed):
+        archive.close()
+        msg = f"{path.name} claims to unpack from {packed:,} to {unpacked:,} bytes, over {MOST_TIMES} times its size"
+        raise Rejected(msg)
+    return Wheel(path, archive)
+
+
+def record_hash(data: bytes, algorithm: str = "sha256") -> str:
+    """Return the hash of a member as RECORD spells it."""
+    return Hashing(algorithm).of(io.BytesIO(data))
+
+
+class Hashing:
+    """The hash and size of content that comes piece by piece."""
+
+    def __init__(self, algorithm: str = "sha256") -> None:
+        self._algorithm = algorithm
+        self._hash = hashlib.new(algorithm)
+        self.size = 0
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next piece."""
+        self._hash.update(chunk)
+        self.size += len(chunk)
+
+    def of(self, content: IO[bytes]) -> str:
+        """Take all of a stream; return the hash as RECORD spells it."""
+        while chunk := content.read(CHUNK):
+            self.update(chunk)
+        return self.spelled
+
+    @property
+    def spelled(self) -> str:
+        """The hash as RECORD spells it."""
+        return f"{self._algorithm}=" + base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
+
+
+def relabel(
+    source: Path,
+    destination: Path,
+    *,
+    local: str = "",
+    requires_torch: str = "",
+    replaced: Mapping[str, Path] | None = None,
+) -> None:
+    """Write the wheel at `source` to `destination` with a local version, its members in a fixed order and dress.
+
+    The local version goes into METADATA, the dist-info and data folders and RECORD; the file's name is
+    `destination`'s. `requires_torch` narrows what the wheel requires of torch; where it does not always require it,
+    it does then. The files in `replaced` take the place of members. The same members always give the same bytes.
+    Raises Rejected where the wheel cannot be relabelled.
+    """
+    wheel = opened(source)
+    with wheel.archive:
+        _refuse_unclear(wheel, local)
+        old = wheel.dist_info.removesuffix(".dist-info")
+        new = f"{old}+{local}" if local else old
+        metadata = _labelled(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
+        members = [*_moved_members(wheel, new, replaced or {}), _added(f"{new}.dist-info/METADATA", metadata)]
+        _write(members, f"{new}.dist-info", destination)
+
+
+def as_variant(source: Path, destination: Path, variant: bytes) -> None:
+    """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825).
+
+    Members are dressed as `relabel` dresses them. Raises Rejected where the wheel cannot be relabelled.
+    """
+    wheel = opened(source)
+    with wheel.archive:
+        _refuse_unclear(wheel, "")
+        new = wheel.dist_info.removesuffix(".dist-info").partition("+")[0]
+        head, blank, body = _split(wheel.dist_info_text("METADATA"))
+        metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
+        own = {f"{new}.dist-info/METADATA": metadata, f"{new}.dist-info/variant.json": variant}
+        members = [member for member in _moved_members(wheel, new, {}) if member.name not in own]
+        _write([*members, *(_added(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
+
+
+def _moved_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
+    """Yield what is carried over, its dist-info and data folders under a new name."""
+    old = wheel.dist_info.removesuffix(".dist-info")
+    for info in wheel.infos:
+        if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}:
+            yield _member(_moved(info.filename, old, new), wheel, info, replaced.get(info.filename))
+
+
+def _added(name: str, data: bytes) -> Member:
+    return Member(name, len(data), (data,))
+
+
+def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> Member:
+    """Return a member under its new name, with another file's content where there is one."""
+    if other is None:
+        return Member(name, info.file_size, wheel.chunks(info), _executable(info))
+    return Member(name, other.stat().st_size, (other.read_bytes(),), _executable(info))
+
+
+def _refuse_unclear(wheel: Wheel, local: str) -> None:
+    """Refuse a wheel of which it is not clear what its label is, or what its members are."""
+    if not wheel.dist_info:
+        msg = f"{wheel.path.name} has no dist-info folder or several, expected one"
+        raise Rejected(msg)
+    if not wheel.dist_info_data("METADATA"):
+        msg = f"{wheel.path.name} has no METADATA"
+        raise Rejected(msg)
+    if local and "+" in wheel.dist_info:
+        msg = f"{wheel.path.name} has a local version already, expected none to put +{local} after"
+        raise Rejected(msg)
+    names = Counter(info.filename for info in wheel.infos)
+    unshown = next(filter(CONTROL.search, names), "")
+    if unshown:
+        msg = f"{wheel.path.name}: the name of {unshown!r} holds a control character"
+        raise Rejected(msg)
+    twice = next((name for name, count in names.items() if count > 1), "")
+    if twice:
+        msg = f"{wheel.path.name}: {twice} is in the archive {names[twice]} times"
+        raise Rejected(msg)
+
+
+def _executable(info: zipfile.ZipInfo) -> bool:
+    return bool((info.external_attr >> 16) & stat.S_IXUSR)
+
+
+def _moved(name: str, old: str, new: str) -> str:
+    """Rename the dist-info and data folders."""
+    for suffix in (".dist-info/", ".data/"):
+        if name.startswith(old + suffix):
+            return new + name.removeprefix(old)
+    return name
+
+
+def _labelled(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
+    """Put a local version and a torch specifier into METADATA, leaving every other character."""
+    head, blank, body = _split(metadata)
+    if local:
+        head, count = VERSION_FIELD.subn(rf"\g<0>+{local}", head)
+        if count != 1:
+            msg = f"{wheel}: METADATA has {count} Version fields, expected one"
+            raise Rejected(msg)
+    if requires_torch:
+        try:
+            head = _narrowed(head, requires_torch)
+        except ValueError as error:  # InvalidRequirement, or more digits than Python converts
+            msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
+            raise Rejected(msg) from None
+    return head + blank + body
+
+
+def _split(metadata: str) -> tuple[str, str, str]:
+    """Part METADATA at its first empty line: the fields, that line, and the description."""
+    blank = EMPTY_LINE.search(metadata)
+    return (metadata[: blank.start()], blank[0], metadata[blank.end() :]) if blank else (metadata, "", "")
+
+
+def _narrowed(fields: str, specifier: str) -> str:
+    """Add a specifier to torch's in the fields that require it; require it where none does without a condition."""
+    found = [_requirement(field) for field in REQUIRES_FIELD.finditer(fields)]
+    narrowed = REQUIRES_FIELD.sub(lambda field: _narrowed_field(field, specifier), fields)
+    if any(canonicalize_name(requirement.name) == "torch" and not requirement.marker for requirement in found):
+        return narrowed
+    line_end = "\r\n" if "\r\n" in fields else "\n"
+    return f"{narrowed.rstrip()}{line_end}Requires-Dist: torch{specifier}{line_end}"
+
+
+def _narrowed_field(field: re.Match[str], specifier: str) -> str:
+    requirement = _requirement(field)
+    if canonicalize_name(requirement.name) != "torch":
+        return field[0]
+    if requirement.url:
+        msg = f"{requirement} gives an address, expected a specifier"
+        raise InvalidRequirement(msg)
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    own = sorted(map(str, {*requirement.specifier} - {*parse_specifiers(specifier)}))
+    return f"{field['name']}{requirement.name}{extras}{','.join([*own, specifier])}{marker}"
+
+
+def _requirement(field: re.Match[str]) -> Requirement:
+    return parse_requirement(field["value"])
+
+
+def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:
+    """Write members sorted, dist-info last, RECORD at the very end, all with one time and plain permissions."""
+    ordered = sorted(members, key=lambda member: (member.name.startswith(dist_info), member.name))
+    own = f"{dist_info}/RECORD"
+    with write_atomically(destination) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        rows = [(member.name, _write_member(archive, member), str(member.size)) for member in ordered]
+        record = io.StringIO()
+        csv.writer(record, lineterminator="\n").writerows([*rows, (own, "", "")])
+        content = record.getvalue().encode()
+        _write_member(archive, Member(own, len(content), (content,)))
+
+
+def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
+    """Write a member; return its hash as RECORD spells it."""
+    info = zipfile.ZipInfo(member.name, EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.create_system = 3  # Unix, whose permission bits these are
+    info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
+    info.file_size = member.size  # a large one takes another header, which is written first
+    hashing = Hashing()
+    with archive.open(info, "w") as sink:
+        for chunk in member.chunks:
+            hashing.update(chunk)
+            sink.write(chunk)
+    return hashing.spelled
+
+
+def differing(one: Path, other: Path) -> tuple[str, ...]:
+    """Return the members that only one of two wheels has, or whose content differs; RECORD, which tells, left out."""
+    first, second = opened(one), opened(other)
+    with first.archive, second.archive:
+        contents = [{info.filename: _hash(wheel, info) for info in wheel.infos} for wheel in (first, second)]
+    names = (contents[0].keys() | contents[1].keys()) - {f"{first.dist_info}/RECORD"}
+    return tuple(sorted(name for name in names if contents[0].get(name) != contents[1].get(name)))
+
+
+def _hash(wheel: Wheel, info: zipfile.ZipInfo) -> str:
+    hashing = Hashing()
+    for chunk in wheel.chunks(info):
+        hashing.update(chunk)
+    return hashing.spelled

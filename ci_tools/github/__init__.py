@@ -1,0 +1,1 @@
+"""GitHub: its API, the steps of a workflow, attestations, issues and comments."""

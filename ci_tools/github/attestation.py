@@ -1,0 +1,122 @@
+"""Verifies where the files of a release came from: gh checks the signature that the workflow gave each of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import InputError, MachineError, Problem, Rejected
+from ci_tools.formats import receipts
+from ci_tools.formats.markdown import one_line
+from ci_tools.machine.process import clean_environment, run, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+
+__all__ = ["hold_to_receipts", "verify"]
+
+REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")
+FILES = ("*.whl", "*.tar.gz")
+PARTS = (*FILES, "plan.json", "receipts/*.json")  # all that publishing reads
+# What gh is to see of our variables: who it asks, and as whom.
+GH = ("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_ENTERPRISE_TOKEN", "GH_CONFIG_DIR", "XDG_CONFIG_HOME")
+TIMEOUT = 300.0  # seconds for one file
+MOST_OF_AN_ANSWER = 400  # characters
+NO_TOKEN = 4  # how gh ends that is not logged in
+
+
+def verify(
+    folder: Path, repository: str, signer: str, bundles: Path | None, outside: Outside, *, timeout: float = TIMEOUT
+) -> tuple[Path, ...]:
+    """Return the files of a release folder once all of them are what a workflow signed in a repository's run.
+
+    `repository` (OWNER/REPO) is where the run was; `signer` (OWNER/REPO/.github/workflows/FILE) the workflow that
+    signed; `bundles` a folder with the attestation, which GitHub is asked for otherwise. `timeout` is in seconds, for
+    each file. Raises Rejected with every file that is not, InputError where there is none or gh has no token, and
+    MachineError without gh or where it gives no answer.
+    """
+    for name, pattern, text in (("repository", REPOSITORY, repository), ("signer", SIGNER, signer)):
+        if not pattern.fullmatch(text):
+            shape = f"OWNER/REPO{'/.github/workflows/FILE' if name == 'signer' else ''}"
+            msg = f'--{name}: "{one_line(text)}" is none, expected {shape}'
+            raise InputError(msg)
+    files = tuple(sorted(path for part in PARTS for path in folder.glob(part)))
+    if not files:
+        msg = f"{folder} has no release, expected what `fatwheel gather` wrote"
+        raise InputError(msg)
+    policy = [f"--repo={repository}", f"--signer-workflow={signer}", *_bundles(bundles)]
+    verifier = _Verifier(_gh(outside), tuple(policy), outside, timeout)
+    refused = [problem for path in files for problem in verifier.refused(path)]
+    if refused:
+        raise Rejected("\n".join(map(str, refused)), hint="nothing of it is to be published")
+    return files
+
+
+def hold_to_receipts(folder: Path) -> tuple[Path, ...]:
+    """Return the wheels and the sdist of a release folder once each is what its receipt says, byte for byte.
+
+    Raises Rejected with every file that is not, and InputError where there is none.
+    """
+    files = tuple(sorted(path for part in FILES for path in folder.glob(part)))
+    if not files:
+        msg = f"{folder} has no release, expected what `fatwheel gather` wrote"
+        raise InputError(msg)
+    wrong = [path for path in files if receipts.load(path) is None]
+    if wrong:
+        problems = (Problem(one_line(path), "it has no receipt of its present bytes") for path in wrong)
+        raise Rejected("\n".join(map(str, problems)), hint="nothing of it is to be published")
+    return files
+
+
+def _gh(outside: Outside) -> str:
+    gh = shutil.which("gh", path=outside.environ.get("PATH"))
+    if gh is None:
+        msg = "there is no gh on this machine, which verifies attestations"
+        raise MachineError(msg, hint="every hosted runner of GitHub has it")
+    return gh
+
+
+def _bundles(folder: Path | None) -> Iterator[str]:
+    """Yield the option that names the attestation; raise InputError where the folder has not just one file."""
+    if folder is None:
+        return
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    if len(found) != 1:
+        msg = f"{folder} has {len(found)} attestations, expected the one bundle of a run"
+        raise InputError(msg)
+    yield f"--bundle={found[0].absolute()}"
+
+
+class _Verifier(NamedTuple):
+    """gh, and what it is to make sure of."""
+
+    gh: str
+    policy: tuple[str, ...]
+    outside: Outside
+    timeout: float
+
+    def refused(self, path: Path) -> Iterator[Problem]:
+        """Yield why a file is not what was signed; its absolute path is neither an option nor a registry's address."""
+        name = one_line(path.name)
+        variables = clean_environment(self.outside.environ, _known(self.outside.environ))
+        command: list[str | Path] = [self.gh, "attestation", "verify", path.absolute(), *self.policy]
+        with self.outside.reporter.step(f"verify {name}"):
+            ended = run(command, log=self.outside.cache / "attested.log", env=variables, timeout=self.timeout)
+        if ended.timed_out:
+            msg = f"gh gave no answer about {name} in {self.timeout:.0f} seconds"
+            raise MachineError(msg, hint="try again; nothing has been published")
+        said = " ".join(tail(ended.log, 3, ended.start).split())[-MOST_OF_AN_ANSWER:]
+        if ended.status == NO_TOKEN:
+            msg = f"gh has no token: {one_line(said)}"
+            raise InputError(msg, hint="env: GH_TOKEN: ${{ github.token }}, and permissions: attestations: read")
+        if ended.status:
+            yield Problem(one_line(path), f"it is not attested: {one_line(said)}")
+
+
+def _known(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: environ[name] for name in GH if name in environ}

@@ -1,0 +1,307 @@
+"""GitHub's API through PyGithub: asked with patience, and what it refuses said with the setting that mends it."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import requests
+from github import Auth, Github
+from github.Consts import DEFAULT_BASE_URL
+from github.GithubException import GithubException
+
+from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
+from ci_tools.machine.process import redacted
+from ci_tools.machine.waits import Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from github.Repository import Repository
+
+    from ci_tools.machine.context import Outside
+
+__all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
+
+Answer = TypeVar("Answer")
+
+TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is taken, as gh does it
+REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+WHOSE = "query { viewer { login } }"  # it answers a workflow's own token as well, which `GET /user` does not
+HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # a token goes unencrypted nowhere else
+TRIES = 5
+TIMEOUT = 60  # seconds without a byte
+PAUSE = 1.0  # seconds that GitHub asks for between two writes
+PATIENCE = 300.0  # seconds of waiting in one request, all in all
+SECONDARY = 60.0  # seconds that GitHub asks for where it names none
+BUSY = 5  # how many pauses to wait for another publisher before the next look
+TOO_MANY, ERROR = 429, 500
+AGAIN = "nothing is lost: the same command goes on where this one stopped"
+# What PyGithub raises where an answer is no document of GitHub's; it asserts that addresses in it are on the same host.
+NO_GITHUB = (AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
+
+
+class Failed(Exception):
+    """A try that did not do what it was to do, although no answer says so."""
+
+
+class Busy(Failed):
+    """Something is in the way that goes away by itself."""
+
+
+class Forbidden(InputError):
+    """What GitHub does not let a token do."""
+
+
+class Wait(NamedTuple):
+    """How long to wait before the next try, and what for."""
+
+    seconds: float
+    why: str
+    counts: bool  # among the tries, of which there are few
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """One repository on GitHub, or on a server of its kind at `base_url`."""
+
+    repository: str  # OWNER/REPO
+    outside: Outside = field(repr=False)  # it has the token
+    base_url: str = ""  # empty: GITHUB_API_URL, or GitHub itself
+    pause: float = PAUSE
+    patience: float = PATIENCE
+    permission: str = "contents"  # what its writes need, as a workflow's `permissions` name it
+
+    @contextmanager
+    def opened(self, *, anonymous: bool = False) -> Iterator[Repository]:
+        """Yield the repository; raise InputError where it, the token or the address is wrong.
+
+        `anonymous` does without a token where none is set: anybody can read a public repository.
+        """
+        if not REPOSITORY.fullmatch(self.repository):
+            msg = f'"{printable(self.repository)}" names no repository, expected OWNER/REPO'
+            raise InputError(msg)
+        client = Github(
+            auth=None if anonymous and not self._tokens() else Auth.Token(self._token()[1]),
+            base_url=self._address(),
+            timeout=TIMEOUT,
+            per_page=100,
+            retry=0,  # it would wait without a word
+            seconds_between_requests=0,
+            seconds_between_writes=self.pause,
+        )
+        with client:
+            yield self.ask(lambda _: client.get_repo(self.repository))
+
+    def ask(self, call: Callable[[bool], Answer]) -> Answer:
+        """Return what `call` returns; it is told whether it is called again: what failed may be done all the same.
+
+        Waits where GitHub asks for it, and tries again where it fails. Raises InputError or Rejected where it refuses,
+        and MachineError where it goes on failing.
+        """
+        again, tried, waited = False, 0, 0.0
+        waits = Waits(self.outside.reporter.say)
+        while True:
+            try:
+                with waits.over(f"{self._place()} to answer for {self.repository}"):
+                    return call(again)
+            except (GithubException, requests.RequestException, Failed) as error:
+                wait = _wait(error, self.pause * 2**tried)
+                tried += wait.counts if wait else 0
+                if wait is None or tried >= TRIES or waited + wait.seconds > self.patience:
+                    raise self._explained(error, wait) from None
+            except NO_GITHUB as error:
+                msg = f"{self._place()} does not answer as GitHub does: {printable(str(error))}"
+                raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from None
+            self._count_down(wait)
+            again, waited = True, waited + wait.seconds
+
+    def login(self, opened: Repository) -> str:
+        """Return whose the token is: a person's name, or that of a bot such as github-actions[bot]."""
+        return self.ask(lambda _: str(opened.requester.graphql_query(WHOSE, {})[1]["data"]["viewer"]["login"]))
+
+    # -- what is asked with
+
+    def _tokens(self) -> list[tuple[str, str]]:
+        """Return the variables that have a token, each with it."""
+        return [(name, value) for name in TOKENS if (value := self.outside.environ.get(name, "").strip())]
+
+    def _token(self) -> tuple[str, str]:
+        """Return the variable that has the token, and the token."""
+        found = self._tokens()
+        if not found:
+            msg = f"GitHub needs a token for {self.repository}, and neither {' nor '.join(TOKENS)} is set"
+            hint = (
+                'on this machine: export GH_TOKEN="$(gh auth token)"; in a workflow: '
+                f"env: GH_TOKEN: ${{{{ github.token }}}}, and permissions: {self.permission}: write"
+            )
+            raise InputError(msg, hint=hint)
+        if not re.fullmatch(r"[!-~]+", found[0][1]):
+            msg = f"{found[0][0]} holds a character that no token has"
+            raise InputError(msg, hint="set it again, without quotes, spaces or line breaks inside")
+        return found[0]
+
+    def _address(self) -> str:
+        address = (self.base_url or self.outside.environ.get("GITHUB_API_URL") or DEFAULT_BASE_URL).rstrip("/")
+        parts = urlsplit(address)
+        if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)):
+            msg = f"{printable(redacted(address))} is no address to send a token to, expected https://HOST/api/v3"
+            raise InputError(msg, hint="GITHUB_API_URL says where GitHub's API is; without it, it is GitHub's own")
+        return address
+
+    def _place(self) -> str:
+        return urlsplit(self._address()).hostname or ""
+
+    # -- waiting
+
+    def _count_down(self, wait: Wait) -> None:
+        """Wait, and show how long it still takes."""
+        if wait.counts:
+            self.outside.reporter.say(f"{wait.why}, trying again")
+            time.sleep(wait.seconds)
+            return
+        with self.outside.reporter.step(f"{wait.why}, waiting {wait.seconds:.0f} s") as step:
+            end = time.monotonic() + wait.seconds
+            while (left := end - time.monotonic()) > 0:
+                step.waiting(left)
+                time.sleep(min(1.0, left))
+
+    # -- what is said of it
+
+    def _explained(self, error: Exception, wait: Wait | None) -> FatwheelError:
+        """Return the error that the user sees."""
+        if wait is not None:
+            longer = f", and asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
+            return MachineError(f"{self._place()} cannot be asked now: {wait.why}{longer}", hint=AGAIN)
+        if not isinstance(error, GithubException):
+            return MachineError(f"{self._place()}: {printable(str(error))}", hint=AGAIN)
+        return self._refusal(error)
+
+    def _refusal(self, error: GithubException) -> FatwheelError:
+        """Return the error for what GitHub will refuse again."""
+        said, token, codes = _said(error), self._token()[0], requests.codes
+        if error.status == codes.unauthorized:
+            msg = f"GitHub does not take the token in {token}: {said}"
+            return InputError(msg, hint='it ran out or was withdrawn: export GH_TOKEN="$(gh auth token)", or make one')
+        if error.status == codes.forbidden:
+            msg = f"GitHub forbids this token what it was asked for in {self.repository}: {said}"
+            return Forbidden(msg, hint=self._mend(error))
+        if error.status == codes.not_found:
+            msg = f"{self.repository} is not on {self._place()}, or is private and not open to the token in {token}"
+            return InputError(msg, hint=f"check the name, and what the token sees: gh repo view {self.repository}")
+        if error.status == codes.unprocessable_entity:
+            msg = f"GitHub refuses what it was asked for in {self.repository}: {said}"
+            return Rejected(msg, hint=_mended_rule(said))
+        return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
+
+    def _mend(self, error: GithubException) -> str:
+        """Return the setting or the command that makes GitHub take a write it forbids."""
+        said, headers = _said(error).lower(), _headers(error)
+        owner, named = self.repository.partition("/")[0], self.permission.replace("-", " ").capitalize()
+        if "sso" in said or "saml" in said or "x-github-sso" in headers:
+            page = re.search(r"url=(https://\S+)", headers.get("x-github-sso", ""))
+            return f"let the token into {owner} by single sign-on: {printable(page[1]) if page else 'gh auth refresh'}"
+        for words, mend in MENDS:
+            if any(word in said for word in words):
+                values = {"repository": self.repository, "owner": owner, "permission": self.permission, "named": named}
+                return " ".join(mend.format(**values).split())
+        if "x-oauth-scopes" in headers and "repo" not in re.split(r",\s*", headers["x-oauth-scopes"]):
+            return "the token lacks the scope `repo`: gh auth refresh -s repo"
+        wanted = headers.get("x-accepted-github-permissions", f"{self.permission.replace('-', '_')}=write")
+        return f"the token needs: {printable(wanted)}; in a workflow: permissions: {self.permission}: write"
+
+
+# Words of GitHub's own, and what mends what they complain of.
+MENDS = (
+    (
+        ("by integration",),
+        """give the job `permissions: {permission}: write`; where that is refused: Settings, Actions, General, Workflow
+permissions of {repository}""",
+    ),
+    (
+        ("by personal access token",),
+        """give the token the permission `{named}: Read and write` for {repository}: Settings, Developer settings,
+Fine-grained tokens""",
+    ),
+    (
+        ("forbids access", "organization has enabled", "token lifetime", "restrictions"),
+        """the organisation {owner} decides which tokens it takes: Settings, Personal access tokens, or Third-party
+access, of the organisation; in a workflow use ${{{{ github.token }}}}""",
+    ),
+    (
+        ("ip allow list", "ip address"),
+        "the organisation {owner} takes writes from its own addresses alone: run it there",
+    ),
+    (("archived",), "{repository} is archived: gh repo unarchive {repository}"),
+    (("must have push", "must have admin", "write access"), "ask an owner of {repository} for the role Write"),
+)
+
+
+def _mended_rule(said: str) -> str:
+    """Return what to do about a release that GitHub finds invalid."""
+    if "immutable" in said:
+        return "an immutable release never changes, its tag serves no second one: raise the version"
+    if "pre_receive" in said or "rule" in said:
+        return "a ruleset forbids the tag: Settings, Rules, Rulesets: let whoever publishes create tags"
+    if "target_commitish" in said:
+        return "push the commit, or the tag, and give the same command again"
+    return AGAIN
+
+
+def _wait(error: Exception, backoff: float) -> Wait | None:
+    """Return how long to wait after an error, or None where waiting is of no use."""
+    if isinstance(error, Failed):
+        is_busy = isinstance(error, Busy)
+        return Wait(max(BUSY * backoff, 0.2) if is_busy else backoff, str(error), counts=not is_busy)
+    if not isinstance(error, GithubException):
+        return Wait(backoff, f"the connection failed ({type(error).__name__})", counts=True)
+    said, headers = _said(error).lower(), _headers(error)
+    limited = "rate limit" in said or "abuse" in said or headers.get("x-ratelimit-remaining") == "0"
+    if error.status == TOO_MANY or (error.status == requests.codes.forbidden and (limited or "retry-after" in headers)):
+        return Wait(_asked_for(headers), "GitHub's rate limit is reached", counts=False)
+    if error.status >= ERROR or error.status == requests.codes.request_timeout:
+        return Wait(backoff, f"GitHub answers {error.status}", counts=True)
+    return None
+
+
+def _asked_for(headers: Mapping[str, str]) -> float:
+    """Return the seconds that GitHub asks to wait, by its own clock and not by this machine's."""
+    if headers.get("retry-after", "").isdecimal():
+        return float(headers["retry-after"]) + 0.1
+    reset = headers.get("x-ratelimit-reset", "")
+    if headers.get("x-ratelimit-remaining") != "0" or not reset.isdecimal():
+        return SECONDARY
+    try:
+        now = parsedate_to_datetime(headers["date"]).timestamp()
+    except (KeyError, ValueError, TypeError):
+        now = time.time()
+    return max(float(reset) - now, 0) + 1  # it is not said when in that second
+
+
+def _headers(error: GithubException) -> dict[str, str]:
+    return {name.lower(): str(value) for name, value in (error.headers or {}).items()}
+
+
+def _said(error: GithubException) -> str:
+    """Return GitHub's own words, and which field it finds wrong."""
+    data: Any = error.data if isinstance(error.data, dict) else {}
+    errors = data.get("errors")
+    details = [_detail(one) for one in errors] if isinstance(errors, list) else []
+    return printable("; ".join([str(data.get("message") or error.message or error.status), *details]))
+
+
+def _detail(error: object) -> str:
+    if not isinstance(error, dict):
+        return str(error)
+    return " ".join(str(error[key]) for key in ("resource", "field", "code", "message") if error.get(key))
+
+
+def printable(text: str, most: int = 300) -> str:
+    """Return a text that others wrote as one line that moves no terminal's cursor, cut to `most` characters."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line if len(line) <= most else f"{line[:most]}…"

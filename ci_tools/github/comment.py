@@ -1,0 +1,162 @@
+"""The verb comment: keeps one comment of a pull request at what a file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from github.GithubException import UnknownObjectException
+
+from ci_tools.errors import InputError, LeftUndone
+from ci_tools.github.client import Forbidden
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from github.IssueComment import IssueComment
+    from github.PullRequest import PullRequest
+    from github.Repository import Repository
+
+    from ci_tools.github.client import Hub
+
+__all__ = ["PERMISSION", "comment", "fitted", "read"]
+
+PERMISSION = "pull-requests"
+MOST = 65_536  # characters that GitHub takes; one beyond the first 65,536 of Unicode is counted twice, to be safe
+CUT = "*GitHub takes {most:,} characters at most, so the end is cut here; the file has all of it.*\n\n"
+LARGEST = 16_000_000  # bytes of a file
+FORK = "pull request {number} comes from a fork, whose runs may write nothing here: its comment is left out"
+
+
+def read(path: Path) -> str:
+    """Return the text of a file; raise InputError where there is none."""
+    if not path.is_file():
+        msg = f"there is no file {path}, expected the Markdown of a comment"
+        raise InputError(msg, hint="`fatwheel plan --against REV --format markdown` writes one")
+    if path.stat().st_size > LARGEST:
+        msg = f"{path} has more than {LARGEST:,} bytes, which is no comment"
+        raise InputError(msg)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        msg = f"{path} is no UTF-8 text: {error.reason} at byte {error.start}"
+        raise InputError(msg) from None
+    if not text.strip():
+        msg = f"{path} is empty, expected the Markdown of a comment"
+        raise InputError(msg)
+    return text
+
+
+def comment(hub: Hub, number: int, text: str, name: str) -> str:
+    """Make the one comment of that name in a pull request say `text`, and return its address.
+
+    The comment is known by a marker at its beginning and by its author, who has this token. Raises LeftUndone for a
+    pull request from a fork whose run may write nothing, and InputError where there is no such pull request.
+    """
+    with hub.opened() as opened:
+        pull = _pull(hub, opened, number)
+        thread = _Thread(hub, pull, hub.login(opened), marker(name))
+        try:
+            return _kept(thread, fitted(thread.marker, text))
+        except Forbidden:
+            if not _is_from_fork(pull):
+                raise
+            raise LeftUndone(FORK.format(number=number)) from None
+
+
+def marker(name: str) -> str:
+    """Return what a comment of that name begins with, which nobody sees."""
+    return f"<!-- fatwheel comment {quote(name, safe='').replace('-', '%2D')} -->\n"
+
+
+def fitted(head: str, text: str) -> str:
+    """Return a comment as GitHub takes it: where `text` is too long, whole lines of it, and a sentence before them.
+
+    The sentence comes first, for whatever the cut left open would swallow it.
+    """
+    if _length(head + text) <= MOST:
+        return head + text
+    head += CUT.format(most=MOST)
+    kept = text[:MOST]
+    while (over := _length(head + kept) - MOST) > 0:
+        kept = kept[: -max(over // 2, 1)]
+    return head + kept[: kept.rfind("\n") + 1 or None]
+
+
+def _length(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """What is said of a pull request, and whose words are ours."""
+
+    hub: Hub
+    pull: PullRequest
+    login: str
+    marker: str
+
+    def own(self) -> list[IssueComment]:
+        """Return our comments, the oldest first; what others wrote is none, whatever it begins with."""
+        listed = self.hub.ask(lambda _: list(self.pull.get_issue_comments()))
+        ours = [one for one in listed if one.user and one.user.login == self.login and self._is_marked(one)]
+        return sorted(ours, key=lambda one: one.id)
+
+    def _is_marked(self, one: IssueComment) -> bool:
+        return plain(one.body).startswith(self.marker.strip())
+
+    def add(self, text: str) -> IssueComment:
+        def call(again: bool) -> IssueComment:  # noqa: FBT001 - the hub says whether it asks again
+            found = self.own() if again else []
+            return found[0] if found else self.pull.create_issue_comment(text)
+
+        return self.hub.ask(call)
+
+    def remove(self, one: IssueComment) -> None:
+        def call(_: bool) -> None:  # noqa: FBT001 - the hub says whether it asks again
+            try:
+                one.delete()
+            except UnknownObjectException:
+                return  # gone already
+
+        self.hub.ask(call)
+
+
+def _kept(thread: _Thread, text: str) -> str:
+    """Let one comment say the text; of two, as two runs at once may write them, the older one stays."""
+    found = thread.own()
+    if not found:
+        written = thread.add(text)
+        seen = {one.id: one for one in (written, *thread.own())}  # another run may have written one as well
+        found = [seen[number] for number in sorted(seen)]
+    first, *others = found
+    if plain(first.body) != plain(text):
+        thread.hub.ask(lambda _: first.edit(text))
+    for other in others:
+        thread.remove(other)
+    return first.html_url
+
+
+def plain(text: str | None) -> str:
+    """Return a text without what GitHub may change in it: how lines end, and blanks around it."""
+    return (text or "").replace("\r\n", "\n").strip()
+
+
+def _pull(hub: Hub, opened: Repository, number: int) -> PullRequest:
+    def call(_: bool) -> PullRequest | None:  # noqa: FBT001 - the hub says whether it asks again
+        try:
+            return opened.get_pull(number)
+        except UnknownObjectException:
+            return None
+
+    pull = hub.ask(call)
+    if pull is None:
+        msg = f"{hub.repository} has no pull request {number}, or the token does not see it"
+        raise InputError(msg, hint="the job needs `permissions: pull-requests: write`")
+    return pull
+
+
+def _is_from_fork(pull: PullRequest) -> bool:
+    """Whether the branch is of another repository, or of one that was removed."""
+    return pull.head.repo is None or pull.head.repo.full_name != pull.base.repo.full_name

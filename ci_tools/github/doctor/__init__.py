@@ -1,0 +1,1 @@
+"""Checks how a repository is set up to release."""

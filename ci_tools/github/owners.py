@@ -1,0 +1,311 @@
+"""The verb tell: one issue for the owner of a platform while its scheduled runs fail, closed once they are well."""
+
+from __future__ import annotations
+
+import os.path
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from ci_tools import catalog
+from ci_tools.config import loader as config
+from ci_tools.errors import InputError, LeftUndone, nearest
+from ci_tools.formats.markdown import OWNER, code, one_line, text
+from ci_tools.model import Name, Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from github.Issue import Issue
+    from github.IssueComment import IssueComment
+    from github.Repository import Repository
+
+    from ci_tools.github.client import Hub
+
+__all__ = ["PERMISSION", "News", "Run", "news", "run_of", "tell"]
+
+PERMISSION = "issues"
+MOST_OF_A_TITLE = 200  # characters, of GitHub's 256
+MOST_OF_A_REASON = 600  # characters
+SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
+REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+RECORD = re.compile(r"<!-- since (?P<since>[0-9: -]+ UTC), count (?P<count>[0-9]{1,6}), run (?P<run>[0-9]*) -->")
+DUPLICATE = "not_planned"
+
+
+class Result(Name):
+    """What GitHub says became of a job."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class Run(NamedTuple):
+    """A run of GitHub Actions, and where its page is; both are empty where this is none."""
+
+    number: str = ""
+    url: str = ""
+
+    def __str__(self) -> str:
+        return f"[run {self.number}]({self.url})" if self.url else "a run that is none of GitHub Actions"
+
+
+class News(NamedTuple):
+    """What became of a platform's run."""
+
+    platform: Platform
+    config: str  # its path, as the caller names it
+    results: tuple[Result, ...]
+    run: Run
+    when: str  # 2026-11-21 04:17 UTC
+    owner: str = ""
+    trouble: str = ""  # why the config names no owner
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether any job failed."""
+        return Result.FAILURE in self.results
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all that ran did well; a run that was cancelled says nothing."""
+        return Result.SUCCESS in self.results and not {Result.FAILURE, Result.CANCELLED} & {*self.results}
+
+    @property
+    def marker(self) -> str:
+        """What the issue's text begins with, by which it is found again."""
+        platform, path = (quote(name, safe="/").replace("-", "%2D") for name in (self.platform, self.config))
+        return f"<!-- fatwheel tells of {platform} in {path} -->"
+
+
+class Record(NamedTuple):
+    """What an issue remembers: since when its platform fails, how often, and the latest run."""
+
+    since: str
+    times: int
+    run: str
+
+    def __str__(self) -> str:
+        return f"<!-- since {self.since}, count {self.times}, run {self.run} -->"
+
+
+def news(path: Path, platform: str, results: Iterable[str], run: Run, now: datetime) -> News:
+    """Return what became of a platform of the config at `path`; raise InputError where there is no such platform.
+
+    Each of `results` is one of GitHub's, or empty. A config with mistakes names no owner, and is news of its own.
+    """
+    if platform not in {*map(str, Platform)}:
+        msg = f'--platform: there is no platform "{one_line(platform)}", {nearest(platform, map(str, Platform))}'
+        raise InputError(msg)
+    own = Platform(platform)
+    owner, trouble = _owner(path, own)
+    return News(
+        platform=own,
+        config=os.path.normpath(path).replace(os.sep, "/"),
+        results=tuple(_result(word) for word in results if word.strip()),
+        run=run,
+        when=now.strftime("%Y-%m-%d %H:%M UTC"),
+        owner=owner,
+        trouble=trouble,
+    )
+
+
+def _result(word: str) -> Result:
+    known = {*map(str, Result)}
+    if word not in known:
+        msg = f'--result: GitHub has no result "{one_line(word)}", {nearest(word, known)}'
+        raise InputError(msg)
+    return Result(word)
+
+
+def _owner(path: Path, platform: Platform) -> tuple[str, str]:
+    """Return who owns a platform, or why nobody is known to; raise InputError where the config does not have it."""
+    try:
+        request = config.load(path, catalog.load())
+    except InputError as error:
+        return "", f"the config cannot be read: {error.message}"
+    owners = {str(one.platform): one.owner for one in request.platforms}
+    if platform not in owners:
+        msg = f'--platform: {path} has no platform "{platform}", {nearest(platform, owners)}'
+        raise InputError(msg)
+    return owners[platform], "" if owners[platform] else "the config names no owner"
+
+
+def run_of(environ: Mapping[str, str]) -> Run:
+    """Return the run of GitHub Actions that this is."""
+    server, repository, number = (environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    if not (SERVER.fullmatch(server) and REPOSITORY.fullmatch(repository) and re.fullmatch("[0-9]+", number)):
+        return Run()
+    return Run(number, f"{server}/{repository}/actions/runs/{number}")
+
+
+# ---------------------------------------------------------------- what becomes of the issue
+
+
+def tell(hub: Hub, told: News) -> str:
+    """Open, update or close the one issue of a platform, and return its address; raise LeftUndone where none is due.
+
+    An issue is known by the marker that its text begins with, and by its author, who has this token.
+    """
+    if not told.has_failed and not told.is_well:
+        shown = ", ".join(told.results) or "nothing"
+        msg = f"{told.platform} came to {shown}, which says neither that it fails nor that it is well"
+        raise LeftUndone(msg)
+    with hub.opened() as opened:
+        if not opened.has_issues:
+            _refuse_without_issues(hub.repository, told)
+        desk = _Desk(hub, opened, hub.login(opened), told)
+        return _failed(desk) if told.has_failed else _well(desk)
+
+
+def _refuse_without_issues(repository: str, told: News) -> None:
+    if not told.has_failed:
+        msg = f"{repository} has its issues turned off, so that none of {told.platform} can be open"
+        raise LeftUndone(msg)
+    msg = f"{told.platform} fails, and its owner cannot be told: {repository} has its issues turned off"
+    raise InputError(msg, hint=f"gh repo edit {repository} --enable-issues, or Settings, General, Features")
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """The issues of a repository that are ours and of one platform."""
+
+    hub: Hub
+    opened: Repository
+    login: str
+    told: News
+
+    def issues(self, state: str) -> list[Issue]:
+        """Return our issues in a state, the oldest first; what others opened is none, whatever it says."""
+        query: dict[str, Any] = {"state": state, "creator": self.login}
+        ours = self.hub.ask(lambda _: [one for one in self.opened.get_issues(**query) if self._is_ours(one)])
+        return sorted(ours, key=lambda one: one.number)
+
+    def _is_ours(self, one: Issue) -> bool:
+        is_issue = one.html_url.endswith(f"/issues/{one.number}")  # pull requests are listed too
+        return is_issue and one.user.login == self.login and (one.body or "").startswith(self.told.marker)
+
+    def open(self) -> Issue:
+        """Open an issue."""
+        body = _body(self.told, Record(self.told.when, 1, self.told.run.number))
+
+        def call(again: bool) -> Issue:  # noqa: FBT001 - the hub says whether it asks again
+            found = self.issues("open") if again else []
+            return found[0] if found else self.opened.create_issue(_title(self.told), body=body)
+
+        return self.hub.ask(call)
+
+    def update(self, issue: Issue, record: Record) -> None:
+        """Bring an issue up to date, and open it where it is closed."""
+        title, body = _title(self.told), _body(self.told, record)
+        self.hub.ask(lambda _: issue.edit(title=title, body=body, state="open"))
+
+    def say(self, issue: Issue, words: str) -> None:
+        """Comment on an issue, once."""
+
+        def call(_: bool) -> IssueComment | None:  # noqa: FBT001 - the hub says whether it asks again
+            said = any((one.body or "").strip() == words for one in issue.get_comments())
+            return None if said else issue.create_comment(words)
+
+        self.hub.ask(call)
+
+    def close(self, issue: Issue, words: str, reason: str) -> None:
+        """Comment on an issue, and close it."""
+        self.say(issue, words)
+        self.hub.ask(lambda _: issue.edit(state="closed", state_reason=reason))
+
+
+def _failed(desk: _Desk) -> str:
+    """Let the one open issue say that the platform fails; of two, which two runs at once may open, the older stays."""
+    found = desk.issues("open")
+    if found:
+        desk.update(found[0], _next(found[0], desk.told))
+    else:
+        issue = _reopened(desk) or desk.open()
+        seen = {one.number: one for one in (issue, *desk.issues("open"))}  # another run may have opened one as well
+        found = [seen[number] for number in sorted(seen)]
+    first, *others = found
+    for other in others:
+        desk.close(other, f"{first.html_url} says the same.", DUPLICATE)
+    return first.html_url
+
+
+def _reopened(desk: _Desk) -> Issue | None:
+    """Open the newest closed issue again, where there is one."""
+    closed = desk.issues("closed")
+    if not closed:
+        return None
+    issue, told = closed[-1], desk.told
+    desk.update(issue, Record(told.when, 1, told.run.number))
+    desk.say(issue, f"{_mention(told)}{told.platform} fails again: {told.run}.")
+    return issue
+
+
+def _well(desk: _Desk) -> str:
+    found = desk.issues("open")
+    if not found:
+        msg = f"{desk.told.platform} is well, and no issue says otherwise"
+        raise LeftUndone(msg)
+    for issue in found:
+        desk.close(issue, f"{desk.told.platform} is well again: {desk.told.run}.", "completed")
+    return found[0].html_url
+
+
+def _next(issue: Issue, told: News) -> Record:
+    """Return what an open issue is to remember; a second try of one run counts once, whatever else was edited."""
+    known = RECORD.search(issue.body or "")
+    if known is None:
+        return Record(told.when, 1, told.run.number)
+    is_same = bool(told.run.number) and known["run"] == told.run.number
+    return Record(known["since"], int(known["count"]) + (not is_same), told.run.number)
+
+
+# ---------------------------------------------------------------- what it says
+
+
+def _title(told: News) -> str:
+    title = f"The scheduled runs of {told.platform} fail ({one_line(told.config)})"
+    return title if len(title) <= MOST_OF_A_TITLE else f"{title[: MOST_OF_A_TITLE - 2]}…)"
+
+
+def _body(told: News, record: Record) -> str:
+    """Return the text of the issue, its marker and what it remembers first."""
+    times = "once" if record.times == 1 else f"{record.times:,} times"
+    results = ", ".join(told.results)
+    return f"""{told.marker}
+{record}
+{_mention(told)}The scheduled runs of **{told.platform}** ({code(told.config)}) fail: {times} since {record.since}.
+
+| | |
+|---|---|
+| latest run | {told.run} |
+| its jobs | {results} |
+| owner | {_owned(told)} |
+
+What to do:
+
+1. Look at the run: the page of its summary says what failed, and its artifacts `fatwheel-logs-…` have the logs.
+2. See which jobs the platform has: {code(f"fatwheel plan {shlex.quote(told.config)} --only {told.platform}")}
+3. Build one on a machine of its kind: {code(f"fatwheel build {shlex.quote(told.config)} --job JOB --out dist")}
+4. Until somebody has time for it, `enabled: false` in the platform's part of the config turns it off.
+
+Each scheduled run that fails brings this text up to date, and the first one that does not closes the issue.
+"""
+
+
+def _mention(told: News) -> str:
+    """Return the owner so that GitHub tells them, where it is a user or a team and nothing else."""
+    return f"{told.owner}\n\n" if OWNER.fullmatch(told.owner) else ""
+
+
+def _owned(told: News) -> str:
+    if not told.owner:
+        return f'none, {text(told.trouble[:MOST_OF_A_REASON])}; `owner: "@org/team"` there names who is told'
+    unknown = "" if OWNER.fullmatch(told.owner) else ", which is no user or team (`@org/team`), so nobody is told"
+    return f"{code(told.owner)}{unknown}"

@@ -1,0 +1,1 @@
+"""The computer that a run is on: processes, files, locks, Pythons, object stores, the sandbox."""

@@ -1,0 +1,676 @@
+"""An S3 bucket, or a part of one, as a store: Amazon's own, or any server that speaks its language.
+
+Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+Where a server does not know them, writers wait for each other by a lock (`lease`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import platform
+import posixpath
+import re
+import secrets
+import threading
+import time
+from contextlib import contextmanager, nullcontext
+from email.utils import parsedate_to_datetime
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+
+import boto3
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+)
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.machine.objects.lease import Claim, Lock, Terms
+from ci_tools.machine.objects.store import (
+    INDEX,
+    Content,
+    Entry,
+    Found,
+    of_bytes,
+    utc,
+)
+from ci_tools.machine.storage import CHUNK
+from ci_tools.machine.waits import Waits
+from ci_tools.model import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from ci_tools.machine.context import Reporter
+    from ci_tools.machine.objects.lease import Lease
+
+__all__ = ["BucketStore", "Place", "place_of"]
+
+OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
+TELLING_APART = ("endpoint", "region")  # the settings that make another place of a bucket's name
+WEB = ("endpoint", "public")  # the settings that are web addresses
+ATTEMPTS = 5  # of one request, with a growing pause between them
+CONNECTIONS = 32  # at once, of as many threads
+SECONDS = "60"  # without an answer, or without a byte of one
+LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
+MOST_READ = 64 << 20  # bytes of a manifest or a page
+TORN = (0.05, 0.2, 0.5)  # seconds between two reads of what is half written: not every server writes in one step
+BEAT_ATTEMPTS = 2  # of a request for the lock, which is of no use once it is late
+OWN = ".fatwheel/"  # the folder of an index that no client looks into
+LOCK = f"{OWN}lock/"
+PROBE = f"{OWN}conditional-writes"
+CHANNELS = tuple(f"{channel}/" for channel in Channel if channel is not Channel.STABLE)  # each with an index of its own
+SHA256 = "checksum-sha256"  # metadata, as PyTorch's own bucket has it
+GENERATION = "fatwheel-generation"  # metadata: of the manifest that a page was made from
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".metadata": "text/plain; charset=utf-8",
+    "/": "text/html; charset=utf-8",
+}
+HEADERS = ("CacheControl", "ContentDisposition", "ContentLanguage", "ContentType", "WebsiteRedirectLocation")
+EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
+PAGE_TYPE = "application/vnd.pypi.simple.v1+json"  # PEP 691, of every index.json
+FOR_EVER, NOT_AT_ALL = "public, max-age=31536000, immutable", "no-cache"
+UNKNOWN_CONDITION = frozenset({"501", "NotImplemented"})
+GONE = frozenset({"404", "NoSuchKey", "NotFound"})
+CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
+CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
+DENIED = frozenset({"401", "403", "AccessDenied", "AllAccessDisabled"})
+# What an operation needs, where that is called otherwise; who may not list a bucket is not told that a key is missing.
+PERMISSIONS = {
+    "GetObject": "s3:GetObject and s3:ListBucket",
+    "HeadObject": "s3:GetObject and s3:ListBucket",
+    "ListObjectsV2": "s3:ListBucket",
+}
+HINT = "the same command goes on where this one stopped"
+_T = TypeVar("_T")
+
+WHO = "say who you are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in AWS_PROFILE"
+
+
+class Place(NamedTuple):
+    """A bucket, or a part of one, and how it is reached: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`."""
+
+    bucket: str
+    prefix: str = ""  # without slashes at its ends
+    endpoint: str = ""  # of a server that is not Amazon's
+    region: str = ""
+    acl: str = ""  # public-read, for a bucket that still has access control lists
+    public: str = ""  # the address that clients know the prefix by, where that is another one
+    timeout: str = SECONDS  # how long a server may take to answer
+
+    @property
+    def address(self) -> str:
+        """The place as a user writes it, with the settings that tell it from one of the same name elsewhere."""
+        said = [(name, getattr(self, name)) for name in TELLING_APART if getattr(self, name)]
+        query = urlencode(said, quote_via=quote, safe=":/")
+        return f"s3://{self.bucket}{f'/{self.prefix}' if self.prefix else ''}{f'?{query}' if query else ''}"
+
+
+def place_of(target: str) -> Place:
+    """Return the place that an `s3://` address names; raise InputError where it names none, without what is secret."""
+    parts = _parts(target)
+    prefix = parts.path.strip("/")
+    shown = f"s3://{parts.netloc}{parts.path}"
+    if not parts.netloc or parts.fragment or ".." in prefix.split("/") or "//" in prefix:
+        msg = f"{shown} names no bucket, expected s3://BUCKET/PREFIX"
+        raise InputError(msg)
+    return Place(parts.netloc, prefix, **_settings(parts.query, shown))
+
+
+def _parts(target: str) -> SplitResult:
+    """Return the parts of an address; raise InputError where it says who the user is, or cannot be read."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        msg = "an s3:// address cannot be read, expected s3://BUCKET/PREFIX"
+        raise InputError(msg) from None
+    if {"@", ":"} & set(parts.netloc):
+        msg = "an s3:// address names more than a bucket before its first slash, expected s3://BUCKET/PREFIX"
+        raise InputError(msg, hint=WHO)
+    return parts
+
+
+def _settings(query: str, shown: str) -> dict[str, str]:
+    """Return the settings of a place; raise InputError where one is unknown, empty, given twice or no such value."""
+    given = parse_qsl(query, keep_blank_values=True)
+    options = dict(given)
+    for name in sorted(options.keys() - set(OPTIONS)):
+        msg = f'{shown}: "{name}" is no setting of a bucket, {nearest(name, OPTIONS)}'
+        raise InputError(msg)
+    for name, value in options.items():
+        if not value or len([one for one, _ in given if one == name]) > 1:
+            msg = f"{shown}: the setting {name} is {'given twice' if value else 'empty'}, expected one value or none"
+            raise InputError(msg)
+    if not re.fullmatch(r"[1-9]\d{0,3}", options.get("timeout", SECONDS)):
+        msg = f'{shown}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}'
+        raise InputError(msg)
+    return options | {name: _web_address(options[name], f"{shown}: {name}") for name in WEB if name in options}
+
+
+def _web_address(value: str, where: str) -> str:
+    """Return a web address in its one spelling; raise InputError where it is none, or says who the user is."""
+    if "@" in value:
+        msg = f"{where} holds an @, expected an address without a user or a password"
+        raise InputError(msg, hint=WHO)
+    try:
+        parts = urlsplit(value)
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_one = False
+    if not is_one or parts.query or parts.fragment:
+        msg = f'{where} is "{value}", expected an address such as https://host:9000'
+        raise InputError(msg)
+    return parts._replace(netloc=parts.netloc.lower(), path=parts.path.rstrip("/")).geturl()
+
+
+class UnknownConditionError(Exception):
+    """A server says that it does not know conditional writes."""
+
+
+class AddressKnownError(Exception):
+    """A request would be sent to this address."""
+
+
+class BucketStore:
+    """The keys of a bucket below a prefix; `terms` are those of the lock where the server has no conditional writes."""
+
+    def __init__(self, place: Place, reporter: Reporter, terms: Terms | None = None) -> None:
+        self.place = place
+        self.address = place.address
+        self.reporter = reporter
+        self.terms = terms or Terms()
+        self._waits = Waits(reporter.say)
+        self._has_conditions: bool | None = None  # None: it was not asked yet
+        self._leases: dict[str, Lease] = {}  # what this store holds, by the root of the index
+        self._one_at_a_time = threading.RLock()  # among this process's own threads
+        self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
+        with _explained(self.address):
+            self._session = boto3.Session(region_name=place.region or None)
+        self.client = self._connected(
+            max_pool_connections=CONNECTIONS,
+            retries={"mode": "standard", "max_attempts": ATTEMPTS},
+            connect_timeout=int(place.timeout),
+            read_timeout=int(place.timeout),
+        )
+        self._top = ""  # the address of the bucket, from when it is asked for
+
+    def _connected(self, **options: object) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
+        place = self.place
+        config = Config(
+            s3={"addressing_style": "path"} if place.endpoint else {},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_supported",
+            **options,
+        )
+        with _explained(self.address):
+            return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
+
+    # -- reading
+
+    def find(self, key: str) -> Found | None:
+        """Return what is at a key."""
+        with self._asking(key):
+            try:
+                return _found(self.client.head_object(Bucket=self.place.bucket, Key=self.key_of(key)))
+            except ClientError as error:
+                if _code(error) in GONE:
+                    return None
+                raise
+
+    def read(self, key: str) -> tuple[bytes, Found] | None:
+        """Return the bytes at a key; raise MachineError where they are more than any manifest or page has.
+
+        Bytes that are not what their metadata says are read again, a few times: some servers show a write under way.
+        """
+        read = self._read_once(key)
+        for pause in TORN:
+            if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
+                break
+            time.sleep(pause)
+            read = self._read_once(key)
+        return read
+
+    def _read_once(self, key: str) -> tuple[bytes, Found] | None:
+        with self._asking(key):
+            answer = self._got(key)
+            if answer is None:
+                return None
+            with answer["Body"] as body:
+                if answer["ContentLength"] > MOST_READ:
+                    msg = f"{self._shown(key)} has {answer['ContentLength']:,} bytes, expected at most {MOST_READ:,}"
+                    raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
+                return body.read(), _found(answer)
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes at a key piece by piece."""
+        with self._asking(key):
+            answer = self._got(key)
+        pieces = answer["Body"].iter_chunks(CHUNK) if answer else iter(())
+        while piece := self._next(key, pieces, b""):
+            yield piece
+
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:
+        """Return whether what was found at a key has the bytes that its metadata names.
+
+        They are read, unless the tag shows that they are those of `content`.
+        """
+        is_same = (found.sha256, found.size) == (content.sha256, content.size)
+        if is_same and content.path is None and found.tag.strip('"') == _md5(content.data):
+            return True
+        digest = hashlib.sha256()
+        for chunk in self.chunks(key) if found.sha256 else ():
+            digest.update(chunk)
+        return digest.hexdigest() == found.sha256
+
+    def listed(self, folder: str = "") -> Iterator[str]:
+        """Yield every key below a folder."""
+        yield from (entry.key for entry in self.entries(folder))
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Yield every key below a folder, with its size and time; a thousand come with one request."""
+        pages = self.client.get_paginator("list_objects_v2")
+        found = iter(pages.paginate(Bucket=self.place.bucket, Prefix=self.key_of(folder)))
+        start = len(self.key_of(""))
+        while page := self._next(folder, found, {}):
+            for one in page.get("Contents", ()):
+                yield Entry(one["Key"][start:], one["Size"], utc(one["LastModified"]))
+
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the folders right below another."""
+        pages, prefix = self.client.get_paginator("list_objects_v2"), self.key_of(below)
+        with self._asking(""):
+            found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")
+            names = [one["Prefix"] for page in found for one in page.get("CommonPrefixes", ())]
+        return frozenset(name.removeprefix(prefix).rstrip("/") for name in names)
+
+    def part(self, key: str, start: int, size: int) -> bytes:
+        """Return some of the bytes at a key, by a range request; raise MachineError where it is gone."""
+        wanted = f"bytes={start}-{start + size - 1}" if start >= 0 else f"bytes={start}"
+        with self._asking(key):
+            answer = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key), Range=wanted)
+            with answer["Body"] as body:
+                data: bytes = body.read()
+                return data
+
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path that leads out of the prefix and stays in the bucket."""
+        key = posixpath.normpath(f"{self.place.prefix}/{path}")
+        if key.startswith("../"):
+            return
+        with _explained(f"{key} in {self.place.bucket}"):
+            try:
+                answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            except ClientError as error:
+                if _code(error) in GONE:
+                    return
+                raise
+            yield from answer["Body"].iter_chunks(CHUNK)
+
+    def _next(self, key: str, parts: Iterator[_T], end: _T) -> _T:
+        """Return the next part of an answer, or `end`; who reads them may take long between two of them."""
+        with self._asking(key):
+            return next(parts, end)
+
+    @contextmanager
+    def _asking(self, key: str) -> Iterator[None]:
+        """Explain what goes wrong with a request, and say every few seconds that its answer is waited for."""
+        where = self._shown(key)
+        with self._waits.over(where), _explained(where):
+            yield
+
+    def _got(self, key: str) -> dict[str, Any] | None:
+        try:
+            answer: dict[str, Any] = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key))
+        except ClientError as error:
+            if _code(error) in GONE:
+                return None
+            raise
+        return answer
+
+    # -- writing
+
+    def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
+        """Put content at a key in one request, of which the server checks the hash and the condition.
+
+        Where the server does not know conditions, what is there is looked at first, under the lock.
+        """
+        if self._knows_conditions():
+            return self._put(key, content, instead_of, generation)
+        with self._one_at_a_time, self._locked(_root_of(key)) as lease:
+            there = self.find(key)
+            if (there and there.tag) != (instead_of and instead_of.tag):
+                return False
+            lease.check(self.address)
+            is_put = self._put(key, content, None, generation)
+            lease.check(self.address)
+            return is_put
+
+    def _put(self, key: str, content: Content, instead_of: Found | None, generation: int) -> bool:
+        if content.size > LARGEST_PUT:
+            msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
+            raise InputError(msg)
+        for _ in range(ATTEMPTS):
+            tag = self._put_once(key, content, instead_of, generation)
+            if not tag:
+                return self._is_ours(key, content, generation)
+            if self._is_whole(key, tag, content):
+                return True
+            instead_of = Found(tag, content.size)
+        msg = f"{self._shown(key)} has other bytes than were sent, {ATTEMPTS} times"
+        raise MachineError(msg, hint=HINT)
+
+    def _put_once(self, key: str, content: Content, instead_of: Found | None, generation: int) -> str:
+        """Put content at a key, and return its tag; nothing where something else is there by now."""
+        condition = {"IfMatch": instead_of.tag} if instead_of else {"IfNoneMatch": "*"}
+        with self._asking(key), _opened(content) as body:
+            try:
+                answer = self.client.put_object(
+                    Bucket=self.place.bucket,
+                    Key=self.key_of(key),
+                    Body=body,
+                    ContentLength=content.size,
+                    ContentType=_type(key),
+                    CacheControl=FOR_EVER if key.endswith((".whl", ".tar.gz", ".metadata")) else NOT_AT_ALL,
+                    ChecksumSHA256=base64.b64encode(bytes.fromhex(content.sha256)).decode(),
+                    Metadata={SHA256: content.sha256, GENERATION: str(generation)},
+                    **(condition if self._has_conditions is not False else {}),
+                    **({"ACL": self.place.acl} if self.place.acl else {}),
+                )
+            except ClientError as error:
+                if _code(error) in CHANGED or (_code(error) in GONE and instead_of):
+                    return ""
+                if _code(error) in UNKNOWN_CONDITION and self._has_conditions is None:
+                    raise UnknownConditionError from None
+                raise
+        return str(answer["ETag"])
+
+    def _is_whole(self, key: str, tag: str, content: Content) -> bool:
+        """Whether a server has the bytes that it was sent; of a file, which is read back whole, that is not asked here.
+
+        Where its tag is not their hash, they are read back: if they are right, its tags are no hashes.
+        """
+        if content.path is not None or not self._tags_are_hashes or tag.strip('"') == _md5(content.data):
+            return True
+        read = self._read_once(key)
+        if read is None or read[1].tag != tag:  # another publisher's by now, who has read these
+            return True
+        self._tags_are_hashes = read[0] != content.data
+        return not self._tags_are_hashes
+
+    def _is_ours(self, key: str, content: Content, generation: int) -> bool:
+        """Whether what is there was put by this very request: a retry of one whose answer was lost finds it done."""
+        there = self.find(key)
+        if there is None or content.path is not None:  # of a file, who asked reads every byte
+            return False
+        is_same = (there.sha256, there.generation) == (content.sha256, generation)
+        return is_same and self._is_whole(key, there.tag, content)
+
+    def _knows_conditions(self) -> bool:
+        """Return whether the server writes only on the condition it is given; ask it once, and say so if not."""
+        if self._has_conditions is None:
+            try:
+                does = "ignores"
+                has_conditions = not self._overwrites(None) and not self._overwrites(Found(f'"{"0" * 32}"', 0))
+            except UnknownConditionError:
+                does, has_conditions = "does not know", False
+            self._has_conditions = has_conditions
+            if not has_conditions:
+                what = "its publishers wait for each other by a lock, which is slower"
+                self.reporter.say(f"{self.address}: this server {does} If-None-Match or If-Match; {what}")
+        return self._has_conditions
+
+    def _overwrites(self, instead_of: Found | None) -> bool:
+        """Return whether the server writes over an object although the condition does not hold."""
+        if self.find(PROBE) is None:
+            self._put(PROBE, of_bytes(b"this server is asked whether it overwrites this\n"), None, 0)
+        other = of_bytes(f"it does: {secrets.token_hex(8)}\n".encode())
+        return self._put(PROBE, other, instead_of, 0)
+
+    def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
+        """Put other bytes in place of others' at a key, with the headers and the access that their object has."""
+        if self._knows_conditions():
+            return self._amend(key, data, instead_of, {"IfMatch": instead_of.tag})
+        with self._one_at_a_time, self._locked(_root_of(key)) as lease:
+            lease.check(self.address)
+            return self._amend(key, data, instead_of, {})
+
+    def _amend(self, key: str, data: bytes, instead_of: Found, condition: Mapping[str, str]) -> bool:
+        where = {"Bucket": self.place.bucket, "Key": self.key_of(key)}
+        with self._asking(key):
+            try:
+                head = self.client.head_object(**where)
+                if head["ETag"] != instead_of.tag:
+                    return False
+                self.client.put_object(**where, **condition, **self._said_of(key, head), Body=data)
+            except ClientError as error:
+                if _code(error) in CHANGED or _code(error) in GONE:
+                    return False
+                raise
+        return True
+
+    def _said_of(self, key: str, head: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is said of an object of others that a new one in its place has to say as well."""
+        if head.get("ContentEncoding"):
+            msg = f"{self._shown(key)} is compressed ({head['ContentEncoding']}), expected a page as it is"
+            raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
+        said = {name: head[name] for name in HEADERS if head.get(name)}
+        metadata = head.get("Metadata", {}).items()
+        said["Metadata"] = {name: value for name, value in metadata if name not in {SHA256, GENERATION}}
+        acl = self.place.acl or ("public-read" if self._is_public(key) else "")
+        return {**said, **({"ACL": acl} if acl else {})}
+
+    def _is_public(self, key: str) -> bool:
+        """Return whether an object's own access list lets everybody read it: a new object would not have that."""
+        try:
+            answer = self.client.get_object_acl(Bucket=self.place.bucket, Key=self.key_of(key))
+        except ClientError:  # most buckets have no such lists any more, or do not show them
+            return False
+        everybody = (grant for grant in answer["Grants"] if grant.get("Grantee", {}).get("URI") == EVERYBODY)
+        return any(grant.get("Permission") in {"READ", "FULL_CONTROL"} for grant in everybody)
+
+    def remove(self, key: str) -> None:
+        """Remove what is at a key, if anything."""
+        lease = self._leases.get(_root_of(key))
+        if lease:
+            lease.check(self.address)
+        with self._asking(key):
+            self.client.delete_object(Bucket=self.place.bucket, Key=self.key_of(key))
+
+    # -- where
+
+    def page_keys(self, folder: str) -> tuple[str, ...]:
+        """Return both keys of a page: with a slash for the REST endpoint, `index.html` for the website's."""
+        return (folder, f"{folder}{INDEX}") if folder or self.place.prefix else (INDEX,)
+
+    def alone(self, root: str = "") -> AbstractContextManager[object]:
+        """Keep other writers out where writes have no conditions; nobody where each has its own."""
+        return nullcontext() if self._knows_conditions() else self._locked(root)
+
+    @contextmanager
+    def _locked(self, root: str) -> Iterator[Lease]:
+        """Hold the lock of the index that begins at `root`; it is held once, however often it is asked for."""
+        if root in self._leases:
+            yield self._leases[root]
+            return
+        place = f"{self.address.partition('?')[0]}/{root}".rstrip("/")
+        who = f"process {os.getpid()} on {platform.node() or 'another machine'}"
+        lock = Lock(_Board(self), f"{root}{LOCK}", place, who, self.terms)
+        with lock.held(self.reporter.say) as lease:
+            self._leases[root] = lease
+            try:
+                yield lease
+            finally:
+                del self._leases[root]
+
+    def url(self, key: str) -> str:
+        """Return the address that a client fetches a key at; `+` is `%2B`, which S3 insists on."""
+        if self.place.public:
+            return f"{self.place.public.rstrip('/')}/{quote(key)}"
+        return f"{self._address_of_bucket()}{quote(self.key_of(key))}"
+
+    def _address_of_bucket(self) -> str:
+        """Return what every key's address begins with: where botocore would send a request, which is then not sent.
+
+        Region, partition, style and endpoint come from so many places, that only botocore itself knows. Its presigned
+        addresses leave out the region (botocore.signers._should_use_global_endpoint).
+        """
+        if not self._top:
+            unsigned = self._connected(signature_version=UNSIGNED)
+            unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
+            with _explained(self.address):
+                try:
+                    unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
+                except AddressKnownError as known:
+                    self._top = str(known).removesuffix(INDEX)
+        return self._top
+
+    def key_of(self, key: str) -> str:
+        """Return the bucket's own name of a key."""
+        return f"{self.place.prefix}/{key}" if self.place.prefix else key
+
+    def _shown(self, key: str) -> str:
+        return f"{key} in {self.address}" if key else self.address
+
+
+class _Board:
+    """A store as its lock sees it: with a client of its own, which does not try for longer than a lease lasts."""
+
+    def __init__(self, store: BucketStore) -> None:
+        self._store, self._bucket = store, store.place.bucket
+        seconds = max(store.terms.lease / 5, 1)
+        self._client = store._connected(  # noqa: SLF001 - it is a part of the store
+            retries={"mode": "standard", "max_attempts": BEAT_ATTEMPTS}, connect_timeout=seconds, read_timeout=seconds
+        )
+
+    def claims(self, folder: str) -> list[Claim]:
+        """Return every object below a folder, with its age by the server's clock."""
+        pages = self._client.get_paginator("list_objects_v2")
+        where = {"Bucket": self._bucket, "Prefix": self._store.key_of(folder)}
+        start = len(self._store.key_of(""))
+        claims = []
+        with _explained(self._store.address):
+            for page in pages.paginate(**where):
+                entries = page.get("Contents", ())
+                newest = max((entry["LastModified"] for entry in entries), default=None)
+                date = page["ResponseMetadata"]["HTTPHeaders"].get("date")
+                now = parsedate_to_datetime(date) if date else newest
+                claims += [Claim(one["Key"][start:], (now - one["LastModified"]).total_seconds()) for one in entries]
+        return claims
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write an object, whatever is there."""
+        with _explained(self._store.address):
+            self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
+
+    def read(self, key: str) -> bytes:
+        """Return an object's bytes; none where it is gone."""
+        with _explained(self._store.address):
+            try:
+                with self._client.get_object(Bucket=self._bucket, Key=self._store.key_of(key))["Body"] as body:
+                    return bytes(body.read())
+            except ClientError as error:
+                if _code(error) in GONE:
+                    return b""
+                raise
+
+    def erase(self, key: str) -> None:
+        """Remove an object, if it is there."""
+        with _explained(self._store.address):
+            self._client.delete_object(Bucket=self._bucket, Key=self._store.key_of(key))
+
+
+def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketStore._connected
+    raise AddressKnownError(request.url)
+
+
+def _root_of(key: str) -> str:
+    """Return the root of the index that a key is of: a channel's, or the whole."""
+    return next((channel for channel in CHANNELS if key.startswith(channel)), "")
+
+
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _found(answer: dict[str, Any]) -> Found:
+    generation = answer.get("Metadata", {}).get(GENERATION, "")
+    sha256 = answer.get("Metadata", {}).get(SHA256, "")
+    number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
+    # Some servers store how a body was sent beside how it is packed.
+    encoding = encoding.replace("aws-chunked", "").strip(", ")
+    return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
+
+
+@contextmanager
+def _opened(content: Content) -> Iterator[IO[bytes]]:
+    with content.path.open("rb") if content.path else io.BytesIO(content.data) as body:
+        yield body
+
+
+def _type(key: str) -> str:
+    if key.endswith("/index.json"):
+        return PAGE_TYPE
+    return next((kind for ending, kind in TYPES.items() if key.endswith(ending)), "application/octet-stream")
+
+
+# ---------------------------------------------------------------- what went wrong
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Say what an error means to whoever ran the command."""
+    try:
+        yield
+    except ClientError as error:
+        raise _refused(where, error) from None
+    except (NoCredentialsError, PartialCredentialsError, ProfileNotFound, NoRegionError) as error:
+        msg = f"{where}: {_sentence(error)}"
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
+        raise InputError(msg, hint=hint) from None
+    except (ParamValidationError, ValueError) as error:  # the latter of an endpoint that is no address
+        msg = f"{where}: {_sentence(error)}"
+        raise InputError(msg) from None
+    except BotoCoreError as error:
+        msg = f"{where}: {_sentence(error)}"
+        raise MachineError(msg, hint=HINT) from None
+
+
+def _refused(where: str, error: ClientError) -> InputError | MachineError:
+    """Return the error for an answer of the server's."""
+    code, said = _code(error), error.response.get("Error", {}).get("Message", "")
+    if code in CREDENTIALS:
+        return InputError(f"{where}: the credentials are not taken: {said}", hint="renew them, or name other ones")
+    if code in DENIED:
+        operation = error.operation_name
+        needed = PERMISSIONS.get(operation, f"s3:{operation}")
+        return InputError(f"{where}: these credentials may not {operation}", hint=f"allow them {needed} there")
+    if code == "NoSuchBucket":
+        return InputError(f"{where}: there is no such bucket")
+    if code == "RequestTimeTooSkewed":
+        return MachineError(
+            f"{where}: this machine's clock is wrong: {said}", hint="set it and run the same command again"
+        )
+    return MachineError(f"{where}: {code}: {said}", hint=HINT)
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,139 @@
+"""Files from the package index the user's pip is set up for, downloaded whole and checked against a known hash."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import requests
+from packaging.utils import canonicalize_name
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    NoSuchProjectError,
+    PyPISimple,
+    UnsupportedContentTypeError,
+    UnsupportedRepoVersionError,
+)
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.machine.process import output, redacted
+from ci_tools.machine.storage import CHUNK, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "download", "files_of", "innermost", "users_index"]
+
+TIMEOUT = 60.0  # seconds without a byte
+AS_IT_IS = {"Accept-Encoding": "identity"}  # a server that packs a .tar.gz once more has it unpacked on arrival
+UNANSWERED = (
+    requests.RequestException,
+    UnsupportedContentTypeError,
+    UnsupportedRepoVersionError,
+    ValueError,  # a page or a header that is not what it should be
+    OSError,
+)
+
+
+class Index(NamedTuple):
+    """A package index, and the certificates it is trusted by (empty: the HTTP client's own)."""
+
+    url: str
+    certificates: str = ""
+
+
+def users_index(environ: Mapping[str, str]) -> Index:
+    """Return the index and the certificates pip uses: its variables, its configuration, or what is the default here."""
+    url = environ.get("PIP_INDEX_URL") or _pip_config("index-url") or PYPI_SIMPLE_ENDPOINT
+    named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _pip_config("cert")
+    return Index(url, named or ssl.get_default_verify_paths().cafile or "")
+
+
+def _pip_config(name: str) -> str:
+    return output([sys.executable, "-m", "pip", "config", "get", f"global.{name}"]) or ""
+
+
+def download(
+    project: str,
+    file: str,
+    sha256: str,
+    destination: Path,
+    *,
+    index: Index,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Write `file` of `project` to `destination`, whole or not at all; `progress` hears bytes done and in all.
+
+    An sdist may be spelt with `-`, `_` or `.` in its name. Raises InputError where the index has no such file
+    or its bytes have another sha256, MachineError where the index does not answer.
+    """
+    try:
+        with PyPISimple(index.url) as client, write_atomically(destination) as sink:
+            client.s.verify = index.certificates or True
+            url = _url(client, project, file)
+            digest = _fetch(client.s, url, sink, progress)
+            if digest != sha256:
+                msg = f"{file} has the sha256 {digest}, expected {sha256}"
+                raise InputError(msg)
+    except UNANSWERED as error:
+        msg = f"{file} cannot be fetched from the package index: {innermost(error)}"
+        raise MachineError(msg, hint="check the network and run the same command again") from None
+
+
+@contextmanager
+def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Mapping[str, str]]]:
+    """Yield an HTTP client and the address of every file of `project`, by its name.
+
+    Raises InputError where the index has no such project, MachineError where it, or a file's server, does not answer.
+    """
+    try:
+        with PyPISimple(index.url) as client:
+            client.s.verify = index.certificates or True
+            packages = client.get_project_page(project, timeout=TIMEOUT).packages
+            yield client.s, {package.filename: package.url for package in packages}
+    except NoSuchProjectError:
+        msg = f'the package index has no project "{project}"'
+        raise InputError(msg) from None
+    except UNANSWERED as error:
+        msg = f"{project} cannot be read from the package index: {innermost(error)}"
+        raise MachineError(msg, hint="check the network and run the same command again") from None
+
+
+def _url(client: PyPISimple, project: str, file: str) -> str:
+    try:
+        packages = client.get_project_page(project, timeout=TIMEOUT).packages
+    except NoSuchProjectError:
+        msg = f'the package index has no project "{project}"'
+        raise InputError(msg) from None
+    urls = {canonicalize_name(package.filename): package.url for package in packages}
+    if canonicalize_name(file) not in urls:
+        newest = [package.filename for package in packages[-400:]]
+        msg = f'the package index has no file "{file}", {nearest(file, newest)}'
+        raise InputError(msg)
+    return urls[canonicalize_name(file)]
+
+
+def _fetch(session: requests.Session, url: str, sink: BinaryIO, progress: Callable[[int, int], None]) -> str:
+    """Stream `url` to `sink` and return the sha256 of what came."""
+    digest, done = hashlib.sha256(), 0
+    with session.get(url, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as response:
+        response.raise_for_status()
+        total = int(response.headers.get("Content-Length", 0))
+        for chunk in response.iter_content(CHUNK):
+            digest.update(chunk)
+            sink.write(chunk)
+            done += len(chunk)
+            progress(done, total)
+    return digest.hexdigest()
+
+
+def innermost(error: BaseException) -> str:
+    """Return the innermost cause in a few words, without the addresses a client wraps it in."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]  # one of them is there
+    first = str(error).partition("\n")[0]
+    return redacted(first.rpartition("] ")[2]) or type(error).__name__

@@ -1,0 +1,109 @@
+"""Python interpreters on this machine, and environments made from them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.machine.process import (
+    clean_environment,
+    output,
+    redacted,
+    run,
+    tail,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ci_tools.errors import FatwheelError
+    from ci_tools.machine.process import Ended
+    from ci_tools.model import Python
+
+__all__ = ["IDENTITY", "Environment", "create", "find"]
+
+IDENTITY = (
+    "import sys, sysconfig; "
+    "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
+)
+IMAGES = Path("/opt/python")  # where manylinux images have theirs (PEP 513)
+# What pip says where it reached no index at all, or a full disk; "none" is also what a misspelt name gives.
+MACHINE_SIGNS = ("(from versions: none)", "Connection", "Max retries", "Read timed out", "No space left on device")
+
+
+def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> Path | None:
+    """Return an interpreter of that very version, free-threaded or not: this one, or one that this machine has.
+
+    That is one on PATH, one of pyenv's, or one of a manylinux image's, which lie in `images` and not on PATH.
+    """
+    folders = [Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder]
+    pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    candidates = [
+        Path(sys.executable),
+        *(folder / f"python{python}" for folder in folders),
+        *(folder / "bin" / "python" for folder in sorted(pyenv.glob(f"{python.version}*"), reverse=True)),
+        images / f"{python.interpreter_tag}-{python.abi_tag}" / "bin" / "python",
+    ]
+    usable = (path for path in candidates if path.exists() and output([path, "-c", IDENTITY]) == str(python))
+    return next(usable, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A virtual environment, the variables its commands see, and the log they write to."""
+
+    path: Path
+    variables: Mapping[str, str]
+    log: Path
+
+    @property
+    def scripts(self) -> Path:
+        """The folder of its commands."""
+        return self.path / ("Scripts" if os.name == "nt" else "bin")
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.scripts / ("python.exe" if os.name == "nt" else "python")
+
+    def install(self, *arguments: str | Path, variables: Mapping[str, str] | None = None) -> None:
+        """Install what pip's `arguments` name; `variables` go before the environment's own.
+
+        Raises MachineError where the network or the disk failed, Rejected where pip refuses.
+        """
+        pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
+        ended = run(
+            [*pip, "--no-input", "--no-compile", *arguments], log=self.log, env={**self.variables, **(variables or {})}
+        )
+        if ended.status:
+            raise self._refused(arguments, ended)
+
+    def _refused(self, arguments: tuple[str | Path, ...], ended: Ended) -> FatwheelError:
+        """Return what a failed install means: the network's or the machine's fault, or the project's."""
+        last = tail(self.log, 12, ended.start)
+        shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
+        msg = redacted(f"pip cannot install {shown}; the last lines of {self.log}:\n{last}")
+        if any(sign in last for sign in MACHINE_SIGNS):
+            return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
+        return Rejected(msg)
+
+
+def create(
+    interpreter: Path, path: Path, log: Path, environ: Mapping[str, str], extra: Mapping[str, str] | None = None
+) -> Environment:
+    """Make an empty environment at `path`, from nothing, whose commands see few variables and `extra`."""
+    shutil.rmtree(path, ignore_errors=True)
+    variables = clean_environment(environ, extra or {})
+    environment = Environment(path=path, variables=variables, log=log)
+    search = os.pathsep.join((str(environment.scripts), variables.get("PATH", os.defpath)))
+    environment = Environment(path=path, variables={**variables, "PATH": search, "VIRTUAL_ENV": str(path)}, log=log)
+    ended = run([interpreter, "-m", "venv", "--without-pip", path], log=log, env=variables)
+    if ended.status:
+        msg = f"{interpreter} cannot make an environment:\n{tail(log, 8, ended.start)}"
+        raise MachineError(msg, hint="Debian and Ubuntu keep it in a package of its own: python3-venv")
+    return environment

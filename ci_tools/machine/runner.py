@@ -1,0 +1,315 @@
+"""The machine a job runs on: how many compilers it holds at a time, and what a small hosted one gets before a build.
+
+Nothing is removed and no swap made but on a runner of GitHub's own, which is thrown away after its job.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.machine.process import complaint, run
+from ci_tools.model import NO_CARE, SDIST, SELF_HOSTED, Care
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from ci_tools.model import Plan
+
+__all__ = [
+    "Compilers",
+    "Host",
+    "Machine",
+    "care_of",
+    "compilers",
+    "host",
+    "is_hosted",
+    "machine",
+    "prepare",
+    "with_rights",
+]
+
+FACTS = Path(__file__).with_name("hosted.toml")
+GIB = 1 << 30
+OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+SWAP = "fatwheel.swap"
+UNFINISHED = f"{SWAP}.partial"
+LEFT_FREE = 4 * GIB  # of the disk that takes the swap: a build writes too
+HEADER = 1 << 16  # bytes of a swap file that hold no memory: a page, of 64 KiB at most
+
+
+@functools.cache
+def _facts() -> dict[str, Any]:
+    return tomllib.loads(FACTS.read_text(encoding="utf-8"))
+
+
+def is_hosted(labels: Collection[str]) -> bool:
+    """Whether the labels name one of the runners that GitHub has for everybody."""
+    known = any(fnmatchcase(label, pattern) for label in labels for pattern in _facts()["labels"])
+    return known and SELF_HOSTED not in labels
+
+
+def host() -> str:
+    """Return this machine as the catalog names it, `linux-x86_64`."""
+    return f"{OS_NAMES.get(sys.platform, sys.platform)}-{platform.machine().lower()}"
+
+
+# ---------------------------------------------------------------- how many compilers
+
+
+class Machine(NamedTuple):
+    """What compilers share: cores, and memory and swap in bytes (0: not known)."""
+
+    cores: int
+    memory: int
+    swap: int
+
+
+class Compilers(NamedTuple):
+    """How many compilers run at a time, and why so many where memory had a say."""
+
+    number: int
+    reason: str = ""
+
+
+def machine(root: Path = Path("/")) -> Machine:
+    """Return what this machine has, or the container that this is."""
+    cores = os.cpu_count() or 1
+    try:
+        table = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text(encoding="ascii").splitlines())
+    except OSError:  # not Linux
+        names = os.sysconf_names if hasattr(os, "sysconf_names") else {}
+        known = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= names.keys()
+        return Machine(cores, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 0, 0)
+    memory, swap = (int(table.get(name, "0").split()[0]) << 10 for name in ("MemTotal", "SwapTotal"))
+    return Machine(
+        cores, min(memory, _limit(root, "memory.max", memory)), min(swap, _limit(root, "memory.swap.max", swap))
+    )
+
+
+def _limit(root: Path, name: str, without: int) -> int:
+    """Return the limit that a container has, in bytes, or `without`."""
+    try:
+        text = (root / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
+    except OSError:
+        return without
+    return int(text) if text.isdigit() else without
+
+
+def compilers(machine: Machine, job_memory_gib: int, max_jobs: int) -> Compilers:
+    """Return how many compilers run at a time: one per core, as far as memory and swap hold them, `max_jobs` at most.
+
+    Each takes `job_memory_gib` GiB; 0 says that this is not known, and 0 `max_jobs` that there is no such limit.
+    """
+    if not job_memory_gib or not machine.memory:
+        return Compilers(max_jobs or machine.cores)
+    held = (machine.memory + machine.swap) // (job_memory_gib * GIB)
+    number = max(1, min(machine.cores, held, max_jobs or machine.cores))
+    has = f"{_gib(machine.memory)} of memory and {_gib(machine.swap)} of swap"
+    if not held:
+        short = f"{has} are less than the {job_memory_gib} GiB that one compiler takes (`job-memory-gib`)"
+        return Compilers(1, f"warning: {short}: one runs at a time, and may run out of memory")
+    limit = f", `max-jobs: {max_jobs}`" if max_jobs else ""
+    some = "1 compiler" if number == 1 else f"{number} compilers"
+    return Compilers(number, f"{some} at a time: {machine.cores} cores, {has}, {job_memory_gib} GiB for each{limit}")
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+# ---------------------------------------------------------------- before a build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A machine to prepare: its variables, where its disk is, who is told, and what runs a command with all rights."""
+
+    environ: Mapping[str, str]
+    say: Callable[[str], None]
+    call: Callable[[Sequence[str]], str]  # returns why the command failed, or nothing
+    root: Path = Path("/")
+
+    def path(self, name: str) -> Path:
+        """Return the place of an absolute path of the host's."""
+        return self.root / name.lstrip("/")
+
+
+def care_of(plan: Plan, names: Sequence[str]) -> Care:
+    """Return what a runner gets that builds these jobs in turn; raise InputError where the plan has no such job."""
+    cares = {SDIST: NO_CARE, **{job.name: job.care for job in plan.jobs}}
+    for name in names:
+        if name not in cares:
+            msg = f'the plan has no job "{name}", {nearest(name, cares)}'
+            raise InputError(msg)
+    each = zip(*(cares[name] for name in names), strict=True)
+    return Care(*map(max, each))
+
+
+def with_rights(log: Path) -> Callable[[Sequence[str]], str]:
+    """Return what runs a command as root, by sudo where we are not, with its output in `log`."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+
+    def call(command: Sequence[str]) -> str:
+        ended = run([*(() if is_root else ("sudo", "-n")), *command], log=log)
+        return (complaint(ended) or f"status {ended.status}") if ended.status else ""
+
+    return call
+
+
+def prepare(care: Care, host: Host) -> None:
+    """Free the disk and make the swap that a job asks for, and say what came of it; a second run does nothing.
+
+    On a machine that is somebody's own nothing is done. Raises MachineError where the rights or the disk are missing.
+    """
+    if why := _left_alone(care, host):
+        host.say(f"nothing is done to this machine: {why}")
+        return
+    if refused := _without_rights(host):
+        msg = f"this machine cannot be prepared: {refused}"
+        raise MachineError(msg, hint="run as root, or as a user whose sudo asks for no password")
+    if care.free_disk:
+        _free_disk(host)
+    if care.swap_gib:
+        _make_swap(host, care.swap_gib)
+
+
+def _left_alone(care: Care, host: Host) -> str:
+    """Return why nothing is to be done, or nothing."""
+    if not care.free_disk and not care.swap_gib:
+        return "its job asks for neither `free-disk` nor `swap-gib`, or is not for a hosted Linux runner"
+    place = host.environ.get("RUNNER_ENVIRONMENT", "")
+    if host.environ.get("GITHUB_ACTIONS") != "true" or place != "github-hosted" or host.environ.get("ACT"):
+        said = f"RUNNER_ENVIRONMENT is {place}" if place else "RUNNER_ENVIRONMENT is not set"
+        return f"it is no runner of GitHub's own ({said})"
+    if host.environ.get("RUNNER_OS") != "Linux":
+        return "it does not run Linux"
+    if any(host.path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")):
+        return "this is a container, and the disk and the swap are its host's"
+    return ""
+
+
+def _without_rights(host: Host) -> str:
+    try:
+        return "" if not host.call(["true"]) else "we are not root, and sudo does not let us be"
+    except MachineError as error:
+        return f"we are not root, and {error.message}"
+
+
+# ---------------------------------------------------------------- the disk
+
+
+def _free_disk(host: Host) -> None:
+    before = shutil.disk_usage(host.root).free
+    removed = [f"{what} ({path})" for path, what in _removed(host)]
+    after = shutil.disk_usage(host.root).free
+    host.say(f"free disk: {_gib(before)} before, {_gib(after)} after")
+    host.say(f"removed {', '.join(removed)}" if removed else "there was nothing to remove")
+
+
+def _removed(host: Host) -> Iterator[tuple[str, str]]:
+    """Remove what the hosted images bring and no build needs, and yield it; say what is not removed, and why."""
+    for folder in _facts()["folder"]:
+        for path in sorted(host.root.glob(folder["path"].lstrip("/"))):
+            name = f"/{path.relative_to(host.root).as_posix()}"
+            why = _in_use(path, host) or host.call(["rm", "-rf", "--one-file-system", "--", str(path)])
+            if why:
+                host.say(f"{name} stays: {why}")
+            else:
+                yield name, folder["what"]
+
+
+def _in_use(path: Path, host: Host) -> str:
+    """Return why a folder is not to be removed, or nothing."""
+    if _is_link(path, host.root):
+        return f"it is a link, or lies behind one, to {os.path.realpath(path)}"
+    named = (host.environ.get(name, "") for name in ("HOME", "GITHUB_WORKSPACE", "RUNNER_TEMP", "CUDA_HOME"))
+    ours = (sys.prefix, sys.base_prefix, str(Path.cwd()), *named)
+    used = next((place for place in ours if place and Path(os.path.realpath(place)).is_relative_to(path)), "")
+    return f"this run needs {used}" if used else ""
+
+
+def _is_link(path: Path, root: Path) -> bool:
+    """Whether a path below the root is a link, or one of the folders that lead to it is."""
+    return Path(os.path.realpath(path)) != Path(os.path.realpath(root)) / path.relative_to(root)
+
+
+# ---------------------------------------------------------------- the swap
+
+
+def _make_swap(host: Host, gib: int) -> None:
+    """Put a swap file of that size into use; what was begun is removed where anything fails."""
+    folders = [
+        folder for folder in map(host.path, _facts()["swap"]) if folder.is_dir() and not _is_link(folder, host.root)
+    ]
+    used = _used_swap(host)
+    if any(size + HEADER >= gib * GIB for size in used.values()):
+        host.say(f"{gib} GiB of swap are in use already")
+        return
+    for path in used:
+        _must(host, ["swapoff", path])
+    _remove_swap(host, folders)
+    folder = _roomy(folders, gib)
+    try:
+        _swap_on(host, folder, gib)
+    except BaseException:
+        _remove_swap(host, [folder])
+        raise
+    host.say(f"{gib} GiB of swap are in use: {folder / SWAP}; the disk has {_gib(shutil.disk_usage(folder).free)} left")
+
+
+def _used_swap(host: Host) -> dict[str, int]:
+    """Return our own swap files that are in use, and the bytes each gives."""
+    table = host.path("/proc/swaps")
+    if not table.is_file():
+        msg = f"no swap could be made: there is no {table}, so its kernel knows none"
+        raise MachineError(msg, hint="leave `swap-gib` out")
+    rows = (line.split() for line in table.read_text(encoding="utf-8").splitlines()[1:])
+    return {row[0]: int(row[2]) << 10 for row in rows if Path(row[0]).name == SWAP}
+
+
+def _roomy(folders: list[Path], gib: int) -> Path:
+    """Return the first folder whose disk holds the swap and something besides."""
+    free = {folder: shutil.disk_usage(folder).free for folder in folders}
+    roomy = next((folder for folder, size in free.items() if size >= gib * GIB + LEFT_FREE), None)
+    if roomy is None:
+        found = ", ".join(f"{_gib(size)} in {folder}" for folder, size in free.items())
+        msg = f"no disk holds {gib} GiB of swap with {_gib(LEFT_FREE)} left for the build: free are {found}"
+        raise MachineError(msg, hint="lower `swap-gib`, or set `free-disk: true`")
+    return roomy
+
+
+def _swap_on(host: Host, folder: Path, gib: int) -> None:
+    """Make the file under another name, so that only a whole one is ever used; nobody else may read it."""
+    partial, whole = str(folder / UNFINISHED), str(folder / SWAP)
+    _must(host, ["install", "-m", "600", "/dev/null", partial])
+    _must(host, ["fallocate", "--length", f"{gib}GiB", partial])
+    _must(host, ["mkswap", partial])
+    _must(host, ["mv", "--", partial, whole])
+    _must(host, ["swapon", whole])
+
+
+def _remove_swap(host: Host, folders: list[Path]) -> None:
+    """Remove what an earlier run began and did not put into use."""
+    left = [folder / name for folder in folders for name in (UNFINISHED, SWAP)]
+    if found := [str(path) for path in left if os.path.lexists(path)]:
+        _must(host, ["rm", "-f", "--", *found])
+
+
+def _must(host: Host, command: Sequence[str]) -> None:
+    if why := host.call(command):
+        msg = f"no swap could be made: `{' '.join(command)}` failed: {why}"
+        raise MachineError(msg, hint="leave `swap-gib` out, or build on a larger runner")

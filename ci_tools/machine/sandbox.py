@@ -1,0 +1,604 @@
+"""Run code that nobody here vouches for, such as a project's setup.py: confined, within limits, and wholly ended.
+
+On Linux, Landlock and seccomp hold what runs. What is guaranteed of a confined command and all that it starts:
+
+- It writes only below its folder, and reads only there, in what it was lent, and in this machine's programs,
+  libraries and Python. Its variables are those given, its input is at its end, no other descriptor is open in it.
+- It opens no socket that leads anywhere, and reaches no memory, queue or semaphore that others share by number.
+- It signals, traces, tunes and watches no process outside, gains no privilege, and as root keeps an owner's rights
+  alone. It is told of nothing that happens to files, and of no attributes of files.
+- Memory that no process is charged with is refused or counted: shared without a file, in pipes, in sockets, on swap.
+- It stays in its process group, and the whole group is killed when its first process ends, when a limit is passed,
+  and when this process ends, however that comes about.
+
+Modes, owners, times and attributes are beyond Landlock, so changing them does nothing, inside the folder as well: the
+calls for modes, owners and times say that they succeeded. A new file has the mode it is made with, less 022: a
+library that is linked here can be loaded, a program cannot be started, since a linker makes it one by its mode. On a
+kernel before 6.12 it cannot send signals at all, not even to itself.
+
+Not guaranteed: it can ask whether a path outside exists, how large and how old it is, and what a symbolic link there
+names: Landlock has no right for either, seccomp sees an address and no path, and without such calls no Python starts.
+It can lock a file that it may read; it can use the processors as long as it may run. Memory, processes and bytes
+written are looked at many times a second, not at every moment, so they can pass their limits for that long. The size
+of a file that has no name and is mapped, or that belongs to a process which nobody may look into, cannot be asked: as
+long as there is one, what the whole disk lost since the start is taken for it. It can leave anything in its folder:
+links that lead outside, and as root set-user-id files, so keep the folder private, follow no link in it, read it with
+`left` and remove it with `clear`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.process import (
+    LIFELINE,
+    output,
+    redacted,
+    tail,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["Confined", "Limits", "Verdict", "clear", "left", "run_confined", "why_not"]
+
+SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_confined.py")))
+# What every program here is started with; none of it belongs to a user. Missing ones are left out.
+PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+LOADER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives")
+DEVICES = ("/dev/random", "/dev/urandom")  # not zero: mapped, it is memory that no process is charged with
+PYTHON = (sys.base_prefix, sys.base_exec_prefix, f"{sys.prefix}/bin", f"{sys.prefix}/pyvenv.cfg")
+WRITABLE_DEVICES = ("/dev/null",)
+
+READY = b"\x06"  # ASCII's "acknowledge"
+MOST_LOGGED = 16 << 20  # bytes: no build says more that anybody reads
+THREADS_EACH = 50  # on the average: beyond that, threads are what is being multiplied
+OPEN_FILES = 1024  # of one process
+BUFFER = 212992  # bytes: what Linux lets a socket hold, where this machine does not say another figure
+OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages leave out
+DEAD = frozenset({b"Z", b"X"})
+ENTRY = 1024  # bytes that an entry of a folder is charged with: empty files fill a disk as well
+MOST_NOTED = 64 << 20  # bytes of a journal
+PAUSE = 0.03  # seconds between two looks at the processes
+SCAN_PAUSE = 0.1  # seconds between two looks at the folder
+SHARE = 10  # a look that takes long is taken seldom: at most every tenth second goes into it
+PATIENCE = 30  # seconds in which killed processes must be gone
+
+
+class Limits(NamedTuple):
+    """What a command may take, with all that it starts."""
+
+    seconds: float
+    memory: int  # bytes, of all processes together; what they share counts once
+    processes: int
+    written: int  # bytes by which its folder may grow
+
+
+class Verdict(Enum):
+    """Why a command is over: by itself, or at which limit."""
+
+    ENDED = "ended"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    TOO_MANY_PROCESSES = "too many processes"
+    TOO_MUCH_WRITTEN = "too much written"
+
+
+class Confined(NamedTuple):
+    """How a confined command ended: its status, why it is over, where its output is, and how long it took."""
+
+    status: int
+    verdict: Verdict
+    log: Path
+    seconds: float
+    start: int  # the byte of the log its output begins at
+    journal: bytes = b""  # what was written into it
+
+
+class Task(NamedTuple):
+    """A living process of a group: its number, the bytes of memory it has, and its threads."""
+
+    pid: int
+    memory: int
+    threads: int
+
+
+@functools.cache
+def why_not() -> str:
+    """Return why this machine cannot confine a command, or nothing where it can; found out by confining one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "folder"
+        folder.mkdir()
+        limits = Limits(seconds=60, memory=1 << 30, processes=8, written=1 << 20)
+        env = {"PATH": os.defpath}
+        log = Path(scratch) / "log"
+        try:
+            ended = run_confined(["true"], folder=folder, readable=(), env=env, log=log, limits=limits)
+        except MachineError as error:
+            return error.message
+        return "" if ended.status == 0 else f"a confined `true` fails: {tail(log, 1)}"
+
+
+def run_confined(  # noqa: PLR0913 - each is a different part of the cage, and all have names
+    command: Sequence[str | Path],
+    *,
+    folder: Path,
+    readable: Iterable[Path],
+    env: Mapping[str, str],
+    log: Path,
+    limits: Limits,
+    trusted: bool = False,
+    journal: Path | None = None,
+) -> Confined:
+    """Run `command` in `folder`, confined unless it is trusted, with its output appended to `log`.
+
+    All that it starts may write into `journal`, a FIFO that is made here. Nothing of it can read that, change what was
+    written or put another file there. `log` and `journal` must be outside `folder`. Raises MachineError where the
+    command cannot be started or confined.
+    """
+    folder, log = folder.resolve(), log.resolve()
+    _refuse(command, folder, env, log)
+    pipe = journal and _make_pipe(journal)
+    rules = {
+        "command": [str(part) for part in command],
+        "env": dict(env),
+        "folder": str(folder),
+        "readable": [*PROGRAMS, *LOADER, *DEVICES, *PYTHON, *map(str, readable)],
+        "writable_devices": WRITABLE_DEVICES,
+        "journal": str(pipe or ""),
+        "memory": limits.memory,
+        "written": limits.written,
+        "tasks": limits.processes * THREADS_EACH,
+        "files": OPEN_FILES,
+        "trusted": trusted,
+        "ready": READY.decode(),
+    }
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with log.open("ab", buffering=0) as sink:
+        sink.write(f"$ {redacted(' '.join(map(str, command)))}\n".encode())
+        start = sink.tell()
+        with _open_journal(pipe) as noted:
+            status, verdict = _supervised(rules, folder, sink, limits, noted)
+    return Confined(status, verdict, log, time.monotonic() - started, start, bytes(noted.content))
+
+
+def left(path: Path, most: int) -> bytes | None:
+    """Return what a confined command left in a file, None where that is no regular file of at most `most` bytes.
+
+    `path` must be given without links: one on the way to it was put there by the command, and is not followed. What
+    would keep a reader waiting, a FIFO, is not waited for.
+    """
+    if path.parent.resolve() != path.parent:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else None
+    except OSError:
+        return None
+
+
+def clear(path: Path) -> None:
+    """Remove a folder that a confined command could write to, or whatever it put there instead; links alone, if links.
+
+    Raises MachineError where it stays. shutil.rmtree gives up at a folder with a mode that keeps it out, and in a tree
+    too deep for Python's stack.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        output([*command, "--", path], timeout=600)
+    if path.exists():
+        msg = f"{path} cannot be removed"
+        raise MachineError(msg)
+
+
+def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str], log: Path) -> None:
+    """Raise MachineError for what cannot be started here."""
+    if log.is_relative_to(folder):
+        msg = f"{log} is in {folder}, where a confined command could write to it; expected a log outside"
+        raise MachineError(msg)
+    if os.name != "posix":
+        msg = "a command can be held to its limits on Linux and macOS only"
+        raise MachineError(msg)
+    if shutil.which(command[0], path=env.get("PATH", os.defpath)) is None:
+        msg = f"{command[0]} cannot be started: there is no such command"
+        raise MachineError(msg)
+
+
+def _make_pipe(path: Path) -> Path:
+    """Make a FIFO in the place of whatever is there; raise MachineError where the file system has none."""
+    clear(path)
+    try:
+        os.mkfifo(path, 0o600)
+    except OSError as error:
+        msg = f"{path} cannot be made, expected a folder that can have a FIFO: {error.strerror}"
+        raise MachineError(msg) from error
+    return path.resolve()
+
+
+def _supervised(
+    rules: dict[str, object], folder: Path, sink: IO[bytes], limits: Limits, journal: _Journal
+) -> tuple[int, Verdict]:
+    """Return the exit status of the command and why it is over, with nothing left of it."""
+    before = _size(folder, ())
+    deadline = time.monotonic() + limits.seconds
+    with _group(rules, folder) as process:
+        heard = _Heard(process.stdout, sink, min(limits.written, MOST_LOGGED), journal)
+        watch = _Watch(process.pid, folder, before, limits)
+        verdict = _watched(process, heard, watch, deadline)
+        _end(process)
+        heard.rest()
+    if not heard.ready and verdict is Verdict.ENDED:
+        raise MachineError(_last_words(sink))
+    if verdict is Verdict.ENDED:
+        return process.returncode, heard.verdict or watch.written() or Verdict.ENDED
+    return -signal.SIGKILL, verdict
+
+
+def _last_words(sink: IO[bytes]) -> str:
+    """Return what the script said instead of confining itself: the end of its traceback, less the error's name."""
+    return tail(Path(sink.name), 1).removeprefix("OSError: ") or "the confined process was killed as it started"
+
+
+@contextmanager
+def _group(rules: dict[str, object], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield the command running in a process group of its own, and end the group on the way out."""
+    process = subprocess.Popen(
+        [*LIFELINE, *SCRIPT, json.dumps(rules)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        _end(process)
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the group until nothing lives in it; raise MachineError where that does not come about."""
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None or living(process.pid):
+        with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is ending
+            os.killpg(process.pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            msg = f"process group {process.pid} was killed and is still there after {PATIENCE} seconds"
+            raise MachineError(msg)
+        time.sleep(0.005)
+
+
+def _watched(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch, deadline: float) -> Verdict:
+    """Return why the command is over, as soon as it is or has to be."""
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            return Verdict.TIMED_OUT
+        heard.wait(min(PAUSE, max(deadline - time.monotonic(), 0)))
+        if verdict := heard.verdict or watch.verdict():
+            return verdict
+    return Verdict.ENDED
+
+
+class _Heard:
+    """What a command says, written to its log up to a size."""
+
+    def __init__(self, pipe: IO[bytes] | None, sink: IO[bytes], most: int, journal: _Journal) -> None:
+        self.source = pipe.fileno() if pipe else -1
+        self.sink = sink
+        self.most = most
+        self.journal = journal
+        self.ready = False
+        self.length = 0
+        self.open = True
+        os.set_blocking(self.source, False)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What there is to say against it."""
+        too_much = self.length > self.most or len(self.journal.content) > MOST_NOTED
+        return Verdict.TOO_MUCH_WRITTEN if too_much else None
+
+    def wait(self, seconds: float) -> None:
+        """Take what is said within some seconds; return at the first words."""
+        if not self._takes(seconds) and not self.open:
+            time.sleep(seconds if self.journal.source is None else 0)
+
+    def rest(self) -> None:
+        """Take what is still in the pipes; who else may hold them is not waited for."""
+        while self._takes(0):
+            pass
+
+    def _takes(self, seconds: float) -> bool:
+        """Whether something was said within some seconds; it is taken."""
+        sources = [source for source in (self.source if self.open else None, self.journal.source) if source is not None]
+        ready = select.select(sources, [], [], seconds)[0] if sources else []
+        if self.source in ready:
+            self._take()
+        if self.journal.source in ready:
+            self.journal.take()
+        return bool(ready)
+
+    def _take(self) -> None:
+        text = os.read(self.source, 1 << 20)
+        self.open = bool(text)
+        if not self.ready and text.startswith(READY):
+            self.ready, text = True, text.removeprefix(READY)
+        room = max(self.most - self.length, 0)
+        self.length += len(text)
+        self.sink.write(text[:room])
+
+
+class _Journal:
+    """What is written into a FIFO, kept from the first byte on."""
+
+    def __init__(self, source: int | None) -> None:
+        self.source = source
+        self.content = bytearray()
+
+    def take(self) -> None:
+        """Take what is there, up to what is more than anybody may write."""
+        text = os.read(self.source, 1 << 20) if self.source is not None else b""
+        self.content += text[: max(MOST_NOTED + 1 - len(self.content), 0)]
+
+
+@contextmanager
+def _open_journal(journal: Path | None) -> Iterator[_Journal]:
+    """Yield what is written into a FIFO while the body runs."""
+    if journal is None:
+        yield _Journal(None)
+        return
+    source = os.open(journal, os.O_RDONLY | os.O_NONBLOCK)
+    held = os.open(journal, os.O_WRONLY)  # so that it does not end with its first writer
+    try:
+        yield _Journal(source)
+    finally:
+        os.close(held)
+        os.close(source)
+
+
+class _Watch:
+    """Looks at what a group takes, as often as each look is worth."""
+
+    def __init__(self, group: int, folder: Path, before: int, limits: Limits) -> None:
+        self.group = group
+        self.folder = folder
+        self.before = before
+        self.used = _used(folder)
+        self.limits = limits
+        self.next_look = 0.0
+        self.next_scan = 0.0
+
+    def verdict(self) -> Verdict | None:
+        """Return the limit that is passed, if a look is due and one is."""
+        now = time.monotonic()
+        if now < self.next_look:
+            return None
+        tasks = living(self.group)
+        found = self._taken(tasks)
+        self.next_look = _due(now, PAUSE)
+        if found or now < self.next_scan:
+            return found
+        found = self.written(tasks)
+        self.next_scan = _due(now, SCAN_PAUSE)
+        return found
+
+    def _taken(self, tasks: Sequence[Task]) -> Verdict | None:
+        tasks = [task for task in tasks if task.pid != self.group]  # the group's first process is ours
+        most = self.limits.processes
+        if len(tasks) > most or sum(task.threads for task in tasks) > most * THREADS_EACH:
+            return Verdict.TOO_MANY_PROCESSES
+        room = self.limits.memory - sum(map(_kernels_memory, tasks))
+        room -= _buffers(tasks, room - sum(task.memory for task in tasks))
+        if sum(task.memory for task in tasks) <= room:
+            return None
+        # A page that a process shares with its children counts for each of them above, and once here.
+        return Verdict.OUT_OF_MEMORY if sum(map(_own_memory, tasks)) > room else None
+
+    def written(self, tasks: Sequence[Task] = ()) -> Verdict | None:
+        """Return TOO_MUCH_WRITTEN where the folder has grown by more than it may."""
+        try:
+            grown = _size(self.folder, tasks) - self.before
+        except OSError:  # a folder too deep, or with a mode that keeps us out: made to hide what is in it
+            return Verdict.TOO_MUCH_WRITTEN
+        if any(_hides(task, self.folder) for task in tasks):
+            grown = max(grown, _used(self.folder) - self.used)
+        return Verdict.TOO_MUCH_WRITTEN if grown > self.limits.written else None
+
+
+def _due(since: float, pause: float) -> float:
+    now = time.monotonic()
+    return now + max(pause, (now - since) * SHARE)
+
+
+# -- what a group takes
+
+
+def living(group: int) -> list[Task]:
+    """Return the living processes of a group; threads are known on Linux alone."""
+    if not Path("/proc/self/stat").exists():
+        return living_by_ps(group)
+    found = (_task(name, group) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - see _task
+    return [task for task in found if task]
+
+
+def _task(pid: str, group: int) -> Task | None:
+    """Return a process, if it lives and is of the group; one whose first thread ended lives on in its others."""
+    fields = _stat(f"/proc/{pid}")
+    if not fields or int(fields[2]) != group:
+        return None
+    threads = int(fields[17])
+    if fields[0] not in DEAD:
+        return Task(int(pid), _pages(fields), threads)
+    for thread in _list(f"/proc/{pid}/task") if threads > 1 else ():
+        fields = _stat(f"/proc/{pid}/task/{thread}")
+        if fields and fields[0] not in DEAD:
+            return Task(int(thread), _pages(fields), threads)  # the kernel shows a thread below /proc as well
+    return None
+
+
+def _stat(folder: str) -> list[bytes]:
+    """Return what is told of a process from its state on, nothing of one that is gone (proc_pid_stat(5))."""
+    try:
+        with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123 - every process is read, many times a second
+            # What it calls itself is in brackets, and may hold any byte.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _pages(fields: Sequence[bytes]) -> int:
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _list(folder: str) -> list[str]:
+    """Return the names in a folder of /proc; raise PermissionError where they are hidden from us."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - see _stat
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def living_by_ps(group: int) -> list[Task]:
+    """Return the living processes of a group as ps lists them: for systems without /proc."""
+    rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,stat="]) or "").splitlines()]
+    return [
+        Task(int(pid), int(kib) * 1024, 1)
+        for pid, its_group, kib, state in rows
+        if int(its_group) == group and not state.startswith("Z")
+    ]
+
+
+def _own_memory(task: Task) -> int:
+    """Return a process's memory with what it shares divided by the sharers; all of it where that is not told."""
+    try:
+        lines = Path(f"/proc/{task.pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        return task.memory
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _kernels_memory(task: Task) -> int:
+    """Return the memory that the kernel has for a process beside its pages: their tables, and what is on swap."""
+    try:
+        lines = Path(f"/proc/{task.pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(OF_THE_KERNEL))
+
+
+def _buffers(tasks: Sequence[Task], room: int) -> int:
+    """Return what the sockets of some processes may hold; descriptors are counted for them where `room` is enough."""
+    each = 2 * _buffer()  # what is sent last may pass the limit by as much as half of it
+    if (most := each * sum(map(_count_open, tasks))) <= max(room, 0):
+        return 0
+    found = [_sockets(task) for task in tasks]
+    sockets = set[int]().union(*filter(None, found))
+    return min(most, each * (len(sockets) + OPEN_FILES * found.count(None)))
+
+
+def _sockets(task: Task) -> set[int] | None:
+    """Return the numbers of the sockets that a process has open; None where that is hidden from us."""
+    try:
+        return {status.st_ino for status in _descriptors(task) if stat.S_ISSOCK(status.st_mode)}
+    except PermissionError:
+        return None
+
+
+@functools.cache
+def _buffer() -> int:
+    """Return how many bytes a socket's buffer has here (socket(7))."""
+    try:
+        return int(Path("/proc/sys/net/core/wmem_default").read_text(encoding="ascii"))
+    except OSError:
+        return BUFFER
+
+
+def _count_open(task: Task) -> int:
+    """Return how many descriptors a process has open, at most."""
+    try:
+        return len(_list(f"/proc/{task.pid}/fd"))
+    except PermissionError:
+        return OPEN_FILES
+
+
+def _descriptors(task: Task) -> Iterator[os.stat_result]:
+    """Yield the status of what a process has open; raise PermissionError where that is hidden from us."""
+    for name in _list(f"/proc/{task.pid}/fd"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield os.stat(f"/proc/{task.pid}/fd/{name}")  # noqa: PTH116 - see _stat
+
+
+def _hides(task: Task, folder: Path) -> bool:
+    """Whether a process may keep files whose size nobody can ask for: without a name, they are mapped and not open.
+
+    A process can keep its descriptors from its own user, too, by running a program that nobody may read (prctl(2)).
+    """
+    own = b" " + os.fsencode(folder) + b"/"
+    try:
+        _list(f"/proc/{task.pid}/fd")
+        lines = Path(f"/proc/{task.pid}/maps").read_bytes().splitlines()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return any(line.endswith(b" (deleted)") and own in line for line in lines)
+
+
+def _used(folder: Path) -> int:
+    """Return the bytes that are taken on the disk of a folder, by whomever."""
+    found = os.statvfs(folder)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def _size(folder: Path, tasks: Sequence[Task]) -> int:
+    """Return the bytes that a folder takes on its disk, with the unlinked files that processes have open."""
+    found = {(0, 0): 0}
+    entries = 0
+    for status in (*_below(folder), *_unlinked(tasks)):
+        entries += 1
+        found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two names is there once
+    return sum(found.values()) + entries * ENTRY
+
+
+def _below(folder: Path) -> Iterator[os.stat_result]:
+    """Yield the status of all below a folder, following no link; raise OSError where it cannot be seen."""
+    waiting = [str(folder)]
+    while waiting:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    yield entry.stat(follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+
+
+def _unlinked(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
+    """Yield the status of each regular file that is open in a process and has no name any more."""
+    for task in tasks:
+        with suppress(OSError):
+            yield from (found for found in _descriptors(task) if stat.S_ISREG(found.st_mode) and found.st_nlink == 0)

@@ -1,0 +1,193 @@
+"""Folders and files that several runs share: found whole or not at all, filled once, written in one step."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.waits import EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+__all__ = [
+    "MADE",
+    "NO_ROOM",
+    "UNFINISHED",
+    "cache_folder",
+    "digest_of",
+    "filled",
+    "locked",
+    "naming",
+    "sha256_of",
+    "write_atomically",
+]
+
+CHUNK = 1 << 20
+MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
+UNFINISHED = ".partial"  # how the name of a file or folder ends that is being written
+NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
+LONGEST_WAIT = 3600.0  # seconds that another run may hold a lock
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what the system says of a full disk
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return the user's cache folder: `FATWHEEL_CACHE`, or the one this operating system has for it."""
+    return Path(environ.get("FATWHEEL_CACHE") or platformdirs.user_cache_path("fatwheel")).absolute()
+
+
+@contextmanager
+def locked(
+    path: Path, say: Callable[[str], None], *, limit: float = LONGEST_WAIT, every: float = EVERY
+) -> Iterator[None]:
+    """Hold the lock beside `path` while the body runs; say every few seconds that another run holds it.
+
+    Raises MachineError where that run still holds it after `limit` seconds.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{path}.lock")
+    _acquire(lock, path, say, limit, every)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _acquire(lock: FileLock, path: Path, say: Callable[[str], None], limit: float, every: float) -> None:
+    began, words = time.monotonic(), 0
+    while (waited := time.monotonic() - began) < limit:
+        if words:
+            say(f"waiting for another run that works on {path}{f': {waited:.0f} s' if words > 1 else ''}")
+        pause = every if words else min(NOTICE_AFTER, every)
+        words += 1
+        with suppress(Timeout):
+            lock.acquire(timeout=min(pause, limit - waited))
+            return
+    msg = f"{lock.lock_file}, the lock of {path}, is still held by another run after {waited:.0f} s"
+    raise MachineError(msg, hint="end that run, or run the same command again once it is done")
+
+
+def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None]) -> Path:
+    """Return `folder`, filled by `fill` on first use, and again where it is not any more what was filled in.
+
+    `fill` works in a folder beside it that takes its name only when done, and a seal with the digest of its
+    content is written last: a killed run leaves nothing that looks finished. Two runs fill it once.
+    """
+    if _is_sealed(folder):
+        return folder
+    with locked(folder, say):
+        if _is_sealed(folder):
+            return folder
+        if folder.exists():
+            say(f"{folder} is not what was put there, it is made again")
+            shutil.rmtree(folder)
+        partial = folder.with_name(f"{folder.name}{UNFINISHED}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            fill(partial)
+            partial.rename(folder)
+            with write_atomically(_seal(folder)) as seal:
+                seal.write(digest_of(folder).encode())
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+    return folder
+
+
+def _seal(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.sha256")
+
+
+def _is_sealed(folder: Path) -> bool:
+    seal = _seal(folder)
+    return folder.is_dir() and seal.is_file() and seal.read_text(encoding="utf-8") == digest_of(folder)
+
+
+def digest_of(folder: Path) -> str:
+    """Return one sha256 of every file's path and content below `folder`, apart from what git keeps for itself."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if ".git" in path.relative_to(folder).parts or (path.is_dir() and not path.is_symlink()):
+            continue
+        content = str(path.readlink()) if path.is_symlink() else sha256_of(path)
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def write_atomically(path: Path, within: Path | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one.
+
+    It is written in the folder `within` of the same file system, or beside `path`; a `durable` one is on the disk when
+    it takes that place. Raises MachineError where the disk is full.
+    """
+    with naming(path):
+        descriptor, temporary = _begin(within or path.parent, path.name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                if durable:
+                    file.flush()
+                    os.fsync(descriptor)
+            temporary.chmod(0o644)
+            _take_place(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file that the body writes where the disk is full: the system's own error names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        msg = f"{path} cannot be written: {error.strerror}"
+        raise MachineError(msg, hint="make room there and run the same command again") from None
+
+
+def _begin(folder: Path, name: str) -> tuple[int, Path]:
+    """Create a file of a name that no other run has, and the folder for it where there is none yet."""
+    prefix, suffix = f".{name[:100]}.", UNFINISHED
+    try:
+        descriptor, path = tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, path = tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
+    return descriptor, Path(path)
+
+
+def _take_place(temporary: Path, path: Path) -> None:
+    """Rename a file, and create the folder for it where there is none yet."""
+    try:
+        temporary.replace(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.replace(path)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the file's sha256 in hex; raise MachineError where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise MachineError(msg) from None
+    return digest.hexdigest()

@@ -1,0 +1,150 @@
+"""Which edition of a version a release is, what version that gives its files, and how a build is told of it."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError
+from ci_tools.model import STABLE, UNTAGGED, Channel, Edition
+from ci_tools.model.pep440 import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from packaging.version import Version
+
+    from ci_tools.model import Project
+
+__all__ = [
+    "candidate_of",
+    "is_date",
+    "is_template",
+    "nightly",
+    "of_commit",
+    "of_tag",
+    "tag_of",
+    "title_of",
+    "variables",
+    "version",
+]
+
+DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+FIELDS = frozenset({"name", "version"})  # of a template
+CANDIDATE = r"(?:-rc([1-9][0-9]{0,3}))?"
+# What a backend takes a project's version from where it would ask git, and PyTorch's own builds take it from.
+VERSION_VARIABLES = (
+    "SETUPTOOLS_SCM_PRETEND_VERSION",  # setuptools-scm, and hatch-vcs, which is made of it
+    "PDM_BUILD_SCM_VERSION",
+    "POETRY_DYNAMIC_VERSIONING_BYPASS",
+    "UV_DYNAMIC_VERSIONING_BYPASS",
+    "BUILD_VERSION",
+)
+
+
+def of_tag(tag: str, template: str, name: str, version: str) -> Edition:
+    """Return the edition that a git tag stands for: the stable one, or with `-rcN` at its end a candidate for it.
+
+    `template` is the config's `release: {tag: …}`. Raises InputError for a tag of another project or version.
+    """
+    known = {"name": name, "version": version}
+    edition = _read(tag, template, known)
+    if edition is None:
+        expected = tag_of(STABLE, template, known)
+        msg = f"{tag!r} is no tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
+        raise InputError(msg, hint="the tag and the project's version change together")
+    return edition
+
+
+def of_commit(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
+    """Return the edition of a commit with these git tags: stable, the newest candidate, or none where none is of it."""
+    editions = {edition for tag in tags if (edition := _read(tag, template, known))}
+    return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate, default=UNTAGGED)
+
+
+def _read(tag: str, template: str, known: Mapping[str, str]) -> Edition | None:
+    """Return the edition that a tag names by the config's template; None where it is another version's."""
+    found = re.fullmatch("".join(_patterns(template, known)) + CANDIDATE, tag)
+    if found is None:
+        return None
+    return Edition(Channel.TEST, int(found[1])) if found[1] else STABLE
+
+
+def _patterns(template: str, known: Mapping[str, str]) -> Iterator[str]:
+    for literal, field, *_ in Formatter().parse(template):
+        yield re.escape(literal)
+        if field is not None:
+            yield re.escape(known[field])
+
+
+def tag_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
+    """Return the tag of an edition by the config's template."""
+    return template.format(**known) + (f"-rc{edition.candidate}" if edition.candidate else "")
+
+
+def candidate_of(tag: str, version: Version) -> int:
+    """Return the N of a tag that ends in `-rcN`, unless the version itself does; 0 for any other tag."""
+    found = re.search("-rc([1-9][0-9]{0,3})$", tag)
+    return int(found[1]) if found and version.pre != ("rc", int(found[1])) else 0
+
+
+def title_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
+    """Return the title of an edition's GitHub Release by the config's template."""
+    return template.format(**known) + (f", candidate {edition.candidate}" if edition.candidate else "")
+
+
+def is_template(text: str) -> bool:
+    """Whether a text can be filled in: it asks for a name and a version alone, as they are."""
+    try:
+        parsed = list(Formatter().parse(text))
+    except ValueError:
+        return False
+    return all(field is None or (field in FIELDS and not form and not how) for _, field, form, how in parsed)
+
+
+def nightly(date: str) -> Edition:
+    """Return the nightly of a date such as 20261121; raise InputError where that is none."""
+    if not is_date(date):
+        msg = f"{date!r} is no date of a nightly, expected one such as 20261121"
+        raise InputError(msg)
+    return Edition(Channel.NIGHTLY, date=date)
+
+
+def is_date(text: str) -> bool:
+    """Whether the text is a date such as 20261121, which a version can hold."""
+    found = re.fullmatch(r"(20[0-9]{2})([0-9]{2})([0-9]{2})", text)
+    if found is None:
+        return False
+    year, month, day = map(int, found.groups())
+    known = 1 <= month <= len(DAYS) and 1 <= day <= DAYS[month - 1]
+    return known and ((month, day) != (2, 29) or year % 4 == 0)
+
+
+def version(base: str, edition: Edition) -> str:
+    """Return the version of an edition's files (PEP 440): that of a nightly ends in its date, `1.2.0.dev20261121`.
+
+    A project that is on its way to a release, `1.2.0a0`, is so by the date alone. A candidate has the plain version:
+    its very bytes are what becomes stable.
+    """
+    if edition.channel is not Channel.NIGHTLY:
+        return base
+    said = parse_version(base)
+    post = "" if said.post is None else f".post{said.post}"
+    return f"{said.base_version}{post}.dev{edition.date}"
+
+
+def variables(project: Project, edition: Edition, said: str = "") -> dict[str, str]:
+    """Return what a build of an edition is told by environment.
+
+    `project` has the edition's version, `said` is the one of the config: a stable build is told that alone, since the
+    copy that it sees has no repository to ask. A commit without a tag is built as it would be with one. The names are
+    those that backends and PyTorch's own builds know.
+    """
+    own = canonicalize_name(project.name).replace("-", "_").upper()
+    names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")
+    if edition.channel in {Channel.STABLE, None}:
+        return dict.fromkeys(names, project.version) if said else {}
+    return {**dict.fromkeys(names, project.version), "VERSION_SUFFIX": "", "CHANNEL": str(edition.channel)}

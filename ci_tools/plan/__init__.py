@@ -1,0 +1,1 @@
+"""Decides which wheels are built, for which cells, and why."""

@@ -1,0 +1,1 @@
+"""Finds what a project could change to need fewer wheels."""

@@ -1,0 +1,151 @@
+"""What would make a plan smaller: each piece of advice is an option that was planned, never a guess.
+
+An option counts where the plan with it has fewer jobs and serves every cell that the plan without it serves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError
+from ci_tools.plan import planner
+from ci_tools.plan.advise.options import (
+    Option,
+    Situation,
+    options,
+    unchanged,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model import Cell, Evidence, Job, Plan, Receipt
+
+__all__ = ["Advice", "Advised", "Case", "advise"]
+
+
+class Advice(NamedTuple):
+    """An option that was planned: how many jobs there are without it and with it, and what they took when built."""
+
+    option: Option
+    before: int
+    after: int
+    minutes: float | None = None  # None: not measured
+    megabytes: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The advice in one sentence, with the count."""
+        if self.before == self.after:
+            return self.option.what
+        wheels = f"{self.before} wheel{'' if self.before == 1 else 's'}"
+        return f"{self.option.what}: {wheels} become{'s' if self.before == 1 else ''} {self.after}"
+
+    def to_json(self, patch: str) -> dict[str, Any]:
+        """Return the advice as a JSON value."""
+        return {
+            "name": self.option.name,
+            "advice": self.sentence,
+            "jobs": {"before": self.before, "after": self.after, "saved": self.before - self.after},
+            "minutes": self.minutes,
+            "megabytes": self.megabytes,
+            "places": list(self.option.places),
+            "how": self.option.how,
+            "gives_up": self.option.gives_up,
+            "patch": patch,
+        }
+
+
+class Advised(NamedTuple):
+    """All advice for one plan, that which saves most first, and how many jobs there are with all of it together."""
+
+    advice: tuple[Advice, ...]
+    before: int
+    after: int
+
+    @property
+    def limits(self) -> str:
+        """What the count of all together leaves out, or rests on."""
+        limits = " that gives up no cell" if any(one.option.gives_up for one in self.advice) else ""
+        return limits if all(one.option.is_known for one in self.advice) else f"{limits}, at best"
+
+
+class Case(NamedTuple):
+    """A plan, what it was made from, and the receipts of its wheels that were built earlier, by file name."""
+
+    plan: Plan
+    evidence: Evidence
+    catalog: Catalog
+    tree: Tree
+    receipts: Mapping[str, Receipt]
+
+
+def advise(case: Case) -> Advised:
+    """Return what would make the plan smaller; nothing where nothing would."""
+    found = options(case.plan, case.evidence, case.tree)
+    weighed = [advice for option in found if (advice := _weighed(option, case))]
+    weighed.sort(key=lambda advice: advice.after - advice.before)
+    jobs = len(case.plan.jobs)
+    return Advised(tuple(weighed), jobs, _together(weighed, case))
+
+
+# ---------------------------------------------------------------- what an option is worth
+
+
+def _weighed(option: Option, case: Case) -> Advice | None:
+    """Return an option with what it saves, None where it saves nothing or leaves a cell unserved."""
+    situation = option.base(Situation(case.plan.request, case.evidence))
+    before, after = _planned(situation, case), _planned(option.change(situation), case)
+    if before is None or after is None:
+        return None
+    if option.change is unchanged:
+        return Advice(option, len(before.jobs), len(after.jobs))
+    if len(after.jobs) >= len(before.jobs) or not (option.gives_up or _cells(before) <= _cells(after)):
+        return None
+    return Advice(option, len(before.jobs), len(after.jobs), *_saved(before, after, case))
+
+
+def _planned(situation: Situation, case: Case) -> Plan | None:
+    """Return the plan of a situation, None where its parts contradict each other."""
+    try:
+        return planner.make_plan(*situation, case.catalog)
+    except InputError:
+        return None
+
+
+def _cells(plan: Plan) -> set[Cell]:
+    return {item.cell for item in plan.covered}
+
+
+def _together(weighed: Sequence[Advice], case: Case) -> int:
+    """Return how many jobs there are with all that was advised; what gives up cells is left out."""
+    situation = Situation(case.plan.request, case.evidence)
+    for option in (advice.option for advice in weighed if not advice.option.gives_up):
+        situation = option.change(situation)
+    after = _planned(situation, case)
+    return len(after.jobs if after else case.plan.jobs)
+
+
+def _saved(before: Plan, after: Plan, case: Case) -> tuple[float | None, float | None]:
+    """Return the minutes and megabytes saved, where a receipt tells of every wheel that goes.
+
+    A wheel that takes the place of several is counted as the costliest of them.
+    """
+    stay = {job.wheel for job in before.jobs} & {job.wheel for job in after.jobs}
+    gone = [job for job in before.jobs if job.wheel not in stay]
+    known = [case.receipts.get(job.wheel) for job in gone]
+    receipts = {job.name: receipt for job, receipt in zip(gone, known, strict=True) if receipt}
+    if len(receipts) < len(gone):
+        return None, None
+    came = [[receipts[name] for name in _replaced(job, before) if name in receipts]
+            for job in after.jobs if job.wheel not in stay]  # fmt: skip
+    seconds = sum(one.seconds for one in receipts.values()) - sum(max(one.seconds for one in some) for some in came)
+    size = sum(one.size for one in receipts.values()) - sum(max(one.size for one in some) for some in came)
+    return round(seconds / 60, 2), round(size / 1e6, 3)
+
+
+def _replaced(job: Job, before: Plan) -> set[str]:
+    """Return the names of the jobs that served a job's cells before."""
+    return {item.job for item in before.covered if item.cell in job.covers}

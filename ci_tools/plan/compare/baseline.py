@@ -1,0 +1,70 @@
+"""Compares a plan with the one of an earlier revision of its repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog
+from ci_tools.config import loader
+from ci_tools.errors import InputError
+from ci_tools.evidence import git, source
+from ci_tools.formats import yaml_file
+from ci_tools.model import PathSource
+from ci_tools.plan import make
+from ci_tools.plan.compare.changes import Side
+from ci_tools.plan.compare.comparison import compare, uncompared
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Edition
+    from ci_tools.plan.compare.comparison import Comparison
+    from ci_tools.plan.make import Planned
+
+__all__ = ["compared"]
+
+
+def compared(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:
+    """Return how the plan of the config at `path` differs from that of a revision of the config's repository.
+
+    The earlier plan is made in a copy below the cache. Where none can be made there, as before a project had a
+    config, the comparison says so. Raises InputError where there is no such revision.
+    """
+    copy, earlier = _config_at(path, against, outside)
+    after = _side(planned, path)
+    try:
+        before = _planned(copy, earlier, planned.plan.edition, outside)
+    except InputError as error:
+        return uncompared(after, against, _without(error.message, copy))
+    return compare(_side(before, earlier), after, against, planned.catalog)
+
+
+def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]:
+    """Return a copy of the config's repository as it is at a revision, and where the config is in it, if it is."""
+    place = path.resolve()
+    root = git.top(place.parent, outside.environ)
+    copy = source.at_revision(root, revision, outside)
+    return copy, copy / place.relative_to(root.resolve())
+
+
+def _planned(copy: Path, path: Path, edition: Edition, outside: Outside) -> Planned:
+    """Return the plan of the config at `path` in a copy; raise InputError where its source lies outside of that."""
+    asked = loader.load(path, catalog.load()).source
+    if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
+        msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
+        raise InputError(msg)
+    return make.make_plan(path, outside, edition=edition)
+
+
+def _without(message: str, copy: Path) -> str:
+    """Return a message that names files as they are in the repository, not in its copy."""
+    return message.replace(f"{copy}/", "").replace(str(copy), "the repository")
+
+
+def _side(planned: Planned, path: Path) -> Side:
+    """Return a plan with its evidence and the lines of its config."""
+    document = yaml_file.read(path, planned.plan.request.config)
+    keys = ("python", "torch", "platforms")
+    lines = {key: document.where((key,), key=True).rpartition(":")[0] for key in keys}
+    return Side(planned.plan, planned.evidence, lines)

@@ -1,0 +1,442 @@
+"""What a change does to a plan, and which line did it: two plans, what their sources show, and the steps between.
+
+Where the evidence of both sides is at hand, each changed place is put into the earlier plan by itself, one after the
+other, and planned: the figures are those of real plans. Where there are two plans alone, what their reasons name is
+the cause of all that changed, together.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import FatwheelError
+from ci_tools.plan import planner
+from ci_tools.plan.cell_ranges import SKIPPED
+from ci_tools.plan.compare.changes import (
+    asked,
+    is_in,
+    place_in,
+    shown,
+    unnumbered,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model import Cell, Evidence, Job, Plan, Request
+    from ci_tools.plan.compare.changes import Change, Side
+
+    Quote = Callable[[str], str]
+
+__all__ = ["Cause", "Comparison", "Moved", "Row", "Said", "Step", "compare", "sentences", "to_json", "uncompared"]
+
+MOST_STEPS = 12  # a change to more places than that is told as a whole
+MOST_NAMED = 2  # places that a sentence names
+OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
+ANY = "any"  # the platform of the pure wheel, in words
+
+
+class Cause(NamedTuple):
+    """One place that changed, what is different, and whether it is a thing of the past."""
+
+    where: str  # k.cu:3, fatwheel.yml:9
+    what: str  # what the plan says of it now, or what the config asks for now
+    gone: bool = False
+
+
+class Step(NamedTuple):
+    """What some places did to the plan: the jobs before and after."""
+
+    causes: tuple[Cause, ...]
+    before: int
+    after: int
+    asked: bool = False  # whether the config asks for something else; otherwise the source shows something else
+
+
+class Row(NamedTuple):
+    """One platform before and after: its jobs, the cells they cover, and the bytes of their wheels where known."""
+
+    platform: str
+    jobs: tuple[int, int]
+    cells: tuple[int, int]
+    bytes: tuple[int | None, int | None]
+
+
+class Moved(NamedTuple):
+    """A cell that another job serves now, or none, or one where none did; nothing where it was not asked for."""
+
+    cell: Cell
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How the plan of one revision differs from that of another."""
+
+    against: str  # what it is compared with: main, an earlier release's folder
+    refusal: str = ""  # why there is no plan there
+    jobs: tuple[int, int]
+    cells: tuple[int, int]  # asked for
+    covered: tuple[int, int]
+    steps: tuple[Step, ...] = ()
+    rows: tuple[Row, ...] = ()  # of the platforms where something changed
+    added: tuple[Job, ...] = ()
+    removed: tuple[Job, ...] = ()
+    changed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # jobs that stay, and what of them does not
+    moved: tuple[Moved, ...] = ()
+    warnings: tuple[str, ...] = ()  # new ones
+    same_source: bool = False  # whether both are of the very same files
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no job and no cell is another."""
+        return not (self.refusal or self.added or self.removed or self.changed or self.moved)
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything that is built may be another: by another plan, or of another source."""
+        return not (self.is_same and self.same_source)
+
+
+def compare(before: Side, after: Side, against: str, catalog: Catalog | None = None) -> Comparison:
+    """Return how a plan differs from an earlier one; `catalog` lets the steps between be planned.
+
+    A project's version and the order of its lines are no difference.
+    """
+    old, new = ({job.name: job for job in side.plan.jobs} for side in (before, after))
+    moved = tuple(_moved(before.plan, after.plan))
+    return Comparison(
+        against=against,
+        jobs=(len(old), len(new)),
+        cells=(before.plan.cells, after.plan.cells),
+        covered=(len(before.plan.covered), len(after.plan.covered)),
+        steps=tuple(_steps(before, after, catalog)),
+        rows=tuple(_rows(before, after)),
+        added=tuple(job for name, job in new.items() if name not in old),
+        removed=tuple(job for name, job in old.items() if name not in new),
+        changed=tuple(_changed(old, new, before.plan, after.plan)),
+        moved=moved,
+        warnings=tuple(warning for warning in after.plan.warnings if not _said(warning, before.plan.warnings)),
+        same_source=before.plan.pins.source_sha256 == after.plan.pins.source_sha256,
+    )
+
+
+def uncompared(after: Side, against: str, refusal: str) -> Comparison:
+    """Return the comparison of a plan with nothing, and why there is nothing."""
+    return Comparison(
+        against=against,
+        refusal=refusal,
+        jobs=(0, len(after.plan.jobs)),
+        cells=(0, after.plan.cells),
+        covered=(0, len(after.plan.covered)),
+        added=after.plan.jobs,
+    )
+
+
+# ---------------------------------------------------------------- what differs
+
+
+def _unversioned(plan: Plan, file: str) -> str:
+    """Return a wheel's file name without its version."""
+    return file.replace(f"-{plan.project.version}", "", 1)
+
+
+def _changed(
+    old: Mapping[str, Job], new: Mapping[str, Job], before: Plan, after: Plan
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the jobs of one name that are not the same job, and in what."""
+    for name in new:
+        if name not in old:
+            continue
+        facts = zip(_facts(old[name], before).items(), _facts(new[name], after).values(), strict=True)
+        different = tuple(f"{what}: {was or 'none'} → {now or 'none'}" for (what, was), now in facts if was != now)
+        if different:
+            yield name, different
+
+
+def _facts(job: Job, plan: Plan) -> dict[str, str]:
+    """Return what of a job a person would want to know the change of."""
+    return {
+        "wheel": _unversioned(plan, job.wheel),
+        "combinations": str(len(job.covers)),
+        "built by Python": str(job.python),
+        "built with torch": str(job.torch or ""),
+        "architectures": " ".join(job.archs),
+        "runner": " ".join(job.runner),
+        "container": job.container,
+        "toolchain": str(job.toolchain),
+        "owner": job.owner,
+        "required": "yes" if job.required else "no",
+        "variables": " ".join(f"{name}={value}" for name, value in job.env),
+        "built with": " ".join(job.build_requires),
+    }
+
+
+def _fates(plan: Plan) -> dict[Cell, tuple[str, str]]:
+    """Return the job of every cell, or that it is skipped, and why."""
+    skipped = {cell: (SKIPPED, reason) for cell, reason in plan.skipped}
+    return {cell: (job, reason) for cell, job, reason in plan.covered} | skipped
+
+
+def _moved(before: Plan, after: Plan) -> Iterator[Moved]:
+    old, new = _fates(before), _fates(after)
+    for cell in dict.fromkeys((*new, *old)):
+        (was, _), (now, why) = old.get(cell, ("", "")), new.get(cell, ("", ""))
+        if was != now:
+            yield Moved(cell, was, now, why)
+
+
+def _said(sentence: str, others: Iterable[str]) -> bool:
+    """Whether one of the others says the same, maybe of another line."""
+    return unnumbered(sentence) in set(map(unnumbered, others))
+
+
+def _rows(before: Side, after: Side) -> Iterator[Row]:
+    """Yield the platforms whose jobs, cells or wheels are others; the wheel of all comes first."""
+    old, new = _by_platform(before.plan), _by_platform(after.plan)
+    for platform in dict.fromkeys((*new, *old)):
+        was, now = old.get(platform, ()), new.get(platform, ())
+        row = Row(
+            platform,
+            (len(was), len(now)),
+            (sum(len(job.covers) for job in was), sum(len(job.covers) for job in now)),
+            (_weight(was, before.sizes), _weight(now, after.sizes)),
+        )
+        names = {job.name for job in was} != {job.name for job in now}
+        if names or row.cells[0] != row.cells[1] or row.bytes[0] != row.bytes[1]:
+            yield row
+
+
+def _by_platform(plan: Plan) -> dict[str, tuple[Job, ...]]:
+    jobs: dict[str, tuple[Job, ...]] = {}
+    for job in plan.jobs:
+        name = str(job.platform or ANY)
+        jobs[name] = (*jobs.get(name, ()), job)
+    return jobs
+
+
+def _weight(jobs: Sequence[Job], sizes: Mapping[str, int]) -> int | None:
+    """Return the bytes of some jobs' wheels; None where those of one are not known."""
+    if not all(job.name in sizes for job in jobs):
+        return None
+    return sum(sizes[job.name] for job in jobs)
+
+
+# ---------------------------------------------------------------- the steps
+
+
+def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]:
+    """Yield what each change does to the plan, as far as it does anything or the config asks for it."""
+    wanted = list(asked(before, after))
+    if not (before.evidence and after.evidence and catalog):
+        yield from _whole(before.plan, after.plan, wanted)
+        return
+    seen = list(shown(before.evidence, after.evidence, before, after))
+    if len(seen) + len(wanted) > MOST_STEPS:
+        yield from _whole(before.plan, after.plan, wanted)
+        return
+    yield from _walked([*seen, *wanted], before, after, catalog)
+
+
+def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Step]:
+    """Yield the one step from plan to plan, with all that the reasons and the config name."""
+    told = _told(before, after)
+    wanted = tuple(Cause(change.where, change.what) for change in changes)
+    if _is_other(before, after) and (told or wanted):
+        yield Step((*told, *wanted), len(before.jobs), len(after.jobs), asked=not told)
+    elif wanted:
+        yield Step(wanted, len(before.jobs), len(after.jobs), asked=True)
+
+
+def _walked(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[Step]:
+    """Make one change after the other and plan each time; those that make no plan by themselves join the next."""
+    request, evidence, plan = before.plan.request, before.evidence, before.plan
+    waiting: list[Change] = []
+    for number, change in enumerate(changes, 1):
+        if evidence is None:
+            return
+        request, evidence = change.make(request, evidence)
+        waiting.append(change)
+        planned = after.plan if number == len(changes) else _planned(request, evidence, after.plan, catalog)
+        if planned is None:
+            continue
+        if _is_other(plan, planned) or any(one.asked for one in waiting):
+            yield _step(waiting, plan, planned)
+        plan, waiting = planned, []
+    if not changes:
+        yield from _whole(plan, after.plan, ())
+
+
+def _planned(request: Request, evidence: Evidence, like: Plan, catalog: Catalog) -> Plan | None:
+    """Return the plan of a stage between the two; None where it makes none."""
+    try:
+        return planner.make_plan(request, evidence, catalog, like.edition)
+    except FatwheelError:
+        return None
+
+
+def _step(changes: Sequence[Change], before: Plan, after: Plan) -> Step:
+    told = _told(before, after)
+    causes = []
+    for change in changes:
+        words = [cause.what for cause in told if cause.where == change.where]
+        what = change.what or "; ".join(words or [cause.what for cause in told if cause.where not in _places(changes)])
+        causes.append(Cause(change.where, what, change.gone))
+    return Step(tuple(causes), len(before.jobs), len(after.jobs), asked=all(change.asked for change in changes))
+
+
+def _places(changes: Sequence[Change]) -> frozenset[str]:
+    return frozenset(change.where for change in changes)
+
+
+def _is_other(before: Plan, after: Plan) -> bool:
+    """Whether two plans have other jobs, or serve a cell by another one."""
+    old, new = _fates(before), _fates(after)
+    return old.keys() != new.keys() or any(old[cell][0] != new[cell][0] for cell in new)
+
+
+# ---------------------------------------------------------------- what the reasons say
+
+
+def _told(before: Plan, after: Plan) -> tuple[Cause, ...]:
+    """Return what the reasons of one plan say that those of the other do not, each with the place it names.
+
+    Where the new ones name no place, the old ones do: it is what was there and is gone.
+    """
+    old, new = _parts(before), _parts(after)
+    fresh, stale = _unsaid(new, old), [cause._replace(gone=True) for cause in _unsaid(old, new)]
+    known = [cause for cause in fresh if not any(is_in(_brackets(cause.what), part) for part in old)]
+    causes = [cause for cause in known if ":" in cause.where] or known or stale or fresh
+    merged: dict[str, Cause] = {}
+    for cause in causes:
+        first = merged.get(cause.where)
+        merged[cause.where] = cause._replace(what=f"{first.what}; {cause.what}") if first else cause
+    return tuple(merged.values())
+
+
+def _parts(plan: Plan) -> list[str]:
+    """Return what the reasons are made of, each once."""
+    reasons = [*(item.reason for item in plan.covered), *(item.reason for item in plan.skipped)]
+    return list(dict.fromkeys(part for reason in dict.fromkeys(reasons) for part in reason.split("; ")))
+
+
+def _unsaid(parts: Iterable[str], others: Iterable[str]) -> list[Cause]:
+    """Return the parts that the others do not have, as causes, where they name a place."""
+    said = set(map(unnumbered, others))
+    return [cause for part in parts if unnumbered(part) not in said and (cause := _cause(part))]
+
+
+def _brackets(part: str) -> str:
+    """Return what the evidence says in a part of a reason, which stands in brackets; else the part itself."""
+    return part.partition(" (")[2].removesuffix(")") or part
+
+
+def _cause(part: str) -> Cause | None:
+    """Return the part of a reason as a cause, None where it names no place."""
+    code = OF_CODE.match(part)
+    place = place_in(_brackets(part), anywhere=True) or (code["place"] if code else "")
+    return Cause(place, part) if place else None
+
+
+# ---------------------------------------------------------------- in words
+
+
+class Said(NamedTuple):
+    """One thing that a change does, and what the plan says of the places that did it."""
+
+    sentence: str
+    reasons: tuple[str, ...] = ()
+
+
+def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", say: Quote = str) -> list[Said]:
+    """Return what the change does, the largest effect first; `quote` marks places up, `say` any other text."""
+    if comparison.refusal:
+        jobs = f"these {_count(comparison.jobs[1])} are compared with nothing"
+        return [Said(f"No plan can be made at {quote(comparison.against)}, so {jobs}.", (comparison.refusal,))]
+    steps = sorted(comparison.steps, key=lambda step: -abs(step.after - step.before))
+    told = [Said(_sentence(step, quote, say), _reasons(step)) for step in steps]
+    if comparison.jobs[0] != comparison.jobs[1] and all(step.before == step.after for step in steps):
+        told.insert(0, Said(f"{_count(comparison.jobs[0])} became {comparison.jobs[1]}."))
+    if not told or comparison.is_same:
+        told.append(Said(_nothing(comparison)))
+    return told
+
+
+def _reasons(step: Step) -> tuple[str, ...]:
+    """Return what the plan says now of the places of a step, or did of those that are gone."""
+    shown = (cause for cause in step.causes if cause.what and not step.asked)
+    return tuple(f"{'no more: ' if cause.gone else ''}{part}" for cause in shown for part in cause.what.split("; "))
+
+
+def _nothing(comparison: Comparison) -> str:
+    if comparison.is_same:
+        return "No job changes."
+    moved = f", {len(comparison.moved)} combinations are served otherwise" if comparison.moved else ""
+    changed = f", {len(comparison.changed)} of them changed" if comparison.changed else ""
+    return f"The jobs are as many as before{moved}{changed}."
+
+
+def _sentence(step: Step, quote: Quote, say: Quote) -> str:
+    """Say what one step does: `k.cu:3` turned 2 jobs into 24; `fatwheel.yml:9` adds Python 3.14: no new job."""
+    if step.asked:
+        causes = "; ".join(f"{quote(cause.where)} {say(cause.what)}" for cause in step.causes)
+        return f"{causes}: {_effect(step)}."
+    places = [f"{quote(cause.where)}{', which is gone,' if cause.gone else ''}" for cause in step.causes]
+    more = len(places) - MOST_NAMED
+    named = [*places[:MOST_NAMED], f"{more} more places"] if more > 0 else places
+    subject = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    if step.before == step.after:
+        return f"{subject} changed the plan, and not the number of its jobs: {step.after}."
+    return f"{subject} turned {_count(step.before)} into {step.after}."
+
+
+def _effect(step: Step) -> str:
+    if step.before == step.after:
+        return "no new job" if any("adds" in cause.what for cause in step.causes) else "no job more or less"
+    return f"{_count(step.before)} became {step.after}"
+
+
+def _count(jobs: int) -> str:
+    return f"{jobs} job{'' if jobs == 1 else 's'}"
+
+
+# ---------------------------------------------------------------- as JSON
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as one JSON object: docs/how-to/see-what-a-change-does-to-the-plan.md has its keys."""
+    return {
+        "against": comparison.against,
+        "refusal": comparison.refusal,
+        "sentences": [said.sentence for said in sentences(comparison)],
+        "jobs": _pair(comparison.jobs),
+        "cells": _pair(comparison.cells),
+        "covered": _pair(comparison.covered),
+        "steps": [
+            {
+                "causes": [cause._asdict() for cause in step.causes],
+                "jobs": _pair((step.before, step.after)),
+                "asked": step.asked,
+            }
+            for step in comparison.steps
+        ],
+        "platforms": [
+            {"platform": row.platform, "jobs": _pair(row.jobs), "cells": _pair(row.cells), "bytes": _pair(row.bytes)}
+            for row in comparison.rows
+        ],
+        "added": [job.name for job in comparison.added],
+        "removed": [job.name for job in comparison.removed],
+        "changed": {name: list(what) for name, what in comparison.changed},
+        "moved": [{"cell": str(cell), "before": was, "after": now} for cell, was, now, _ in comparison.moved],
+        "warnings": list(comparison.warnings),
+        "same_source": comparison.same_source,
+    }
+
+
+def _pair(values: tuple[int | None, int | None]) -> dict[str, int | None]:
+    return {"before": values[0], "after": values[1]}

@@ -1,0 +1,115 @@
+"""The first verb, plan: config, source, evidence, plan. It loads nothing that builds, so that it is quick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import catalog as catalogs
+from ci_tools.config import commands, loader, overrides
+from ci_tools.errors import InputError, nearest
+from ci_tools.evidence import git, source
+from ci_tools.evidence.collector import gather
+from ci_tools.model import NO_RUN, SDIST, STABLE, UNTAGGED
+from ci_tools.model import edition as editions
+from ci_tools.plan import plan_file, planner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request, Run
+
+__all__ = ["Planned", "make_plan", "place_of_scripts", "tag_named"]
+
+
+class Planned(NamedTuple):
+    """A plan, the tree it was made from, the catalog it was made with, and what the tree showed."""
+
+    plan: Plan
+    tree: Tree
+    catalog: Catalog
+    evidence: Evidence
+
+    def job(self, name: str) -> Job:
+        """Return the job of that name; raise InputError where the plan has none."""
+        jobs = {job.name: job for job in self.plan.jobs}
+        if name not in jobs:
+            msg = f'the plan has no job "{name}", {nearest(name, [*jobs, SDIST])}'
+            raise InputError(msg)
+        return jobs[name]
+
+
+def make_plan(
+    path: Path,
+    outside: Outside,
+    *,
+    pinned: Path | None = None,
+    edition: Edition | None = None,
+    tag: str = "",
+    run: Run = NO_RUN,
+) -> Planned:
+    """Read the config at `path`, its source, and plan an edition of it, as `run` changes what the config asks for.
+
+    That is the edition of `tag`, or the one given, or else the one of the tags at the commit that the config's checkout
+    is at. With `pinned`, a plan.json, edition and run are that file's, and the plan made here must be the one in it:
+    raises InputError with what differs.
+    """
+    catalog = catalogs.load()
+    expected = plan_file.read(pinned) if pinned else None
+    said = overrides.run_of(expected) if expected else run
+    request = overrides.apply_run(loader.load(path, catalog), said, catalog)
+    commit = expected["pins"]["commit"] if expected else ""
+    tree = source.open_tree(request, path.parent, outside, commit)
+    commands.refuse_missing(request, tree.root, tree.files)
+    evidence = gather(request, tree, catalog, outside)
+    edition = plan_file.edition_of(expected) if expected else edition
+    if edition is None:
+        edition = _edition_of_checkout(path.parent, tag, request, evidence.project, outside)
+    plan = planner.make_plan(request, evidence, catalog, edition)
+    if expected:
+        _refuse_difference(expected, plan, pinned)
+    return Planned(plan, tree, catalog, evidence)
+
+
+def tag_named(ref: str, path: Path, outside: Outside) -> str:
+    """Return the tag that a ref such as v1.2.0 or refs/tags/v1.2.0 names in the checkout of the config at `path`.
+
+    It is empty where the ref is a branch or a commit. Raises InputError where the tag is not what is checked out.
+    """
+    here = git.tags(path.parent, outside.environ, at_head=True)
+    tag = ref.removeprefix(git.TAGS)
+    if tag == ref:
+        return tag if tag in here else ""
+    if tag not in here:
+        msg = f"the tag {tag} is not at the commit that is checked out"
+        raise InputError(msg, hint="check the tag itself out; actions/checkout takes it as its `ref`")
+    return tag
+
+
+def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Project, outside: Outside) -> Edition:
+    """Return the edition of a tag, or else the one that the tags of the checkout say of its commit."""
+    here = git.tags(folder, outside.environ, at_head=True)
+    template, known = request.release.tag, {"name": project.name, "version": project.version}
+    if not tag:
+        edition = editions.of_commit(here, template, known)
+        return STABLE if edition == UNTAGGED and request.release.untagged else edition
+    if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
+        msg = f"--tag: {tag} is at another commit than the one that is checked out"
+        raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
+    return editions.of_tag(tag, template, project.name, project.version)
+
+
+def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | None:
+    """Return where the source of the config at `path` lies, if a command of its validation runs a script."""
+    runs_any = any(commands.script_of(command.run) for command in request.validate.commands)
+    return source.open_tree(request, path.parent, outside).root if runs_any else None
+
+
+def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | None) -> None:
+    different = list(plan_file.differences(expected, plan_file.to_json(plan)))
+    if different:
+        shown = "\n".join(f"  {line}" for line in different[:8])
+        msg = f"{pinned} is not the plan of what is here:\n{shown}"
+        raise InputError(msg, hint="check out the plan's commit, or plan again")

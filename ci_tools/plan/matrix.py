@@ -1,0 +1,242 @@
+"""From a plan to what a workflow runs: the rows of its matrices, as step outputs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import InputError
+from ci_tools.model import HOSTED_MINUTES, SDIST
+from ci_tools.plan.plan_file import runs_on
+from ci_tools.plan.sites import awaiting_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from ci_tools.model import Job, Plan, Site
+
+    Row = dict[str, Any]
+    Join = Callable[[Sequence[Row]], Row]
+
+__all__ = ["Trials", "builds", "outputs", "sites", "trials"]
+
+MOST_ROWS = 256  # jobs of one matrix on GitHub
+INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
+NO_CHANNEL = "none"  # of a commit without the version's tag
+HOST = "/host"  # where a container sees the disk of its runner
+MOST_TEXT = 1 << 20  # bytes of all outputs of a job on GitHub
+# What the rows of one runner may differ in that does all of them in turn.
+OF_ONE_BUILD = frozenset({"name", "jobs", "minutes", "python"})
+OF_ONE_TRIAL = frozenset({"name", "number", "numbers", "built", "minutes"})
+FEWER = (
+    "ask for fewer platforms at a time (--only PLATFORM), or see `fatwheel advise`;"
+    " with a shorter `timeout-minutes` one runner does more of them in turn"
+)
+
+
+def outputs(plan: Plan) -> dict[str, str]:
+    """Return what a workflow has to know of a plan, each on one line: matrices as JSON, and words.
+
+    Raises InputError where GitHub would not take a matrix, or a release waits for a GPU that no runner has.
+    """
+    _refuse_no_gpu(plan)
+    found = {
+        "project": plan.project.name,
+        "version": plan.project.version,
+        "channel": str(plan.edition.channel or NO_CHANNEL),
+        "commit": plan.pins.commit,
+        "any": json.dumps(bool(plan.jobs)),
+        "changed": "true",  # from nothing, where it is not compared
+        "builds": _matrix(builds(plan)),
+        "sites": _matrix(sites(plan)),
+    }
+    size = sum(map(len, found.values()))
+    if size > MOST_TEXT:
+        msg = f"the plan's matrices are {size} bytes, and GitHub takes {MOST_TEXT} from a job"
+        raise InputError(msg, hint="ask for fewer platforms at a time: --only PLATFORM")
+    return found
+
+
+def _refuse_no_gpu(plan: Plan) -> None:
+    """Raise InputError where a wheel has to be tried on a GPU, and no runner is named that has one."""
+    tried = {site.job for site in plan.sites if site.gpu}
+    lacking = dict.fromkeys(str(job.platform) for job in awaiting_gpu(plan) if job.name not in tried)
+    if lacking:
+        msg = f"the wheels for {', '.join(lacking)} have to be tried on a GPU (`gpu: required`), and no runner has one"
+        hint = f"name one in the config (`gpu-runner`) or for this run (--gpu-runner {next(iter(lacking))}=LABEL)"
+        raise InputError(msg, hint=hint)
+
+
+def _matrix(rows: Sequence[Row]) -> str:
+    return json.dumps({"include": rows}, separators=(",", ":"))
+
+
+# ---------------------------------------------------------------- builds
+
+
+def builds(plan: Plan) -> list[Row]:
+    """Return a row for each runner that builds: one job, and with the first the sdist, which is held against it.
+
+    Where GitHub would not take so many, jobs that have all but their names in common share a runner, and are built in
+    turn. Raises InputError where that is not enough.
+    """
+    return _few(list(_builds(plan)), "builds", _is_built_alike, _built_in_turn)
+
+
+def _builds(plan: Plan) -> Iterator[Row]:
+    first = next((site.files[1] for site in plan.sites if site.job == SDIST), "")
+    for job in plan.jobs:
+        names = [SDIST, job.name] if job.wheel == first else [job.name]
+        yield {
+            "name": job.name,
+            "jobs": ",".join(names),
+            "several": False,
+            "platform": str(job.platform or ""),
+            "runner": runs_on(job.runner),
+            "container": _container(job),
+            "image": job.container,
+            "root": HOST if job.container and _wants_room(job) else "",
+            "python": str(job.python),
+            "owner": job.owner,
+            "required": job.required,
+            "minutes": INSTALLING + len(names) * job.minutes,  # so that a build that takes too long can say so
+        }
+
+
+def _is_built_alike(row: Row) -> str:
+    """Return what the rows have in common that one runner can build; an image has every Python."""
+    return json.dumps({**_but(row, OF_ONE_BUILD), "python": "" if row["container"] else row["python"]})
+
+
+def _built_in_turn(rows: Sequence[Row]) -> Row:
+    return {**_in_turn(rows), "jobs": ",".join(row["jobs"] for row in rows)}
+
+
+def _wants_room(job: Job) -> bool:
+    return job.care.free_disk or job.care.swap_gib > 0
+
+
+def _container(job: Job) -> str | Row:
+    """Return the image of a job as a workflow's `container` takes it; with its runner's own disk where that needs room.
+
+    The runner is a hosted one then, which is thrown away after the job (runner.py leaves every other alone).
+    """
+    if not (job.container and _wants_room(job)):
+        return job.container
+    row: Row = {"image": job.container, "volumes": [f"/:{HOST}"]}
+    return {**row, "options": "--privileged"} if job.care.swap_gib else row  # swapon is for the privileged alone
+
+
+# ---------------------------------------------------------------- trials
+
+
+class Trials(NamedTuple):
+    """Which trials of a plan are worth a runner, and which jobs have no wheel to try."""
+
+    rows: list[Row]
+    unbuilt: tuple[str, ...]  # the names of jobs
+
+    def outputs(self) -> dict[str, str]:
+        """Return what a workflow has to know of them, each on one line."""
+        return {"any": json.dumps(bool(self.rows)), "sites": _matrix(self.rows)}
+
+
+def trials(plan: Plan, built: AbstractSet[str]) -> Trials:
+    """Return the trials of those wheels that were built; `built` are the names of the plan's files that there are."""
+    kept = frozenset(site.name for site in plan.sites if built >= {*site.files})
+    makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
+    missing = (name for site in plan.sites for name in site.files if name not in built)
+    return Trials(sites(plan, kept), tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing)))
+
+
+def sites(plan: Plan, kept: AbstractSet[str] | None = None) -> list[Row]:
+    """Return a row for each place where a wheel is tried, with the row of the builds that has its files.
+
+    `kept` names the places that are meant, by default all. Where GitHub would not take so many, trials on one kind of
+    runner with one Python share a runner, and are made in turn. Raises InputError where that is not enough.
+    """
+    rows = [row for row in _sites(plan) if kept is None or row["name"] in kept]
+    return _few(rows, "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
+
+
+def _sites(plan: Plan) -> Iterator[Row]:
+    makers = {name: job for job in plan.jobs for name in (job.wheel, job.public)}
+    places = {name: row["name"] for row in builds(plan) for name in row["jobs"].split(",")}
+    for number, site in enumerate(plan.sites):
+        job = makers[site.files[-1]]
+        yield {
+            "name": site.name,
+            "number": number,
+            "numbers": str(number),
+            "several": False,
+            "built": places[job.name],
+            "runner": runs_on(site.runner),
+            "python": str(site.python),
+            "owner": job.owner,
+            "required": job.required,
+            "minutes": INSTALLING + _minutes(plan, site, job),
+        }
+
+
+def _tried_in_turn(rows: Sequence[Row]) -> Row:
+    built = ",".join(dict.fromkeys(row["built"] for row in rows))
+    numbers = " ".join(row["numbers"] for row in rows)
+    return {**_in_turn(rows), "built": f"{{{built}}}" if "," in built else built, "numbers": numbers}
+
+
+def _minutes(plan: Plan, site: Site, job: Job) -> int:
+    """Return how long a trial may take: that of the sdist builds a wheel once more, the others run what they name."""
+    if site.job == SDIST:
+        return job.minutes
+    validation = plan.request.validate
+    tried = len(validation.imports) + len(validation.commands)
+    return len(site.files) * tried * -(-validation.timeout_seconds // 60)
+
+
+# ---------------------------------------------------------------- more than GitHub takes
+
+
+def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join) -> list[Row]:
+    """Return rows of which GitHub takes so many: as they are, or the least of them together that makes them few enough.
+
+    Raises InputError where even as many as fit into the time of one runner leave too many.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(alike(row), []).append(row)
+    for most in range(-(-len(rows) // MOST_ROWS), min(len(rows), HOSTED_MINUTES) + 1):
+        parts = [part for group in groups.values() for part in _parts(group, most)]
+        if len(parts) <= MOST_ROWS:
+            return [join(part) if part[1:] else part[0] for part in parts]
+    most_time = f"each for {HOSTED_MINUTES} minutes"
+    msg = f"the plan has {len(rows)} {what}, and GitHub runs {MOST_ROWS} jobs of one matrix, {most_time}"
+    raise InputError(msg, hint=FEWER)
+
+
+def _parts(rows: Iterable[Row], most: int) -> list[list[Row]]:
+    """Return rows in parts of `most` at most, each with the time to do all of them on a hosted runner."""
+    parts: list[list[Row]] = []
+    left = 0  # minutes that the last part may still take
+    for row in rows:
+        if not parts or len(parts[-1]) == most or _own(row) > left:
+            parts.append([])
+            left = HOSTED_MINUTES - INSTALLING
+        parts[-1].append(row)
+        left -= _own(row)
+    return parts
+
+
+def _own(row: Row) -> int:
+    """Return the minutes that a row takes beside what is installed before: that is done once for several."""
+    minutes: int = row["minutes"] - INSTALLING
+    return minutes
+
+
+def _in_turn(rows: Sequence[Row]) -> Row:
+    name = f"{rows[0]['name']} and {len(rows) - 1} more"
+    return {**rows[0], "name": name, "several": True, "minutes": INSTALLING + sum(map(_own, rows))}
+
+
+def _but(row: Row, names: AbstractSet[str]) -> Row:
+    return {name: value for name, value in row.items() if name not in names}

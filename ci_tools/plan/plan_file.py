@@ -1,0 +1,332 @@
+"""A plan as the JSON that users script against, and what differs between two of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.errors import InputError
+from ci_tools.model import UNTAGGED, Accelerator, Channel, Edition, Minor, Name, Python, Route
+from ci_tools.model.edition import is_date
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from ci_tools.model import Cell, CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request, Site
+
+__all__ = [
+    "PLAN",
+    "SCHEMA_VERSION",
+    "config_of",
+    "differences",
+    "dumps",
+    "edition_of",
+    "evidence_json",
+    "goes_to_pypi",
+    "left",
+    "only",
+    "own",
+    "pypi_files",
+    "read",
+    "runs_on",
+    "to_json",
+    "together",
+]
+
+PLAN = "plan.json"  # in a release folder, beside the files that were built by it
+SCHEMA_VERSION = 1
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "request": _plain(plan.request),
+        "pins": plan.pins._asdict(),
+        "project": plan.project._asdict(),
+        "edition": _plain(plan.edition),
+        "cells": plan.cells,
+        "jobs": [_job(job) for job in plan.jobs],
+        "sdist": plan.sdist,
+        "covered": [{**_cell(cell), "job": job, "reason": reason} for cell, job, reason in plan.covered],
+        "skipped": [{**_cell(cell), "reason": reason} for cell, reason in plan.skipped],
+        "warnings": list(plan.warnings),
+        "validate": [_site(site, plan.request) for site in plan.sites],
+        "publish": _publish(plan),
+    }
+
+
+def dumps(plan: Plan) -> str:
+    """Return the plan's JSON text, the same for the same plan."""
+    return json.dumps(to_json(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def evidence_json(evidence: Evidence, plan: Plan) -> str:
+    """Return all that the source shows as JSON text, what is the same for several cells once, with those cells."""
+    value = {
+        "schema": SCHEMA_VERSION,
+        "project": evidence.project._asdict(),
+        "source_sha256": evidence.source_sha256,
+        "commit": evidence.commit,
+        "requires_torch": _plain(evidence.requires_torch),
+        "builds_with_torch": _plain(evidence.builds_with_torch),
+        "platforms": [_shown(platform, plan) for platform in evidence.platforms],
+        "warnings": list(evidence.warnings),
+    }
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _shown(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
+    """Return what one platform shows, by the cells that show it."""
+    groups: dict[int, tuple[CellEvidence, list[str]]] = {}
+    cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+    for cell in (cell for cell in cells if cell.platform is platform.platform):
+        shown = platform.of(cell)
+        groups.setdefault(id(shown), (shown, []))[1].append(str(cell))
+    return {
+        "platform": str(platform.platform),
+        "native_files": list(platform.native_files),
+        "cells": [{"cells": names, **_plain(shown)} for shown, names in groups.values()],
+    }
+
+
+def only(plan: Plan, platform: Platform) -> Plan:
+    """Return what the plan says of one platform: its cells, and the jobs that cover them."""
+    covered = tuple(item for item in plan.covered if item.cell.platform is platform)
+    names = {item.job for item in covered}
+    return replace(
+        plan,
+        jobs=tuple(job for job in plan.jobs if job.name in names),
+        sites=tuple(site for site in plan.sites if platform in site.platforms),
+        covered=covered,
+        skipped=tuple(item for item in plan.skipped if item.cell.platform is platform),
+        warnings=tuple(warning for warning in plan.warnings if _concerns(warning, platform)),
+    )
+
+
+def own(plan: Plan, platform: Platform) -> Plan:
+    """Return what a platform's own pipeline makes: its native jobs, and where their wheels are tried."""
+    jobs = tuple(job for job in plan.jobs if job.platform is platform)
+    names = {job.name for job in jobs}
+    return replace(
+        only(plan, platform),
+        sdist="",
+        jobs=jobs,
+        sites=tuple(site for site in plan.sites if site.job in names),
+        covered=tuple(item for item in plan.covered if item.job in names),
+    )
+
+
+def together(plan: Plan, built: Container[str] = ()) -> Plan:
+    """Return what one pipeline makes for all platforms: the plan without what is left to the workflow of a platform.
+
+    One of whose files there is any in `built` is not left out: it was built here all the same.
+    """
+    apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
+    made = {job.platform for job in plan.jobs if job.wheel in built or job.public in built}
+    jobs = tuple(job for job in plan.jobs if job.platform not in apart - made)
+    names = {job.name for job in jobs}
+    makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
+    return replace(
+        plan,
+        jobs=jobs,
+        sites=tuple(site for site in plan.sites if makers[site.files[-1]] in names),
+        covered=tuple(item for item in plan.covered if item.job in names),
+    )
+
+
+def left(plan: Plan) -> list[Platform]:
+    """Return the platforms that have a workflow of their own, and no job in a plan."""
+    made = {job.platform for job in plan.jobs}
+    return [one.platform for one in plan.request.platforms if one.own_workflow and one.platform not in made]
+
+
+def _concerns(warning: str, platform: Platform) -> bool:
+    """Whether a warning is of one platform, or of the whole project: those of platforms name them first."""
+    named = warning.partition(": ")[0].split(", ")
+    return str(platform) in named or not all(name in set(map(str, type(platform))) for name in named)
+
+
+def _no_plan(path: Path) -> InputError:
+    """Return the error for a plan that is not there; wheels without one were built by others."""
+    files = sorted(file.name for pattern in ("*.whl", "*.tar.gz") for file in path.parent.glob(pattern))
+    if not files:
+        msg = f"there is no {path}, expected the plan of what was built"
+        return InputError(msg, hint="`fatwheel build` and `fatwheel release` leave it beside what they build")
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    msg = f"{path.parent} has {files[0]}{more}, and no {path.name} that says what they are and which belong together"
+    hint = "`fatwheel index add dir:PATH WHEEL …` publishes files that Fatwheel did not build; `fatwheel release` makes"
+    return InputError(msg, hint=f"{hint} its own")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the plan in the file at `path`; raise InputError where there is none."""
+    if path.exists() and not path.is_file():
+        msg = f"{path} is no regular file, expected what `fatwheel plan --out` writes"
+        raise InputError(msg)
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise _no_plan(path) from None
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from None
+    except (ValueError, RecursionError) as error:
+        msg = f"{path} is not a plan: {error}"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from None
+    if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
+        msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
+        raise InputError(msg)
+    commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
+    if not isinstance(commit, str) or not re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})?", commit):
+        msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
+        raise InputError(msg)
+    if edition_of(plan) is None:
+        msg = f"{path} is of no known edition, expected its channel, candidate and date at edition"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
+    return plan
+
+
+def edition_of(plan: dict[str, Any]) -> Edition | None:
+    """Return the edition that a plan's JSON is of; None where it names none."""
+    match plan.get("edition"):
+        case {"channel": "stable", "candidate": 0, "date": ""}:
+            return Edition()
+        case {"channel": "test", "candidate": int(number), "date": ""} if number > 0 and number is not True:
+            return Edition(Channel.TEST, number)
+        case {"channel": "nightly", "candidate": 0, "date": str(date)} if is_date(date):
+            return Edition(Channel.NIGHTLY, date=date)
+        case {"channel": None, "candidate": 0, "date": ""}:
+            return UNTAGGED
+    return None
+
+
+def config_of(path: Path) -> Path:
+    """Return the config a plan was made from; raise InputError where it does not lie below the current folder."""
+    request = read(path).get("request")
+    name = request.get("config") if isinstance(request, dict) else None
+    if not isinstance(name, str):
+        msg = f"{path} is not a plan: it names no config"
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
+    config = Path(name)
+    if not config.is_file():
+        msg = f"{path} is the plan of {name} in its source, and there is no such file here"
+        raise InputError(msg, hint=f"name the config: `fatwheel build FOLDER/{config.name} --plan {path} …`")
+    return config
+
+
+def differences(before: object, after: object, where: str = "plan") -> Iterator[str]:
+    """Yield one line for every place where two plans differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*before, *after)):
+            yield from differences(before.get(key), after.get(key), f"{where}.{key}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from differences(old, new, f"{where}[{index}]")
+    elif before != after:
+        yield f"{where}: {_brief(before)} in the plan, {_brief(after)} here"
+
+
+def _brief(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits on a line
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return frozen values as JSON values."""
+    if isinstance(value, (Minor, Python, Name)):
+        return str(value)
+    if isinstance(value, Accelerator):
+        return {"kind": str(value.kind), "version": _plain(value.version)}
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        items = [_plain(item) for item in value]
+        return dict(zip(names, items, strict=True)) if names else items
+    return value
+
+
+def _cell(cell: Cell) -> dict[str, str]:
+    """Return a cell as a whole and by its parts, which are empty where it has none."""
+    return {
+        "cell": str(cell),
+        "platform": str(cell.platform),
+        "accelerator": cell.accelerator.label if cell.accelerator else "",
+        "torch": str(cell.torch or ""),
+        "python": str(cell.python),
+    }
+
+
+def _job(job: Job) -> dict[str, Any]:
+    accelerator = job.accelerator and {**_plain(job.accelerator), "label": job.accelerator.label}
+    return {
+        "name": job.name,
+        "kind": str(job.kind),
+        "platform": _plain(job.platform),
+        "python": str(job.python),
+        "python_stays": job.python_stays,
+        "torch": _plain(job.torch),
+        "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
+        "runner": runs_on(job.runner),
+        "container": job.container,
+        "care": job.care._asdict(),
+        "minutes": job.minutes,
+        "owner": job.owner or None,
+        "required": job.required,
+        "wheel": job.wheel,
+        "local": job.local,
+        "public": job.public or None,
+        "wheel_platform": job.wheel_platform,
+        "requires_torch": job.requires_torch,
+        "folder": job.folder,
+        "also": list(job.also),
+        "toolchain": str(job.toolchain),
+        "env": dict(job.env),
+        "build_requires": list(job.build_requires),
+        "libraries": {library.member: list(library.images) for library in job.libraries},
+        "members": list(job.members),
+        "covers": [str(cell) for cell in job.covers],
+    }
+
+
+def runs_on(runner: tuple[str, ...]) -> str | list[str]:
+    """Return a runner's labels as a workflow's `runs-on` takes them: one by itself, several as a list."""
+    return runner[0] if len(runner) == 1 else list(runner)
+
+
+def _site(site: Site, request: Request) -> dict[str, Any]:
+    return {**_plain(site), "runner": runs_on(site.runner), **_plain(request.validate)}
+
+
+def _publish(plan: Plan) -> list[dict[str, Any]]:
+    """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target.
+
+    A commit without the tag of its version goes to folders only.
+    """
+    pypi, files = pypi_files(plan), _files(plan)
+    released = plan.edition != UNTAGGED
+    taking = (target for target in plan.request.publish.targets if released or target.startswith("dir:"))
+    targets = [{"target": target, "files": files} for target in taking]
+    return [*([{"target": "pypi", "files": pypi}] if pypi else []), *targets]
+
+
+def pypi_files(plan: Plan) -> list[str]:
+    """Return the names of the files that go to PyPI: by its route, once they are for everybody."""
+    everybody = plan.edition.channel is Channel.STABLE
+    return [file for file in _files(plan) if everybody and goes_to_pypi(plan, file)]
+
+
+def _files(plan: Plan) -> list[str]:
+    wheels = [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public)]
+    return [*wheels, *([plan.sdist] if plan.sdist else [])]
+
+
+def goes_to_pypi(plan: Plan, file: str) -> bool:
+    """Whether the plan's route to PyPI takes the file: PyPI knows no local versions, and `smart` is the sdist alone."""
+    if file == plan.sdist:
+        return plan.request.publish.pypi is not Route.NONE
+    return plan.request.publish.pypi is Route.WHEELS and "+" not in file

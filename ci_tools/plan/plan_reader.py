@@ -1,0 +1,142 @@
+"""A plan.json as values again, for machines that have the plan and not the source it was made from."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import cattrs
+from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
+
+from ci_tools.errors import Problem, RejectedInput
+from ci_tools.model import SDIST, Cell, Minor, Name, Plan, Platform, Python, Request
+from ci_tools.plan import plan_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from ci_tools.model import Accelerator
+
+    Json = Mapping[str, Any]
+
+__all__ = ["plan_of", "read"]
+
+Value = TypeVar("Value")
+
+SPELLED = re.compile(r"[^/\\\0]*")
+HINT = "`fatwheel plan --out plan.json` writes one"
+
+
+def read(path: Path) -> Plan:
+    """Return the plan in the file at `path`; raise InputError where it is none."""
+    return plan_of(plan_file.read(path), str(path))
+
+
+def plan_of(data: Json, where: str = "plan.json") -> Plan:
+    """Return the plan that `planfile.to_json` made an object of; raise RejectedInput with all that is another's."""
+    try:
+        return _plan(data, where)
+    except KeyError as error:
+        raise RejectedInput([Problem(where, f"the key {error} is missing")], hint=HINT) from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from None
+
+
+def _plan(data: Json, where: str) -> Plan:
+    request = _structured(_converter(), data["request"], Request, f"{where}: plan.request")
+    labels = {one.label: one for platform in request.platforms for one in platform.accelerators}
+    cells = {cell["cell"]: _cell(cell, labels) for cell in (*data["covered"], *data["skipped"])}
+    parts = {
+        "project": data["project"],
+        "pins": data["pins"],
+        "jobs": [_job(job, cells) for job in data["jobs"]],
+        "sdist": data["sdist"],
+        "covered": [{**covered, "cell": cells[covered["cell"]]} for covered in data["covered"]],
+        "skipped": [{**skipped, "cell": cells[skipped["cell"]]} for skipped in data["skipped"]],
+        "warnings": data["warnings"],
+        "sites": [{**site, "runner": _labels(site["runner"])} for site in data["validate"]],
+        "edition": data["edition"],
+    }
+    plan = _structured(_whole(), {**parts, "request": request}, Plan, f"{where}: plan")
+    if strangers := [Problem(where, stranger) for stranger in _strangers(plan)]:
+        raise RejectedInput(strangers, hint=HINT)
+    return plan
+
+
+def _strangers(plan: Plan) -> Iterator[str]:
+    """Yield what names a job that the plan has not, or a file that lies elsewhere than in a folder of its release."""
+    jobs = {job.name for job in plan.jobs}
+    yield from (f'plan.covered: there is no job "{one.job}"' for one in plan.covered if one.job not in jobs)
+    yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
+    files = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public)))
+    named = dict.fromkeys((*files, *(name for site in plan.sites for name in site.files)))
+    yield from (f'"{name}" is no name of a file' for name in named if not SPELLED.fullmatch(name))
+
+
+def _structured(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:
+    """Return a value of a kind; raise RejectedInput with every place below `path` (FILE: KEYS) that is another's."""
+    where, _, keys = path.rpartition(": ")
+    try:
+        return converter.structure(value, kind)
+    except cattrs.BaseValidationError as error:
+        problems = [Problem(where, message) for message in cattrs.transform_error(error, path=keys)]
+        raise RejectedInput(problems, hint=HINT) from None
+
+
+def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
+    """Return a job as its fields: plan.json says some of them otherwise."""
+    accelerator = job["accelerator"] or {}
+    return {
+        **job,
+        "runner": _labels(job["runner"]),
+        "owner": job["owner"] or "",
+        "public": job["public"] or "",
+        "archs": accelerator.get("archs", []),
+        "libraries": [{"member": member, "images": images} for member, images in job["libraries"].items()],
+        "env": [list(variable) for variable in job["env"].items()],
+        "covers": [cells[name] for name in job["covers"]],
+    }
+
+
+def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:
+    """Return a cell by its parts; its accelerator is one that the request names."""
+    accelerator = labels[cell["accelerator"]] if cell["accelerator"] else None
+    torch = Minor.parse(cell["torch"]) if cell["torch"] else None
+    return Cell(Platform(cell["platform"]), accelerator, torch, Python.parse(cell["python"]))
+
+
+def _labels(runner: object) -> object:
+    return [runner] if isinstance(runner, str) else runner
+
+
+@functools.cache
+def _converter() -> cattrs.Converter:
+    """Return what turns JSON into frozen values, strictly: a number is no text, and a text no number."""
+    converter = cattrs.Converter()
+    converter.register_structure_hook_factory(is_namedtuple, namedtuple_dict_structure_factory)
+    for plain in (str, int, bool):
+        converter.register_structure_hook(plain, _exactly)
+    for name in Name.__subclasses__():
+        converter.register_structure_hook(name, lambda value, kind: kind(_exactly(value, str)))
+    for version in (Minor, Python):
+        converter.register_structure_hook(version, lambda value, kind: kind.parse(_exactly(value, str)))
+    return converter
+
+
+@functools.cache
+def _whole() -> cattrs.Converter:
+    """Return what turns the rest of a plan into values, whose request and cells are ones already."""
+    converter = _converter().copy()
+    for kind in (Cell, Request):
+        converter.register_structure_hook(kind, lambda value, _: value)
+    return converter
+
+
+def _exactly(value: Any, kind: type) -> Any:  # noqa: ANN401 - JSON
+    """Return a value of that very type; raise ValueError for any other."""
+    if type(value) is not kind:
+        msg = f"expected {kind.__name__}, found {type(value).__name__}"
+        raise ValueError(msg)  # what the converter collects
+    return value

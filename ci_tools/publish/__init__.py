@@ -1,0 +1,1 @@
+"""Publishes a release as one transaction, and marks a bad one."""

@@ -1,0 +1,89 @@
+"""Puts a release together out of what several machines made and tried; nothing of the project is run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import Rejected, RejectedInput
+from ci_tools.formats import receipts
+from ci_tools.machine.storage import write_atomically
+from ci_tools.plan import plan_file, plan_reader
+from ci_tools.plan.plan_file import PLAN
+from ci_tools.publish import release_plan
+from ci_tools.publish.gathering import gather
+from ci_tools.publish.release import audit_files
+from ci_tools.publish.units import units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Plan
+    from ci_tools.publish.units import Item, Unit, Withheld
+
+__all__ = ["Assembled", "assemble", "copy_for_pypi", "copy_receipts", "outputs"]
+
+
+class Assembled(NamedTuple):
+    """A release folder that several machines' work has become."""
+
+    plan: Plan
+    units: tuple[Unit, ...]  # those that are whole
+    withheld: tuple[Withheld, ...]  # optional platforms that are not
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The files of all that is whole."""
+        return tuple(item for unit in self.units for item in unit.files)
+
+    @property
+    def for_pypi(self) -> tuple[Item, ...]:
+        """Those of them that go to PyPI, by the plan's route and edition."""
+        names = plan_file.pypi_files(self.plan)
+        return tuple(item for item in self.items if item.name in names)
+
+
+def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside: Outside) -> Assembled:
+    """Gather what several machines made by the plan in a file, and audit it here; nothing of the project is run.
+
+    Raises Rejected where the core is not whole, or the one unit that `only` names.
+    """
+    whole = plan_reader.read(plan)
+    with write_atomically(out / PLAN) as file:
+        file.write(plan.read_bytes())
+    paths = gather(folders, whole, out, outside)
+    audit_files(paths, whole, outside)  # which each file's receipt says
+    found = {path.name: (path, receipts.load(path)) for path in paths}
+    try:
+        units, withheld = units_of(release_plan.read(out / PLAN), found, only)
+    except RejectedInput as error:
+        raise Rejected(error.message) from None
+    return Assembled(whole, units, withheld)
+
+
+def copy_for_pypi(found: Assembled, folder: Path) -> None:
+    """Copy what goes to PyPI into a folder of its own."""
+    for item in found.for_pypi:
+        with write_atomically(folder / item.name) as sink, item.path.open("rb") as source:
+            shutil.copyfileobj(source, sink)
+
+
+def copy_receipts(out: Path, folder: Path) -> None:
+    """Copy what a release folder says of its files, without the files."""
+    for path in (out / PLAN, *sorted(out.glob("receipts/*.json"))):
+        with write_atomically(folder / path.relative_to(out)) as sink:
+            sink.write(path.read_bytes())
+
+
+def outputs(found: Assembled) -> dict[str, str]:
+    """Return what a workflow has to know of an assembled release, each on one line."""
+    files = [{"name": item.name, "size": item.size, "sha256": item.sha256} for item in found.items]
+    return {
+        "files": json.dumps(files, separators=(",", ":")),
+        "units": json.dumps([unit.name for unit in found.units], separators=(",", ":")),
+        "withheld": json.dumps([one.name for one in found.withheld], separators=(",", ":")),
+        "pypi": json.dumps(bool(found.for_pypi)),
+    }

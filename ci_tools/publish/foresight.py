@@ -1,0 +1,92 @@
+"""What publishing would refuse in the end, asked of the targets before anything is compiled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput
+from ci_tools.model.edition import tag_of, title_of
+from ci_tools.publish.index.ledger import Damaged
+from ci_tools.publish.units import CORE, Item, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from ci_tools.model import Edition, Plan, Receipt
+    from ci_tools.publish.targets import Target
+
+__all__ = ["core_of", "holders", "refuse_clash", "say_clash", "say_held"]
+
+NOTHING_COMPILED = "nothing was compiled yet"
+
+
+def core_of(plan: Plan, edition: Edition, made: tuple[Path, Receipt] | None = None) -> Unit:
+    """Return what is known of a plan's core before it is built: its names, and its sdist where that is made."""
+    known = {"name": plan.project.name, "version": plan.project.version}
+    return Unit(
+        name=CORE,
+        project=plan.project.name,
+        version=plan.project.version,
+        items=(Item(made[0], made[1].sha256, made[1].size, None),) if made else (),
+        edition=edition,
+        commit=plan.pins.commit,
+        tag=tag_of(edition, plan.request.release.tag, known),
+        title=title_of(edition, plan.request.release.title, known),
+        route=plan.request.publish.pypi,
+    )
+
+
+def refuse_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
+    """Raise what a target will surely refuse of a release, known by its sdist, which has the source's every byte.
+
+    A target that does not answer is said, and refuses nothing: it may answer once all is built.
+    """
+    refusals = [refusal for target in targets if (refusal := _refusal(core, target, say))]
+    if refusals:
+        hint = "; ".join(filter(None, (NOTHING_COMPILED, refusals[0].hint)))
+        problems = [problem for error in refusals if isinstance(error, RejectedInput) for problem in error.problems]
+        raise RejectedInput(problems, hint=hint) if problems else InputError(refusals[0].message, hint=hint)
+
+
+def _refusal(core: Unit, target: Target, say: Callable[[str], None]) -> FatwheelError | None:
+    """Return what a target refuses; what an index keeps for itself, damaged, is in the way of every release."""
+    try:
+        target.foresee(core)
+    except Damaged:
+        raise
+    except MachineError as error:
+        say(f"{target.address} cannot be asked yet for {core.project} {core.version}: {error.message}")
+    except FatwheelError as error:
+        return error
+    return None
+
+
+def say_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
+    """Say what publishing would refuse, for a build that may be for another place, or for one part of a release."""
+    try:
+        refuse_clash(core, targets, say)
+    except FatwheelError as error:
+        say(f"warning: publishing this would be refused: {error.message}")
+
+
+def say_held(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
+    """Say which targets have files of a version, where no file of it is made yet to compare with them."""
+    for target, count in holders(core, targets, say):
+        what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
+        say(f"warning: {target.address} has {what} already: of each it takes the very same one only")
+
+
+def holders(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> Iterator[tuple[Target, int]]:
+    """Yield the targets that have files of a version, and how many; say which do not answer."""
+    for target in targets:
+        if held := _held(core, target, say):
+            yield target, len(held)
+
+
+def _held(core: Unit, target: Target, say: Callable[[str], None]) -> frozenset[str]:
+    try:
+        return target.holds(core)
+    except FatwheelError as error:
+        say(f"{target.address} cannot be asked for {core.project} {core.version}: {error.message}")
+        return frozenset()

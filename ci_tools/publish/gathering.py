@@ -1,0 +1,127 @@
+"""Brings together what several machines made by one plan: each file once, audited here, with all that was tried."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import Problem, RejectedInput, nearest
+from ci_tools.formats import receipts
+from ci_tools.machine.storage import locked, write_atomically
+from ci_tools.model import SDIST, Outcome, Trial, Validated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Plan, Receipt
+
+__all__ = ["built", "gather"]
+
+UNSEEN = Trial("install it", Outcome.FAILED, "nothing was heard from there")
+
+
+class Found(NamedTuple):
+    """One file as one machine left it, and its receipt."""
+
+    path: Path
+    receipt: Receipt
+
+
+def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> tuple[Path, ...]:
+    """Copy every file of a plan that is below some folders into `out`, with a receipt of what each of them noted.
+
+    A receipt says who built it and what was tried with it at the sites of the plan, also one that lies without its
+    file; that it was audited is not taken from it. Where two receipts differ in what came of a site, the one with a
+    failure is believed. Raises RejectedInput where a file is none of the plan's, where two
+    differ, or one is not what its receipt says.
+    """
+    problems: list[Problem] = []
+    folders = [folder for folder in folders if _is_there(folder, outside)]
+    kept = _agreed(_built(folders, plan, problems), problems)
+    if problems:
+        raise RejectedInput(problems)
+    for receipt in filter(None, map(receipts.read, _below(folders, "receipts/*.json"))):
+        if receipt.file in kept and kept[receipt.file].receipt.sha256 == receipt.sha256:
+            kept[receipt.file] = _with_places(kept[receipt.file], receipt)
+    with locked(out / ".fatwheel", outside.reporter.say):
+        return tuple(_brought(found, plan, out, outside) for _, found in sorted(kept.items()))
+
+
+def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
+    """Yield every file below the folders that the plan knows, with its receipt; note the others as problems."""
+    jobs = _jobs(plan)
+    for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
+        receipt = receipts.load(path)
+        if path.name not in jobs:
+            problems.append(Problem(str(path), f"the plan has no such file, {nearest(path.name, jobs)}"))
+        elif path.is_symlink() or receipt is None:
+            problems.append(Problem(str(path), "it has no receipt of its present bytes"))
+        elif (receipt.job, receipt.source) != (jobs[path.name], plan.pins.source_sha256):
+            problems.append(Problem(str(path), "it is of another job, or of another source than the plan's"))
+        else:
+            yield Found(path, receipt)
+
+
+def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
+    """Return the files of a plan that receipts below some folders say were built from its source."""
+    jobs = _jobs(plan)
+    found = filter(None, map(receipts.read, _below(folders, "*.json")))
+    return frozenset(
+        one.file for one in found if (one.job, one.source) == (jobs.get(one.file), plan.pins.source_sha256)
+    )
+
+
+def _jobs(plan: Plan) -> dict[str, str]:
+    """Return the job of every file that a plan makes."""
+    wheels = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
+    return wheels | ({plan.sdist: SDIST} if plan.sdist else {})
+
+
+def _is_there(folder: Path, outside: Outside) -> bool:
+    """Return whether a folder is there, and say so where it is not: of a run in which all failed, nothing is kept."""
+    if not folder.is_dir():
+        outside.reporter.say(f"there is no folder {folder}, so nothing is taken from it")
+    return folder.is_dir()
+
+
+def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
+
+
+def _agreed(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:
+    """Return each file once; note it as a problem where two machines made other bytes of one name."""
+    kept: dict[str, Found] = {}
+    for one in found:
+        first = kept.setdefault(one.path.name, one)
+        if first.receipt.sha256 != one.receipt.sha256:
+            problems.append(Problem(str(one.path), f"it has other bytes than {first.path}"))
+    return kept
+
+
+def _with_places(found: Found, other: Receipt) -> Found:
+    """Add the places of another receipt: one where something failed is not replaced by one where nothing did.
+
+    Receipts travel from machine to machine, and the project's code runs on each: only the site itself can say that it
+    failed there, and any of them that it did not.
+    """
+    receipt = found.receipt
+    for place in other.validated:
+        before = receipt.at(place.where)
+        if before is None or not before.failed:
+            receipt = receipt.with_place(place)
+    return found._replace(receipt=receipt)
+
+
+def _brought(found: Found, plan: Plan, out: Path, outside: Outside) -> Path:
+    """Copy one file, and write its receipt: what was tried at each site of the plan that tries it."""
+    path = out / found.path.name
+    with outside.reporter.step(f"take {path.name}"), write_atomically(path) as sink, found.path.open("rb") as source:
+        shutil.copyfileobj(source, sink)
+    sites = [site.name for site in plan.sites if path.name in site.tried]
+    validated = tuple(found.receipt.at(name) or Validated(name, "", (UNSEEN,)) for name in sites)
+    receipts.save(path, replace(found.receipt, findings=(), audited=False, validated=validated))
+    return path

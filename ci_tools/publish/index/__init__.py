@@ -1,0 +1,1 @@
+"""The package index: its pages, its manifests, and the upkeep of both."""

@@ -1,0 +1,268 @@
+"""From what pages of others list to files of a manifest, with what the pages leave out: hashes, sizes, METADATA.
+
+Nothing that a page lists is dropped. What is no wheel or sdist of the project, or has no hash that can be had, stays a
+plain link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import posixpath
+import zipfile
+import zlib
+from contextlib import closing
+from email.parser import HeaderParser
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import requests
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError
+from ci_tools.machine.package_index import AS_IT_IS
+from ci_tools.machine.storage import CHUNK
+from ci_tools.model import FOLDER
+from ci_tools.model.pep440 import read_version
+from ci_tools.publish.index.pages import (
+    ADOPTED,
+    ROOT,
+    IndexedFile,
+    Link,
+    project_and_version,
+    variant_label,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from typing_extensions import Buffer
+
+    from ci_tools.machine.objects.store import Entry, Store
+    from ci_tools.publish.index.foreign_pages import Listed
+
+__all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "found_on", "resolve"]
+
+METADATA_SUFFIX = ".metadata"  # PEP 658
+TAIL = 1 << 16  # bytes at the end of a wheel that are read first: its directory, and mostly its METADATA too
+MOST_METADATA = 16 << 20  # bytes
+MOST_READ = 64 << 20  # bytes of a wheel, for its METADATA
+TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
+PAGES = ("", "index.html", "index.json")  # the names of a page in its folder
+WEB_PAGES = (".html", ".htm")  # where a page leads people
+FILES = (".whl", ".tar.gz", ".zip")  # what installers take, and a server without pages lists by itself
+
+
+class Found(NamedTuple):
+    """What the pages of one project list: files, of which some facts may be missing, and other links."""
+
+    files: tuple[IndexedFile, ...]
+    links: tuple[Link, ...]
+
+
+class Completed(NamedTuple):
+    """A file with every fact that could be had, or the link that is left of it, and the METADATA to put beside it."""
+
+    file: IndexedFile | None
+    link: Link | None = None
+    metadata: bytes = b""  # that is not there yet
+    read: int = 0  # bytes that were read for it
+
+
+def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
+    """Return the place that a link leads to, as a key where that is in the index.
+
+    `base` is the address of the index. A link that begins with a slash has a mount in front that only its server
+    knows: it is the longest end of it that is there.
+    """
+    if at.startswith(base):
+        key = posixpath.normpath(unquote(at.removeprefix(base).partition("?")[0]))
+        return key if key.isprintable() and not key.startswith(("/", "../")) else at
+    if not at.startswith("/"):
+        return at
+    parts = at.strip("/").split("/")
+    keys = ("/".join(parts[start:]) for start in range(len(parts)))
+    return next((key for key in keys if is_there(key)), at)
+
+
+def found_on(project: str, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
+    """Return what the pages of a project list, by the folder whose index each is of; `folders` are all there are.
+
+    A file that every folder lists is for every folder, those to come too, unless it has an accelerator's version.
+    """
+    merged: dict[str, Listed] = {}
+    listing: dict[str, set[str]] = {}
+    for folder, links in pages.items():
+        for link in links:
+            merged[link.at] = _merge(merged.get(link.at, link), link)
+            listing.setdefault(link.at, set()).add(folder)
+    files, others = [], []
+    for at, link in merged.items():
+        if _is_file_of(project, link.name):
+            files.append(_file(link, listing[at], folders))
+        elif not at.endswith("/") and "." in link.name.strip(".") and not link.name.endswith(WEB_PAGES):
+            others.append(Link(link.name, at, tuple(sorted(listing[at]))))
+    return Found(tuple(files), tuple(others))
+
+
+def _merge(one: Listed, other: Listed) -> Listed:
+    """Return what two pages say of a link; the first that says something is right."""
+    said = other._asdict()
+    missing = {name: said[name] for name, value in one._asdict().items() if not value and name != "yanked"}
+    return one._replace(**missing, yanked=other.yanked if one.yanked is None else one.yanked)
+
+
+def _is_file_of(project: str, name: str) -> bool:
+    """Return whether a manifest can have a file; of a wheel variant no page of others says what it needs."""
+    try:
+        return project_and_version(name)[0] == project and not variant_label(name)
+    except ValueError:
+        return False
+
+
+def _file(link: Listed, listing: set[str], folders: Collection[str]) -> IndexedFile:
+    inside = not ("://" in link.at or link.at.startswith(("../", "/")))
+    first = link.at.partition("/")[0] if inside and "/" in link.at else ""
+    folder = first if FOLDER.fullmatch(first) else ROOT
+    is_for_all = not folder and listing >= {ROOT, *folders} and project_and_version(link.name)[1].local is None
+    by_rule = is_for_all or (folder and listing == {folder})
+    usual = f"{folder}/{link.name}" if folder else link.name
+    return IndexedFile(
+        name=link.name,
+        folder=folder,
+        sha256=link.sha256,
+        size=link.size,
+        uploaded=link.uploaded,
+        requires_python=link.requires_python,
+        metadata_sha256=link.metadata_sha256,
+        yanked=link.yanked,
+        at="" if link.at == usual else link.at,
+        only_in=() if by_rule else tuple(sorted(listing)),
+        origin=ADOPTED,
+    )
+
+
+# ---------------------------------------------------------------- what the pages leave out
+
+
+def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, metadata: Entry | None) -> Completed:
+    """Return a file with what its pages leave out; `entry` and `metadata` are what a listing says lies there.
+
+    Raises MachineError where the store fails.
+    """
+    key, read = f"{root}{file.key}", 0
+    if entry:
+        file = file._replace(size=entry.size, uploaded=file.uploaded or entry.modified)
+    if not file.sha256:
+        sha256, read = _hash(store, root, file)
+        if not sha256:
+            return Completed(None, Link(file.name, file.at or file.key, file.only_in or tuple(file.folders)))
+        file = file._replace(sha256=sha256, size=read)
+    if not file.name.endswith(".whl") or file.is_outside or entry is None:
+        return Completed(file, read=read)
+    if metadata and file.metadata_sha256 and file.requires_python:
+        return Completed(file, read=read)
+    found = store.read(f"{key}{METADATA_SUFFIX}") if metadata and metadata.size <= MOST_METADATA else None
+    content = found[0] if found else b"" if metadata else _metadata_in(store, key, entry.size)
+    if not _is_metadata_of(file.name, content):  # what others have put there stays, and is not told of
+        return Completed(file._replace(metadata_sha256=""), read=read)
+    file = file._replace(
+        metadata_sha256=hashlib.sha256(content).hexdigest(),
+        requires_python=file.requires_python or _requires_python(content),
+    )
+    return Completed(file, metadata=b"" if found else content, read=read + len(content))
+
+
+def _requires_python(metadata: bytes) -> str:
+    return str(HeaderParser().parsestr(metadata.decode(errors="replace")).get("Requires-Python", "")).strip()
+
+
+def _is_metadata_of(name: str, content: bytes) -> bool:
+    """Return whether METADATA is that of a wheel of some name: installers refuse any other."""
+    if not content:
+        return False
+    fields = HeaderParser().parsestr(content.decode(errors="replace"))
+    project, version = project_and_version(name)
+    return canonicalize_name(str(fields["Name"])) == project and read_version(str(fields["Version"])) == version
+
+
+def _hash(store: Store, root: str, file: IndexedFile) -> tuple[str, int]:
+    """Return the sha256 of a file's bytes and how many they are; no sha256 where they cannot be had."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        for chunk in _chunks(store, root, file):
+            digest.update(chunk)
+            size += len(chunk)
+    except (InputError, OSError):  # it may not be read, or its server breaks off: it stays a link
+        if not file.is_outside:
+            raise
+        return "", size
+    return (digest.hexdigest() if size else ""), size
+
+
+def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:
+    if not file.is_outside:
+        yield from store.chunks(f"{root}{file.key}")
+    elif "://" in file.at:
+        yield from _fetched(file.at)
+    elif file.at.startswith("../"):
+        yield from store.outside(posixpath.normpath(f"{root}{file.at}"))
+
+
+def _fetched(address: str) -> Iterator[bytes]:
+    """Yield what another server has at an address; nothing where it refuses; OSError where it breaks off."""
+    with requests.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
+        if answer.ok:
+            yield from answer.iter_content(CHUNK)
+
+
+class _Wheel(io.RawIOBase):
+    """A wheel in a store as a seekable file, of which only the parts that are asked for are read."""
+
+    def __init__(self, store: Store, key: str, size: int) -> None:
+        self.store, self.key, self.size = store, key, size
+        self.position, self.read_so_far = 0, 0
+        self.tail = store.part(key, -min(TAIL, size), TAIL) if size else b""
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move, which costs nothing."""
+        self.position = offset + (0, self.position, self.size)[whence]
+        return self.position
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Read from the tail, or from the store what lies before it."""
+        view = memoryview(buffer)
+        wanted = max(min(len(view), self.size - self.position), 0)
+        before = self.position - (self.size - len(self.tail))
+        data = self.tail[before : before + wanted] if before >= 0 else self._part(wanted)
+        view[: len(data)] = data
+        self.position += len(data)
+        return len(data)
+
+    def _part(self, wanted: int) -> bytes:
+        self.read_so_far += wanted
+        if self.read_so_far > MOST_READ:
+            msg = f"its directory has more than {MOST_READ:,} bytes"
+            raise ValueError(msg)
+        return self.store.part(self.key, self.position, wanted) if wanted else b""
+
+
+def _metadata_in(store: Store, key: str, size: int) -> bytes:
+    """Return the METADATA of a wheel, of which no more is read than its end and that; nothing where it has none."""
+    try:
+        with closing(_Wheel(store, key, size)) as file, zipfile.ZipFile(io.BufferedReader(file, TAIL)) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+            member = next((name for name in names if name.count("/") == 1), "")
+            if not member or archive.getinfo(member).file_size > MOST_METADATA:
+                return b""
+            return archive.read(member)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError):
+        return b""

@@ -1,0 +1,128 @@
+"""Whose an index is: what publishing must not touch in a place that others have filled, and what it changes there.
+
+Rule 7 of the design: we are guests. What others put into an index is never dropped, rewritten or deleted; what is not
+ours is adopted only when asked.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError
+from ci_tools.publish.index.finder import DATA, data_path
+from ci_tools.publish.index.foreign_files import FILES
+from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.page_writer import announced, folders_of, slash
+from ci_tools.publish.index.pages import VARIANTS, is_sealed
+from ci_tools.publish.units import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.publish.index.ledger import Ledger
+    from ci_tools.publish.index.manifest import Directory, Manifest
+from ci_tools.publish.index.page_writer import PageWriter, Stranger
+
+__all__ = ["CHANNELS", "page_changes", "refuse_others"]
+
+CHANNELS = ("nightly/", "test/")  # indexes of their own below a stable one
+OWN = ".fatwheel/"
+PAGES = (".html", "index.json", "/")
+
+
+def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: Manifest) -> None:
+    """Raise InputError where publishing would take the place of pages that others wrote.
+
+    `root` is whose the front pages are, where the user says it; `after` is the project's manifest once it is published.
+    """
+    known = ledger.directory() if ledger.is_there() else None
+    if known is None and root in {None, Root.OWN}:
+        _refuse_filled(ledger, after)
+    elif known and known.root is not Root.OWN and root is Root.OWN:
+        address = ledger.store.url(ledger.root)
+        msg = f"the front pages of {address} are not ours alone: it was begun as a {known.root.value} root"
+        raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or leave `root=own` out")
+    directory = announced(known or ledger.directory(), folders_of(after), root)
+    if after.project not in directory.projects:
+        _refuse_page(writer, ledger, after, directory)
+        if directory.root is Root.SHARED:
+            _refuse_packed(writer, ledger, directory)
+
+
+def _refuse_filled(ledger: Ledger, after: Manifest) -> None:
+    """Raise InputError where others have an index, or files that a server lists, and ours was never begun."""
+    ours = ledger.staged() | {file.key for file in after.files.values()}
+    for key in ledger.store.listed(ledger.root):
+        place = key.removeprefix(ledger.root)
+        if place.startswith((OWN, *CHANNELS)) or place.removesuffix(".metadata") in ours:
+            continue
+        is_of_index = place.endswith((*FILES, *PAGES)) or place.startswith((f"{DATA}/", f"{VARIANTS}/"))
+        if is_of_index and not _is_ours(ledger, key):
+            msg = f"{ledger.store.address} has files that Fatwheel did not put there, such as {place}"
+            hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` behind the target adds to it"
+            raise InputError(msg, hint=hint)
+
+
+def _is_ours(ledger: Ledger, key: str) -> bool:
+    if not key.endswith(PAGES):
+        return key.removeprefix(ledger.root).startswith((f"{DATA}/", f"{VARIANTS}/"))
+    read = ledger.store.read(key)
+    return read is None or not read[0] or is_sealed(read[0])  # an empty one shows a folder in a console
+
+
+def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> None:
+    """Raise InputError where others have written a page of the project that lists anything that is not ours."""
+    strangers = list(_strangers(writer, ledger, after, directory))
+    found = writer.listed_by(ledger, after.project, strangers, directory)
+    ours = ledger.staged() | {file.key for file in after.files.values()}
+    theirs = [one.at or one.name for one in found.links]
+    theirs += [file.key for file in found.files if file.key not in ours]
+    if theirs:
+        address = ledger.store.address
+        msg = f"others have published {after.project} in {address}: {strangers[0].key} lists {theirs[0]}"
+        raise InputError(msg, hint=f"`{_adopt(ledger)} --project {after.project}` takes over what it lists")
+
+
+def _refuse_packed(writer: PageWriter, ledger: Ledger, directory: Directory) -> None:
+    """Raise InputError where a front page of others is compressed: no line of ours could join it."""
+    for page in writer.fronts(ledger.root, directory):
+        for key in page.keys:
+            found = ledger.store.find(key)
+            if found and found.encoding not in {"", "identity"}:
+                msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected a page as it is"
+                raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
+
+
+def _strangers(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> Iterator[Stranger]:
+    for folder in sorted({"", *directory.folders, *directory.filling}):
+        place = f"{ledger.root}{slash(folder)}{after.project}/"
+        for key in (*ledger.store.page_keys(place), f"{place}index.json"):
+            stranger = writer.stranger_at(key, ledger.store.find(key))
+            if stranger:
+                yield stranger
+
+
+def _adopt(ledger: Ledger) -> str:
+    address, _, settings = ledger.store.address.partition("?")
+    target = f"{address}/{ledger.root}".rstrip("/") if ledger.root else address
+    return f"fatwheel index adopt {shlex.quote(f'{target}?{settings}' if settings else target)}"
+
+
+# ---------------------------------------------------------------- what publishing changes
+
+
+def page_changes(writer: PageWriter, ledger: Ledger, root: Root | None, manifest: Manifest) -> Iterator[Change]:
+    """Yield the pages that a changed manifest changes."""
+    known = ledger.directory()
+    directory = announced(known, folders_of(manifest) | writer.shared_folders(ledger, root), root)
+    projects = known.projects | {manifest.project}
+    places = {f"{slash(folder)}{manifest.project}/" for folder in {"", *directory.folders, *directory.filling}}
+    places |= {f"{folder}/{project}/" for folder in directory.filling for project in projects}
+    places.add(data_path(manifest.project))
+    for place in sorted(places):
+        yield Change("update", ledger.store.url(f"{ledger.root}{place}"))
+    if directory.root is not Root.KEPT and (projects != known.projects or directory.filling):
+        detail = "a line more, and every other byte as it is" if directory.root is Root.SHARED else ""
+        for place in sorted({"", *(f"{folder}/" for folder in directory.folders | directory.filling)}):
+            yield Change("update", ledger.store.url(f"{ledger.root}{place}"), detail)

@@ -1,0 +1,232 @@
+"""What an index keeps for itself, in a store: read, and changed without ever undoing what somebody else has done.
+
+Below the root, where no client looks, `.fatwheel/index.json` is the directory, `.fatwheel/projects/NAME.json` the
+manifest of a project, and `.fatwheel/offers/NAME/` holds what its releases have for every combination asked for.
+`.fatwheel/staged/` has a note of each publisher that is at work, or was stopped.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.objects.store import of_bytes
+from ci_tools.publish.index.manifest import (
+    Directory,
+    Manifest,
+    Staged,
+    dumped_offers,
+    generation_of,
+    is_project,
+    parse_directory,
+    parse_manifest,
+    parse_offers,
+    parse_staged,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
+
+    from ci_tools.machine.objects.store import Found, Store
+    from ci_tools.publish.units import Offer
+
+__all__ = ["ATTEMPTS", "OWN", "RESTORE", "Damaged", "Ledger", "contended", "pauses"]
+
+OWN = ".fatwheel/"
+ATTEMPTS = 200  # to change what others change as well
+PAUSE = 0.2  # seconds that the longest pause between two of them begins with
+LONGEST_PAUSE = 3.0
+RESTORE = "`fatwheel index repair` makes it again from the pages; or restore it"
+REPAIR = "`fatwheel index repair` makes it again from the manifests"
+
+NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name behind its project's
+LONGEST_REASON = 200  # characters of what is wrong with a file, which may quote it
+
+_T = TypeVar("_T")
+
+
+class Damaged(MachineError):
+    """What an index keeps for itself cannot be read."""
+
+    def __init__(self, store: Store, key: str, why: object, *, hint: str) -> None:
+        self.key = key
+        self.why = str(why)[:LONGEST_REASON]
+        super().__init__(f"{store.url(key)}, which the pages are made from, is damaged: {self.why}", hint=hint)
+
+
+class Ledger:
+    """The manifests and the directory of the index that begins at `root`, which is empty or ends in a slash."""
+
+    def __init__(self, store: Store, root: str) -> None:
+        self.store = store
+        self.root = root
+        self.directory_key = f"{root}{OWN}index.json"
+        self.manifests = f"{root}{OWN}projects/"
+        self.notes = f"{root}{OWN}staged/"
+
+    # -- manifests
+
+    def manifest(self, project: str) -> Manifest:
+        """Return what the index says of a project's files; raise Damaged where that cannot be read."""
+        return self._manifest(project)[0]
+
+    def newest(self, manifest: Manifest) -> Manifest:
+        """Return a manifest as it is by now; it is not read again where its generation is still the same."""
+        read = self.store.read(self.manifest_key(manifest.project))
+        is_same = read is not None and generation_of(read[0]) == manifest.generation
+        return manifest if is_same else self.manifest(manifest.project)
+
+    def projects(self) -> frozenset[str]:
+        """Return the projects that there are manifests of, be they left by a publisher that was stopped."""
+        found = (key.removeprefix(self.manifests) for key in self.store.listed(self.manifests))
+        names = (name.removesuffix(".json") for name in found if name.endswith(".json"))
+        return frozenset(filter(is_project, names))
+
+    def change_manifest(
+        self, project: str, change: Callable[[Manifest], Manifest], *, above: int | None = None
+    ) -> tuple[Manifest, Manifest]:
+        """Change a manifest, whoever else does at the same time; return what it was and what it is.
+
+        With `above` it gets a higher generation than that even where nothing changes, so that its pages are written
+        again where pages of that generation are.
+        """
+        key = self.manifest_key(project)
+        for pause in pauses():
+            before, found = self._manifest(project)
+            after = change(before)
+            if found and after == before and above is None:
+                return before, before
+            after = after._replace(generation=max(before.generation, above or 0) + 1)
+            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
+                return before, after
+            time.sleep(pause)
+        raise contended(self.store, key)
+
+    def _manifest(self, project: str) -> tuple[Manifest, Found | None]:
+        key = self.manifest_key(project)
+        read = self.store.read(key)
+        if read is None:
+            if project in self.directory().projects:
+                raise Damaged(self.store, key, "it is gone", hint=RESTORE)
+            return Manifest(project), None
+        return self._parsed(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
+
+    def manifest_key(self, project: str) -> str:
+        """Return where the manifest of a project lies."""
+        return f"{self.manifests}{project}.json"
+
+    # -- the directory
+
+    def is_there(self) -> bool:
+        """Return whether a publisher of ours has made an index here."""
+        return self.store.find(self.directory_key) is not None
+
+    def directory(self) -> Directory:
+        """Return which projects and folders the index has; raise Damaged where that cannot be read."""
+        return self._directory()[0]
+
+    def change_directory(
+        self, change: Callable[[Directory], Directory], *, above: int | None = None, damaged: Directory | None = None
+    ) -> Directory:
+        """Change the directory as `change_manifest` does a manifest; return what it is then.
+
+        `damaged` is what to change where what is there cannot be read.
+        """
+        for pause in pauses():
+            before, found = self._directory(damaged)
+            after = change(before)
+            if found and after == before and above is None:
+                return before
+            after = after._replace(generation=max(before.generation, above or 0) + 1)
+            if self.store.put(self.directory_key, of_bytes(after.dumps()), instead_of=found):
+                return after
+            time.sleep(pause)
+        raise contended(self.store, self.directory_key)
+
+    def _directory(self, damaged: Directory | None = None) -> tuple[Directory, Found | None]:
+        read = self.store.read(self.directory_key)
+        if read is None:
+            return Directory(), None
+        try:
+            return self._parsed(self.directory_key, lambda: parse_directory(read[0]), REPAIR), read[1]
+        except Damaged:
+            if damaged is None:
+                raise
+            return damaged, read[1]
+
+    # -- offers
+
+    def keep_offers(self, project: str, offers: Iterable[Offer]) -> str:
+        """Keep what a release has for every combination, and return its hash, by which it is found again."""
+        content = of_bytes(dumped_offers(offers))
+        key = self.offers_key(project, content.sha256)
+        if not self.store.put(key, content, instead_of=None):
+            found = self.store.read(key)
+            if found and found[0] != content.data:
+                self.store.put(key, content, instead_of=found[1])
+        return content.sha256
+
+    def offers(self, project: str, sha256: str) -> tuple[Offer, ...]:
+        """Return what was kept; nothing where it is gone or damaged, since no installer asks for it."""
+        read = self.store.read(self.offers_key(project, sha256))
+        return parse_offers(read[0]) if read else ()
+
+    def offers_key(self, project: str, sha256: str) -> str:
+        """Return where the offers of that hash lie."""
+        return f"{self.root}{OWN}offers/{project}/{sha256}.json"
+
+    # -- what publishers are about to do
+
+    def note(self, project: str, keys: Iterable[str]) -> str:
+        """Note that a publisher puts files at some keys or removes them, before it does; return the note's own key.
+
+        What it leaves behind where it is stopped is thereby known as ours. Two that do the same share a note.
+        """
+        content = of_bytes(Staged(frozenset(keys)).dumps())
+        key = f"{self.notes}{project}-{content.sha256[:16]}.json"
+        self.store.put(key, content, instead_of=None)
+        return key
+
+    def forget(self, project: str, named: AbstractSet[str]) -> None:
+        """Remove the notes of a project of which nothing is left to say: what is there of them is named."""
+        own = f"{self.notes}{project}-"
+        for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
+            read = self.store.read(key)
+            with suppress(ValueError):
+                unnamed = parse_staged(read[0]).keys - named if read else frozenset()
+                if not any(self.store.find(f"{self.root}{one}") for one in unnamed):
+                    self.store.remove(key)
+
+    def staged(self) -> frozenset[str]:
+        """Return every key that a publisher has noted and not taken back; a damaged note says nothing."""
+        found: set[str] = set()
+        for key in self.store.listed(self.notes):
+            read = self.store.read(key)
+            with suppress(ValueError):
+                found |= parse_staged(read[0]).keys if read else set()
+        return frozenset(found)
+
+    # -- damage
+
+    def _parsed(self, key: str, parse: Callable[[], _T], hint: str) -> _T:
+        try:
+            return parse()
+        except (ValueError, KeyError, TypeError) as error:
+            raise Damaged(self.store, key, error, hint=hint) from None
+
+
+def pauses() -> Iterator[float]:
+    """Yield how long to wait before each next attempt: longer and longer, and never as long as somebody else."""
+    for attempt in range(ATTEMPTS):
+        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - it decides no secret
+
+
+def contended(store: Store, key: str) -> MachineError:
+    """Return the error for a key that others would not let go."""
+    msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in turn"
+    return MachineError(msg, hint="run the same command again")

@@ -1,0 +1,35 @@
+"""What an index needs once it is published: read again and mended, files added and yanked, releases promoted."""
+
+from __future__ import annotations
+
+from ci_tools.publish.index.maintain.flaws import (
+    DAMAGED,
+    GONE,
+    NO_METADATA,
+    OTHERS,
+    STALE,
+    UNFINISHED,
+    UNLISTED,
+    Flaw,
+)
+from ci_tools.publish.index.maintain.look import verify
+from ci_tools.publish.index.maintain.marks import yank
+from ci_tools.publish.index.maintain.promotion import promote
+from ci_tools.publish.index.maintain.repairs import repair
+from ci_tools.publish.index.maintain.undo import undo_repair
+
+__all__ = [
+    "DAMAGED",
+    "GONE",
+    "NO_METADATA",
+    "OTHERS",
+    "STALE",
+    "UNFINISHED",
+    "UNLISTED",
+    "Flaw",
+    "promote",
+    "repair",
+    "undo_repair",
+    "verify",
+    "yank",
+]

@@ -1,0 +1,72 @@
+"""What publishers noted that they would put into an index, and no manifest names: they were stopped, or are at work."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.maintain.flaws import BROKEN, UNLISTED, Flaw
+from ci_tools.publish.index.manifest import parse_staged
+from ci_tools.publish.index.pages import VARIANTS, project_and_version
+from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from ci_tools.publish.index.maintain.look import Look
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["forget_notes", "leftovers"]
+
+
+def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
+    """Yield what is noted, is there and is not named; all else that is not named is other people's.
+
+    So is what lay at a noted place before the note: a publisher puts its own file elsewhere then.
+    """
+    noted = _noted(ledger)
+    keys = sorted(key for key in noted.keys() - named if _is_publishers(key) and ledger.store.find(key))
+    times = {entry.key: entry.modified for entry in ledger.store.entries()} if keys else {}
+    yield from (Flaw(key, UNLISTED) for key in keys if times.get(key, "") >= noted[key])
+
+
+def _noted(ledger: Ledger) -> dict[str, str]:
+    """Return the keys that are noted, and those of METADATA beside them, each with the time of its first note."""
+    found: dict[str, str] = {}
+    for entry in sorted(ledger.store.entries(ledger.notes), key=lambda entry: entry.modified):
+        for key in _keys(ledger, entry.key):
+            found.setdefault(key, entry.modified)
+            found.setdefault(f"{key}{METADATA_SUFFIX}", entry.modified)
+    return found
+
+
+def _keys(ledger: Ledger, note: str) -> frozenset[str]:
+    """Return what a note names; a damaged one says nothing."""
+    read = ledger.store.read(note)
+    with suppress(ValueError):
+        return parse_staged(read[0]).keys if read else frozenset()
+    return frozenset()
+
+
+def _is_publishers(key: str) -> bool:
+    """Whether a publisher puts files of such a name anywhere: wheels, sdists, their METADATA, documents of variants."""
+    folder, _, name = key.removesuffix(METADATA_SUFFIX).rpartition("/")
+    try:
+        return bool(project_and_version(name))
+    except ValueError:
+        return folder == VARIANTS and name.endswith("-variants.json")
+
+
+def forget_notes(index: WheelIndex, look: Look) -> None:
+    """Remove the notes that nothing is left of; while a manifest is damaged, nobody knows which these are."""
+    if any(flaw.what.startswith(BROKEN) for flaw in look.flaws):
+        return
+    ledger = Ledger(index.store, "")
+    named = {key for one in look.manifests for file in one.files.values() for key in keys_of(file)}
+    left = {flaw.key for flaw in leftovers(ledger, named)}
+    for note in tuple(index.store.listed(ledger.notes)):
+        keys = _keys(ledger, note)
+        if keys and keys.isdisjoint(left):
+            index.store.remove(note)

@@ -1,0 +1,138 @@
+"""An index read again: every file and every page, beside what its manifests say."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import InputError
+from ci_tools.publish.index.ledger import RESTORE, Damaged, Ledger
+from ci_tools.publish.index.maintain.flaws import BROKEN, UNFINISHED, Flaw
+from ci_tools.publish.index.maintain.folders import directory_from_pages
+from ci_tools.publish.index.maintain.leftovers import leftovers
+from ci_tools.publish.index.maintain.pages import front_flaws, page_flaws
+from ci_tools.publish.index.maintain.reading import file_flaws, read_file
+from ci_tools.publish.index.wheel_index import keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["Look", "known_directory", "look_at", "manifest_of", "read", "refuse_no_index", "verify"]
+
+
+class Look(NamedTuple):
+    """An index as it was read: what disagrees with its manifests, and what they make of it."""
+
+    flaws: tuple[Flaw, ...]
+    directory: Directory  # with every project and folder that there is
+    manifests: tuple[Manifest, ...]  # those that can be read
+    generation: int  # the highest of its pages
+
+
+def verify(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+    """Read an index whole, every file and every page, and return what disagrees with its manifests.
+
+    What no manifest names is no flaw, unless a publisher of ours noted that it would put it there. Raises InputError
+    where there is no index.
+    """
+    refuse_no_index(index)
+    return read(index, outside).flaws
+
+
+def refuse_no_index(index: WheelIndex) -> None:
+    """Raise InputError where no publisher has made an index: nothing is made, changed or removed there."""
+    ledger = Ledger(index.store, "")
+    if not ledger.is_there() and not ledger.projects():
+        msg = f"there is no index at {index.address}, expected {index.store.url(ledger.directory_key)}"
+        raise InputError(msg, hint="name it as `fatwheel publish --to` does, or its nightly or test folder")
+
+
+def read(index: WheelIndex, outside: Outside) -> Look:
+    """Read an index, and tell the user what was found."""
+    with outside.reporter.step(f"read {index.address}") as step:
+        look = look_at(index)
+        verdict = f"{len(look.flaws)} flaws" if look.flaws else "all as it should be"
+        step.result("; ".join(filter(None, (verdict, _foreign(look.manifests)))))
+    return look
+
+
+def _foreign(manifests: Iterable[Manifest]) -> str:
+    """Return how many files Fatwheel did not build, by how they came here."""
+    origins = [file.origin for manifest in manifests for file in manifest.files.values() if file.origin]
+    counts = [f"{origins.count(origin)} {origin}" for origin in sorted(set(origins))]
+    return f"not built by Fatwheel: {', '.join(counts)}" if counts else ""
+
+
+def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
+    """Read an index; of its files, with `only` just those at some keys.
+
+    Where a manifest is damaged, nobody knows what it lists, so that nothing is said to be unlisted.
+    """
+    ledger = Ledger(index.store, "")
+    known, flaws = known_directory(index, ledger)
+    found = [_manifest(ledger, project) for project in sorted(known.projects)]
+    manifests = tuple(one for one in found if not isinstance(one, Flaw))
+    directory = _completed(known, manifests)
+    if directory != known and not flaws:
+        flaws.append(Flaw(ledger.directory_key, UNFINISHED))
+    flaws += (one for one in found if isinstance(one, Flaw))
+    is_known = not any(flaw.what.startswith(BROKEN) for flaw in flaws)
+    files = [file for manifest in manifests for file in manifest.files.values()]
+    flaws += file_flaws(index, (file for file in files if only is None or only & keys_of(file)))
+    pages = [page for one in manifests for page in index.writer.pages(ledger, one, directory.folders, directory.root)]
+    fronts = tuple(index.fronts("", directory))
+    looks = (page_flaws(index, pages), front_flaws(index, fronts, directory))
+    named = {key for page in (*pages, *fronts) for key in page.keys}.union(*map(keys_of, files))
+    flaws += (flaw for look in looks for flaw in look.flaws)
+    flaws += leftovers(ledger, named) if is_known else ()
+    return Look(tuple(flaws), directory, manifests, max(look.generation for look in looks))
+
+
+def known_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[Flaw]]:
+    """Return the directory, made again where it is gone or damaged, with the projects that it lacks; what is wrong."""
+    flaws = []
+    try:
+        known = _directory(index, ledger) if ledger.is_there() else directory_from_pages(index)
+    except Damaged as error:
+        flaws = [Flaw(error.key, f"{BROKEN}: {error.why}")]
+        known = directory_from_pages(index)
+    missing = ledger.projects() - known.projects
+    if (missing or not ledger.is_there()) and not flaws:
+        flaws = [Flaw(ledger.directory_key, UNFINISHED)]
+    return known._replace(projects=known.projects | missing), flaws
+
+
+def _directory(index: WheelIndex, ledger: Ledger) -> Directory:
+    """Return the directory as it is; raise Damaged where it was read twice, and is: an answer that was cut is not."""
+    with suppress(Damaged):
+        return ledger.directory()
+    read_file(index, ledger.directory_key, "?")
+    return ledger.directory()
+
+
+def manifest_of(ledger: Ledger, project: str) -> Manifest:
+    """Return the manifest of a project that the index is known to have; raise Damaged where it cannot be read."""
+    key = ledger.manifest_key(project)
+    if ledger.store.find(key) is None:  # whatever the directory says, which may be gone too
+        raise Damaged(ledger.store, key, "it is gone", hint=RESTORE)
+    return ledger.manifest(project)
+
+
+def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:
+    """Return the manifest of a project, or that it cannot be read."""
+    try:
+        return manifest_of(ledger, project)
+    except Damaged as error:
+        return Flaw(error.key, f"{BROKEN}: {error.why}")
+
+
+def _completed(known: Directory, manifests: Iterable[Manifest]) -> Directory:
+    """Return a directory with every folder that a manifest names or a publisher began, as shown."""
+    files = (file for manifest in manifests for file in manifest.files.values())
+    needed = {folder for file in files for folder in file.folders if folder}
+    return known._replace(folders=known.folders | known.filling | needed, filling=frozenset())

@@ -1,0 +1,46 @@
+"""Files of an index that only who pins them still gets: yanked (PEP 592), or not any more."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.maintain.look import refuse_no_index
+from ci_tools.publish.index.maintain.selection import selection_of
+
+if TYPE_CHECKING:
+    from ci_tools.publish.index.manifest import Manifest
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["refuse_unprintable", "yank"]
+
+
+def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]:
+    """Mark what `release` names as yanked, or with None as not yanked any more; return the names of the files.
+
+    It names every file of a release (`demo==1.0`), those of one local version (`demo==1.0+cu130`), or one file. Raises
+    InputError where there is no index, or nothing of that name in it, and for a reason that no page can show.
+    """
+    named = selection_of(release)
+    refuse_unprintable(reason or "")
+    refuse_no_index(index)
+
+    def mark(manifest: Manifest) -> Manifest:
+        marked = {key: file._replace(yanked=reason) for key, file in named.files(manifest).items()}
+        return manifest._replace(files={**manifest.files, **marked})
+
+    ledger = Ledger(index.store, "")
+    with index.store.alone():
+        _, manifest = ledger.change_manifest(named.project, mark)
+        index.show(ledger, [manifest])
+    return tuple(sorted({file.name for file in named.files(manifest).values()}))
+
+
+def refuse_unprintable(reason: str) -> None:
+    """Raise InputError for control characters, and for surrogates, which stand for bytes that are no UTF-8."""
+    wrong = next((character for character in reason if unicodedata.category(character) in {"Cc", "Cs"}), "")
+    if wrong:
+        msg = f"--reason: it holds {wrong!a}, expected UTF-8 text without control characters"
+        raise InputError(msg)

@@ -1,0 +1,122 @@
+"""An index beside its mirror: what one of them has and the other lacks, and that brought there.
+
+Both hold the same. A mirror lags where a publisher was stopped between the two, or where one of them lost something.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.machine.objects.store import of_bytes, of_file
+from ci_tools.machine.storage import sha256_of
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.maintain.flaws import Flaw
+from ci_tools.publish.index.maintain.reading import fetch
+from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.pages import IndexedFile
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["LACKS", "OTHERWISE", "UNLIKE", "copy_missing", "differences"]
+
+LACKS = "the other place of this index has the file, this one does not"
+OTHERWISE = "the other place of this index says something else of the file"
+UNLIKE = "the other place of this index has other bytes by this name"
+COPIED = "copied from there"
+LEFT = "left: say which one is right, by `fatwheel index add` or `yank`"
+
+
+class _Gap(NamedTuple):
+    """A file that one place has, and the other lacks or says something else of."""
+
+    place: WheelIndex
+    other: WheelIndex
+    file: IndexedFile
+    what: str
+
+
+def differences(first: WheelIndex, mirror: WheelIndex) -> tuple[Flaw, ...]:
+    """Return in what a mirror is not like the first; of what both have, the first is right."""
+    return tuple(Flaw(gap.place.store.url(gap.file.key), gap.what) for gap in _gaps(first, mirror))
+
+
+def copy_missing(first: WheelIndex, mirror: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+    """Bring to each place what only the other has, and return what was done.
+
+    Bytes that are not what their manifest says are not brought. Raises MachineError where a store fails.
+    """
+    return tuple(_mended(gap, outside) for gap in _gaps(first, mirror))
+
+
+def _gaps(first: WheelIndex, mirror: WheelIndex) -> Iterator[_Gap]:
+    ledgers = Ledger(first.store, ""), Ledger(mirror.store, "")
+    for project in sorted(ledgers[0].projects() | ledgers[1].projects()):
+        ours, theirs = (ledger.manifest(project).files for ledger in ledgers)
+        for key in sorted({*ours, *theirs}):
+            here, there = ours.get(key), theirs.get(key)
+            if there is None and here:
+                yield _Gap(mirror, first, here, LACKS)
+            elif here is None and there:
+                yield _Gap(first, mirror, there, LACKS)
+            elif here and there and here.sha256 != there.sha256:
+                yield _Gap(mirror, first, here, UNLIKE)
+            elif here and there and _said(here) != _said(there):
+                yield _Gap(mirror, first, here, OTHERWISE)
+
+
+def _said(file: IndexedFile) -> IndexedFile:
+    """Return what both places must say alike; where a file lies apart, and whether it is lost, is a place's own."""
+    return file._replace(apart="", lost="")
+
+
+def _mended(gap: _Gap, outside: Outside) -> Flaw:
+    flaw = Flaw(gap.place.store.url(gap.file.key), gap.what)
+    if gap.what == UNLIKE:
+        return flaw._replace(done=LEFT, is_left=True)
+    with outside.reporter.step(f"bring {gap.file.name} to {gap.place.address}"):
+        file = gap.file._replace(lost="") if gap.what == LACKS else _own(gap)
+        if gap.what == LACKS and not file.is_outside and not _is_brought(gap):
+            return flaw._replace(done="left: the bytes that its manifest names cannot be put there", is_left=True)
+        _name(gap.place, file)
+    return flaw._replace(done=COPIED)
+
+
+def _own(gap: _Gap) -> IndexedFile:
+    """Return what the first says of a file, where the mirror has it."""
+    project = Ledger(gap.place.store, "").manifest(_project(gap.file))
+    there = next(file for file in project.called(gap.file.name) if file.sha256 == gap.file.sha256)
+    return gap.file._replace(apart=there.apart, lost=there.lost)
+
+
+def _project(file: IndexedFile) -> str:
+    return project_and_version(file.name)[0]
+
+
+def _is_brought(gap: _Gap) -> bool:
+    """Put the bytes of a file, and its METADATA, where the place has nothing or the same; return whether that is so."""
+    with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+        path = fetch(gap.other, gap.file.key, Path(folder))
+        if sha256_of(path) != gap.file.sha256:
+            return False
+        is_put = gap.place.store.put(gap.file.key, of_file(path, gap.file.sha256), instead_of=None)
+        if not is_put and gap.place.sha256_at(gap.file.key) != gap.file.sha256:
+            return False
+        if gap.file.metadata_sha256:
+            metadata = of_bytes(metadata_of(path)[0])
+            gap.place.store.put(f"{gap.file.key}{METADATA_SUFFIX}", metadata, instead_of=None)
+    return True
+
+
+def _name(place: WheelIndex, file: IndexedFile) -> None:
+    """Let a place list a file."""
+    ledger = Ledger(place.store, "")
+    with place.store.alone():
+        _, manifest = ledger.change_manifest(_project(file), lambda now: now.with_files([file]))
+        place.show(ledger, [manifest])

@@ -1,0 +1,230 @@
+"""The manifest of a project, made again from its pages and from what lies in the index, where it is damaged or gone.
+
+Only pages that end in their seal are believed. What no page says cannot be known again, and is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.model import FOLDER
+from ci_tools.publish.index.finder import data_path
+from ci_tools.publish.index.foreign_pages import Listed, listed_on
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.manifest import (
+    GENERIC,
+    Manifest,
+    is_project,
+    parse_manifest,
+)
+from ci_tools.publish.index.pages import (
+    ROOT,
+    VARIANTS,
+    IndexedFile,
+    Link,
+    is_sealed,
+    project_and_version,
+    variant_label,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.machine.objects.store import Store
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["Rebuilt", "manifest_from_pages"]
+
+APART = re.compile(r"[0-9a-f]{16}")
+FINDER = re.compile(rb"finder\((.*)\);\s*", re.DOTALL)
+KNOWN_TO_FINDER = ("platform", "archs", "toolchain", "commit", "origin")
+DOCUMENT = re.compile(r".+-variants\.json")
+
+
+class Rebuilt(NamedTuple):
+    """A manifest that was made again, and what could not be known again."""
+
+    manifest: Manifest
+    unknown: tuple[str, ...]
+
+
+class _Found(NamedTuple):
+    """What lies at a place, as the pages of some folders list it."""
+
+    key: str
+    row: Listed
+    folders: frozenset[str]
+
+
+class Pages(NamedTuple):
+    """The pages of a project that are whole: the rows of each folder, and the folders that have none."""
+
+    rows: Mapping[str, tuple[Listed, ...]]
+    unread: tuple[str, ...]
+    generation: int
+
+
+def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Rebuilt | None:
+    """Return the manifest of a project as its own pages have it; None where none of them is whole.
+
+    A file whose bytes are not there is kept as lost, so that no page lists it until they are.
+    """
+    pages = _pages(index, project, folders)
+    if not pages.rows:
+        return None
+    sizes = {entry.key: entry.size for entry in index.store.entries()}
+    known = _finder_data(index.store, project)
+    found = [_Found(key, _richest(rows), frozenset(rows)) for key, rows in _by_place(pages).items()]
+    files = [_file(one, pages, sizes, known) for one in found if one.row.sha256]
+    files = [_with_variant(index.store, file) for file in files]
+    whole = [file for file in files if bool(file.variant) == bool(variant_label(file.name))]
+    links = tuple(
+        Link(row.name, key, tuple(sorted(listed)))
+        for key, row, listed in found
+        if not row.sha256 and not (listed == {VARIANTS} and DOCUMENT.fullmatch(row.name))
+    )
+    manifest = Manifest(project, pages.generation, links=links).with_files(whole)
+    manifest = manifest._replace(offers=_offers(index, manifest), place=_new_place(whole))
+    unknown = [*_unknown(index, manifest, pages), *(f"what {file.name} needs" for file in files if file not in whole)]
+    with suppress(ValueError):  # of a page that says what no manifest may
+        return Rebuilt(parse_manifest(manifest.dumps(), project), tuple(unknown))
+    return None
+
+
+def _pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Pages:
+    rows, unread, generation = {}, [], 0
+    folders = {ROOT, *folders}
+    for folder in sorted(folders | set(filter(FOLDER.fullmatch, index.store.folders()))):
+        place, is_there = f"{folder}/{project}/" if folder else f"{project}/", False
+        for key in (f"{place}index.json", *index.store.page_keys(place)):
+            read = index.store.read(key)
+            generation = max(generation, read[1].generation if read else 0)
+            with suppress(ValueError, KeyError, TypeError):
+                if read and folder not in rows and is_sealed(read[0]):
+                    rows[folder] = listed_on(read[0], key)
+            is_there = is_there or read is not None
+        if folder not in rows and (is_there or folder in folders):
+            unread.append(place)
+    return Pages(rows, tuple(unread), generation)
+
+
+def _by_place(pages: Pages) -> dict[str, dict[str, Listed]]:
+    """Return what the pages say of each place that they lead to, by the folders of these pages."""
+    found: dict[str, dict[str, Listed]] = {}
+    for folder, rows in pages.rows.items():
+        for row in rows:
+            found.setdefault(row.at, {})[folder] = row
+    return found
+
+
+def _richest(rows: Mapping[str, Listed]) -> Listed:
+    """Return the row that says most: JSON has the size and the time, HTML has neither."""
+    return max(rows.values(), key=lambda row: sum(bool(value) for value in row))
+
+
+def _file(
+    found: _Found, pages: Pages, sizes: Mapping[str, int], known: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> IndexedFile:
+    key, row, listed = found
+    facts = known.get((row.name, row.sha256), {})
+    said = {name: facts[name] for name in KNOWN_TO_FINDER if name in facts}
+    if "archs" in said:
+        said["archs"] = tuple(said["archs"])
+    file = IndexedFile(
+        name=row.name,
+        folder="",
+        sha256=row.sha256,
+        size=row.size or sizes.get(key, 0),
+        uploaded=row.uploaded or facts.get("uploaded", ""),
+        requires_python=row.requires_python,
+        metadata_sha256=row.metadata_sha256,
+        yanked=row.yanked,
+        **said,
+    )
+    file = _listed_in(_at(file, key), listed, frozenset(pages.rows))
+    return file._replace(lost="" if file.is_outside or key in sizes else "gone")
+
+
+def _at(file: IndexedFile, key: str) -> IndexedFile:
+    """Return a file with the folder that it lies in, and that of its own below, or with where it lies instead."""
+    *folders, last = key.split("/")
+    folder = folders.pop(0) if folders and FOLDER.fullmatch(folders[0]) else ""
+    apart = folders.pop(0) if folders and APART.fullmatch(folders[0]) else ""
+    is_ours = not folders and last == file.name and "://" not in key
+    return file._replace(folder=folder, apart=apart) if is_ours else file._replace(folder=folder, at=key)
+
+
+def _listed_in(file: IndexedFile, listed: frozenset[str], known: frozenset[str]) -> IndexedFile:
+    """Return a file with the folders that list it, of those whose pages are known."""
+    if file.folder == GENERIC and "+" not in file.name:
+        listed = listed - {VARIANTS}  # it lists them by itself
+    if file.folder and file.folder in listed and ROOT not in listed:
+        return file._replace(also=tuple(sorted(listed - {file.folder})))
+    is_everywhere = not file.folder and known <= listed
+    return file if is_everywhere else file._replace(only_in=tuple(sorted(listed)))
+
+
+def _with_variant(store: Store, file: IndexedFile) -> IndexedFile:
+    """Return a wheel variant with what it needs, as the document beside its page has it."""
+    label = variant_label(file.name)
+    read = store.read(f"{VARIANTS}/{'-'.join(file.name.split('-')[:2])}-variants.json") if label else None
+    if read is None:
+        return file
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        table = json.loads(read[0])["variants"][label]
+        needs = (
+            f"{space} :: {feature} :: {value}"
+            for space, features in table.items()
+            for feature, values in features.items()
+            for value in values
+        )
+        return file._replace(variant=tuple(sorted(needs)))
+    return file
+
+
+def _finder_data(store: Store, project: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what the finder knows of a project's files, by their names and hashes."""
+    read = store.read(data_path(project))
+    found = FINDER.fullmatch(read[0]) if read else None
+    with suppress(ValueError, KeyError, TypeError):
+        listings = json.loads(found[1])["listings"] if found else ()
+        return {(file["name"], file["sha256"]): file for listing in listings for file in listing["files"]}
+    return {}
+
+
+def _offers(index: WheelIndex, manifest: Manifest) -> dict[str, str]:
+    """Return what the index keeps of the offers of each version; they name files, and files have versions."""
+    ledger = Ledger(index.store, "")
+    found: dict[str, str] = {}
+    for entry in sorted(
+        index.store.entries(ledger.offers_key(manifest.project, "").removesuffix(".json")),
+        key=lambda entry: entry.modified,
+    ):
+        sha256 = entry.key.rpartition("/")[2].removesuffix(".json")
+        names = {offer.file for offer in ledger.offers(manifest.project, sha256)} & manifest.files.keys()
+        versions = {project_and_version(name)[1].public for name in names}
+        found |= dict.fromkeys(versions, sha256)
+    return found
+
+
+def _new_place(files: Iterable[IndexedFile]) -> str:
+    """Return the folder that an index which others began keeps a project's files in."""
+    places = {file.at.rpartition("/")[0] for file in files if file.at and not file.is_outside}
+    place = next(iter(places)) if len(places) == 1 else ""
+    return place if is_project(place) else ""
+
+
+def _unknown(index: WheelIndex, manifest: Manifest, pages: Pages) -> Iterator[str]:
+    """Yield what could not be known again, in a few words each."""
+    if any(not file.origin for file in manifest.files.values()):
+        yield "which jobs built its files"
+    if index.address.partition("?")[0].endswith("/test"):
+        yield "which candidate they are of"
+    versions = {project_and_version(file.name)[1].public for file in manifest.files.values() if not file.origin}
+    if versions - manifest.offers.keys():
+        yield f"what {', '.join(sorted(versions - manifest.offers.keys()))} offered for each machine"
+    yield from (f"what {place} listed" for place in pages.unread)
+    yield from (f"where {file.name} is" for file in manifest.files.values() if file.lost)

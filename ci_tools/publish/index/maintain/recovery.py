@@ -1,0 +1,68 @@
+"""Manifests that cannot be read, made again from the pages that were made from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.objects.store import of_bytes
+from ci_tools.publish.index.ledger import Damaged, Ledger
+from ci_tools.publish.index.maintain.flaws import BROKEN, Flaw
+from ci_tools.publish.index.maintain.look import known_directory, manifest_of
+from ci_tools.publish.index.maintain.reading import read_file
+from ci_tools.publish.index.maintain.rebuild import manifest_from_pages
+from ci_tools.publish.index.maintain.undo import FileEdit, record_edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.manifest import Directory
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["recover_manifests"]
+
+
+def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
+    """Make manifests again that are damaged or gone, and return what could not be known again of each.
+
+    Where no page of a project is whole, its manifest stays as it is. Raises MachineError where it changes meanwhile.
+    """
+    ledger = Ledger(index.store, "")
+    directory, _ = known_directory(index, ledger)
+    flaws: list[Flaw] = []
+    for project in sorted(directory.projects):
+        error = _damage(ledger, project)
+        if error:
+            with outside.reporter.step(f"make {error.key} again from its pages"):
+                flaws += _recover(index, directory, project, error)
+    return tuple(flaws)
+
+
+def _damage(ledger: Ledger, project: str) -> Damaged | None:
+    try:
+        manifest_of(ledger, project)
+    except Damaged as error:
+        return error
+    return None
+
+
+def _recover(index: WheelIndex, directory: Directory, project: str, error: Damaged) -> Iterator[Flaw]:
+    """Make one manifest again; the bytes that are damaged are kept, as the last repair's."""
+    found = index.store.find(error.key)
+    damaged = read_file(index, error.key, "?").sha256  # read twice: an answer that was cut is no damage
+    ledger = Ledger(index.store, "")
+    if _damage(ledger, project) is None:
+        return
+    rebuilt = manifest_from_pages(index, project, directory.folders | directory.filling)
+    if rebuilt is None:
+        return
+    record_edits(index, (), [FileEdit(error.key, damaged)])
+    manifest = rebuilt.manifest._replace(generation=rebuilt.manifest.generation + 1)
+    if not index.store.put(error.key, of_bytes(manifest.dumps()), instead_of=found):
+        msg = f"{index.store.url(error.key)} changes while it is made again"
+        raise MachineError(msg, hint="somebody else restores it; run the same command again")
+    lost = f"; nobody knows any more {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""
+    count = f"{len(manifest.files)} file{'' if len(manifest.files) == 1 else 's'}"
+    done = f"made again from its pages: {count}{lost}"
+    yield Flaw(error.key, f"{BROKEN}: {error.why}", done)

@@ -1,0 +1,177 @@
+"""An index mended, as far as that makes nothing worse: what is changed is recorded first, and can be put back."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import FatwheelError, Rejected
+from ci_tools.machine.objects.store import of_bytes
+from ci_tools.publish.index.ledger import Damaged, Ledger
+from ci_tools.publish.index.maintain.flaws import (
+    BACK,
+    BROKEN,
+    DAMAGED,
+    GONE,
+    LOST,
+    NO_METADATA,
+    NOT_ON_IT,
+    OTHER_SIZE,
+    OTHERS,
+    UNLISTED,
+    UNREAD,
+    Flaw,
+)
+from ci_tools.publish.index.maintain.leftovers import forget_notes
+from ci_tools.publish.index.maintain.look import look_at, read, refuse_no_index
+from ci_tools.publish.index.maintain.reading import fetch, read_file
+from ci_tools.publish.index.maintain.recovery import recover_manifests
+from ci_tools.publish.index.maintain.undo import (
+    Edit,
+    FileEdit,
+    finish_record,
+    record_edits,
+)
+from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, keys_of, metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.maintain.look import Look
+    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.pages import IndexedFile
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["repair"]
+
+DONE = MappingProxyType(
+    {
+        GONE: "not listed until its bytes are back",
+        DAMAGED: "not listed until its bytes are back",
+        BACK: "listed again",
+        OTHERS: "written again, with what it listed",
+        UNLISTED: "removed",
+    }
+)
+# What stays where it is found once more, by how its sentence begins, and what ends it.
+STAYS = MappingProxyType(
+    {
+        **dict.fromkeys(LOST.values(), "publish its very bytes again or put them back, or yank it"),
+        UNREAD: "mend it again when the store can be read",
+        UNLISTED: "--remove-unlisted removes it",
+        BROKEN: "none of its pages is whole: restore it, or publish its files again",
+    }
+)
+IN_DOUBT = frozenset({GONE, DAMAGED, OTHER_SIZE, BACK})
+AGAIN = "mend it again when nothing is damaged and nobody publishes"
+
+
+def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False) -> tuple[Flaw, ...]:
+    """Mend what `verify` finds, and return what a second look finds done about each flaw.
+
+    A file that is gone or has other bytes is not listed until its bytes are back; its entry stays. A manifest that is
+    damaged or gone is made again from the pages. What a publisher noted and no manifest names stays, since one may just
+    be bringing it, unless `remove_unlisted` says that none is; what no publisher noted stays in any case. Raises
+    InputError where there is no index.
+    """
+    refuse_no_index(index)
+    with index.store.alone():
+        recovered = recover_manifests(index, outside)
+        look = read(index, outside)
+        if any(_is_mendable(flaw, remove_unlisted=remove_unlisted) for flaw in look.flaws):
+            with outside.reporter.step(f"mend {index.address}"):
+                _mend(index, look, remove_unlisted=remove_unlisted)
+                left = frozenset(look_at(index, {flaw.key for flaw in look.flaws}).flaws)
+        else:
+            left = frozenset(look.flaws)
+        finish_record(index)
+        if remove_unlisted:
+            forget_notes(index, look)
+    return (*recovered, *(_mended(flaw, left) for flaw in look.flaws))
+
+
+def _is_mendable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
+    is_others = flaw.what.startswith((*LOST.values(), UNREAD)) or (flaw.what == UNLISTED and not remove_unlisted)
+    return not is_others
+
+
+def _mended(flaw: Flaw, left: AbstractSet[Flaw]) -> Flaw:
+    """Return a flaw with what was done about it, or why nothing was."""
+    if flaw not in left:
+        return flaw._replace(done=DONE.get(flaw.what, "written again"))
+    why = next((why for begins, why in STAYS.items() if flaw.what.startswith(begins)), AGAIN)
+    return flaw._replace(done=f"left: {why}", is_left=True)
+
+
+# ---------------------------------------------------------------- what is changed
+
+
+def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
+    ledger = Ledger(index.store, "")
+    suspects = {flaw.key for flaw in look.flaws if flaw.what in IN_DOUBT}
+    edits = {one.project: _edit(index, one, suspects) for one in look.manifests}
+    removed = {flaw.key for flaw in look.flaws if flaw.what == UNLISTED and remove_unlisted}
+    files = tuple(_file_edits(index, look, removed))
+    if files or any(edit.before for edit in edits.values()):
+        record_edits(index, edits.values(), files)
+    _mend_directory(ledger, look)
+    changed = [ledger.change_manifest(project, edit.apply, above=look.generation)[1] for project, edit in edits.items()]
+    for flaw in (flaw for flaw in look.flaws if flaw.what == NO_METADATA):
+        with suppress(Rejected):  # a wheel without METADATA: the flaw stays
+            _put_metadata(index, flaw.key)
+    named = {key for manifest in changed for file in manifest.files.values() for key in keys_of(file)}
+    for key in removed - named:
+        index.store.remove(key)
+    with suppress(Damaged):  # a folder that is filling waits for the page of that project, and is found so
+        index.show(ledger, changed)
+
+
+def _edit(index: WheelIndex, manifest: Manifest, suspects: AbstractSet[str]) -> Edit:
+    """Return what becomes of the suspects among a project's files, each looked at once more."""
+    before = {file.key: file for file in manifest.files.values() if file.key in suspects}
+    after = {key: _right(index, file) for key, file in before.items()}
+    changed = {key for key in before if before[key] != after[key]}
+    return Edit(manifest.project, *({key: files[key] for key in sorted(changed)} for files in (before, after)))
+
+
+def _right(index: WheelIndex, file: IndexedFile) -> IndexedFile:
+    """Return what a manifest has to say of a file: that it is lost, or its size where it is not."""
+    try:
+        found = read_file(index, file.key, file.sha256)
+    except FatwheelError:  # nobody knows what is there
+        return file
+    if found.sha256 == file.sha256:
+        return file._replace(size=found.size, lost="")
+    return file._replace(lost="damaged" if found.sha256 else "gone")
+
+
+def _file_edits(index: WheelIndex, look: Look, removed: AbstractSet[str]) -> Iterator[FileEdit]:
+    """Yield the files that are overwritten or removed, other than pages that are ours alone."""
+    own = Ledger(index.store, "").directory_key
+    for key, what, *_ in look.flaws:
+        if key in removed:
+            yield FileEdit(key, index.sha256_at(key), "")
+        elif what in {NO_METADATA, OTHERS} or what.startswith(NOT_ON_IT) or (key == own and what.startswith(BROKEN)):
+            yield FileEdit(key, index.sha256_at(key))
+
+
+def _mend_directory(ledger: Ledger, look: Look) -> None:
+    found, is_there = look.directory, ledger.is_there()
+
+    def complete(known: Directory) -> Directory:
+        return (known if is_there else found)._replace(projects=known.projects | found.projects)
+
+    ledger.change_directory(complete, above=look.generation, damaged=found)
+
+
+def _put_metadata(index: WheelIndex, key: str) -> None:
+    """Put a wheel's METADATA beside it, as the wheel has it."""
+    with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
+        wheel = fetch(index, key.removesuffix(METADATA_SUFFIX), Path(folder))
+        content = of_bytes(metadata_of(wheel)[0])
+    index.store.put(key, content, instead_of=index.store.find(key))

@@ -1,0 +1,76 @@
+"""Files of an index as a user names them: a release, one of its local versions, or one file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError, nearest
+from ci_tools.model.pep440 import parse_requirement, parse_version
+from ci_tools.publish.index.pages import project_and_version
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+    from ci_tools.publish.index.manifest import Manifest
+    from ci_tools.publish.index.pages import IndexedFile
+
+__all__ = ["Selection", "selection_of"]
+
+ENDINGS = (".whl", ".tar.gz", ".zip")  # of the files that an index lists
+
+
+class Selection(NamedTuple):
+    """Files of a project: `demo==1.0` with all of its local versions, `demo==1.0+cu130`, or one file."""
+
+    project: str
+    version: Version
+    file: str = ""  # its name; empty: all of the version
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a whole release."""
+        return not self.file and not self.version.local
+
+    def files(self, manifest: Manifest) -> dict[str, IndexedFile]:
+        """Return its files by their keys in the manifest; raise InputError where the index has none."""
+        names = {key: self._name(file.name) for key, file in manifest.files.items()}
+        found = {key: file for key, file in manifest.files.items() if names[key] == self._wanted}
+        if not found:
+            what = self.file or f"{self.project} {self.version}"
+            known = nearest(str(self._wanted), map(str, set(names.values()))) if names else "it has none of it"
+            msg = f"the index has no {what}, {known}"
+            raise InputError(msg)
+        return found
+
+    @property
+    def _wanted(self) -> str | Version:
+        return self.file or self.version
+
+    def _name(self, file: str) -> str | Version:
+        """Return what a file is known by among those that this selection is made from."""
+        version = project_and_version(file)[1]
+        return file if self.file else version if self.version.local else parse_version(version.public)
+
+
+def selection_of(text: str) -> Selection:
+    """Return what a user names; raise InputError where it is neither `PROJECT==VERSION` nor the name of a file."""
+    try:
+        return _file(text) if text.endswith(ENDINGS) else _release(text)
+    except ValueError:
+        msg = f'"{text}" is no release, expected one such as demo==1.0, or the name of a file of one'
+        raise InputError(msg) from None
+
+
+def _file(name: str) -> Selection:
+    return Selection(*project_and_version(name), file=name)
+
+
+def _release(text: str) -> Selection:
+    """Return the release that a requirement names; raise ValueError where it asks for more or less than one version."""
+    requirement = parse_requirement(text)
+    (specifier,) = requirement.specifier
+    if specifier.operator != "==" or requirement.extras or requirement.url or requirement.marker:
+        raise ValueError(text)
+    return Selection(canonicalize_name(requirement.name), parse_version(specifier.version))

@@ -1,0 +1,335 @@
+"""What an index keeps for itself: the files of each project, and which projects and folders there are.
+
+The pages are made from these. Each has a generation, so that a page is never replaced by an older one.
+
+A file is known by its name, as installers know it. Pages that others wrote may list two files of one name, each in a
+folder of its own; there, the second is known by its name and its place.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import reprlib
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.formats.checked_json import SEAL, digest
+from ci_tools.model import FOLDER
+from ci_tools.publish.index import pages
+from ci_tools.publish.index.pages import IndexedFile, Link
+from ci_tools.publish.units import Offer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "GENERIC",
+    "Directory",
+    "Manifest",
+    "Root",
+    "Staged",
+    "dumped_offers",
+    "generation_of",
+    "is_project",
+    "parse_directory",
+    "parse_manifest",
+    "parse_offers",
+    "parse_staged",
+]
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # as `Manifest.dumps` begins
+SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # as they end
+HALF_CHARACTER = re.compile(rb"\\u[dD]")  # only an escape can spell one
+PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as canonicalize_name leaves it
+APART = re.compile(r"([0-9a-f]{16})?")  # the folder of a file that lies apart: the start of its sha256
+PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
+# A project of such a name would have its page where a channel has its index, or the finder its data.
+TAKEN = frozenset({"finder", "nightly", "test"})
+WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
+GENERIC = "cpu"  # the folder of those who have no accelerator; always there
+# The other fields of an entry are text.
+KINDS: Mapping[str, type] = MappingProxyType(
+    {"size": int, "candidate": int, "also": list, "archs": list, "variant": list, "only_in": list}
+)
+TUPLES = tuple(name for name, kind in KINDS.items() if kind is list)
+
+
+class Root(str, Enum):
+    """Whose the front pages of an index are: those that list its projects, at the root and in each folder."""
+
+    OWN = "own"  # ours: written whole
+    SHARED = "shared"  # everybody's: a line of ours is added, and every other byte stays
+    KEPT = "kept"  # others': left as they are
+
+    def __str__(self) -> str:
+        """Return the name as users write it."""
+        return self.value
+
+
+class Manifest(NamedTuple):
+    """The files of one project in an index, by name."""
+
+    project: str
+    generation: int = 0
+    files: Mapping[str, IndexedFile] = MappingProxyType({})
+    offers: Mapping[str, str] = MappingProxyType({})  # version → hash of what it has for every combination
+    links: tuple[Link, ...] = ()  # what adopted pages link to besides files of the project
+    place: str = ""  # the folder for new files that every folder lists, where that is not the root
+
+    def dumps(self) -> bytes:
+        """Return the manifest as JSON, a file on each line."""
+        offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
+        more = {"links": self.links, "place": self.place}
+        said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
+        lines = (json.dumps(self.files[name]._asdict()) for name in sorted(self.files))
+        head = f'{{"generation": {self.generation}, "offers": {offers}, {said}"files": [\n'
+        listed = (head + ",\n".join(lines) + "\n]").encode()
+        return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
+
+    def called(self, name: str) -> tuple[IndexedFile, ...]:
+        """Return the files of a name: one, or several of which no folder lists two."""
+        return tuple(self.files[key] for key in _keys_by_name(self.files, {name})[name])
+
+    def with_files(self, files: Iterable[IndexedFile]) -> Manifest:
+        """Return the manifest with some files more, each in place of those of its name that it meets in a folder."""
+        files = tuple(files)
+        kept = dict(self.files)
+        keys = _keys_by_name(kept, {file.name for file in files})
+        for file in files:
+            for key in [key for key in keys[file.name] if kept[key].key == file.key or kept[key].meets(file)]:
+                keys[file.name].remove(key)
+                del kept[key]
+            key = file.name if file.name not in kept else f"{file.name} at {file.key}"
+            kept[key] = file
+            keys[file.name].append(key)
+        return self._replace(files=kept)
+
+
+def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str, list[str]]:
+    """Return by which keys a manifest knows the files of some names."""
+    found: dict[str, list[str]] = {name: [name] for name in names if name in files and files[name].name == name}
+    for name in names - found.keys():
+        found[name] = []
+    for key, file in files.items():
+        if key != file.name and file.name in found:
+            found[file.name].append(key)
+    return found
+
+
+class Directory(NamedTuple):
+    """The projects of an index and its folders; a folder is filling until every project has its page there."""
+
+    generation: int = 0
+    projects: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset({GENERIC})
+    filling: frozenset[str] = frozenset()
+    root: Root = Root.OWN
+
+    def dumps(self) -> bytes:
+        """Return the directory as JSON."""
+        table: dict[str, object] = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
+        if self.root is not Root.OWN:
+            table["root"] = [self.root.value]  # a list, as every value of what an index keeps for itself
+        said = json.dumps({"generation": self.generation, **table}, indent=0).encode().removesuffix(b"\n}")
+        return said + f',\n"{SEAL}": "{digest(said)}"\n}}\n'.encode()
+
+
+class Staged(NamedTuple):
+    """What a publisher puts into an index or takes out of it, noted before it does so, for it may be stopped."""
+
+    keys: frozenset[str]
+
+    def dumps(self) -> bytes:
+        """Return the note as JSON."""
+        return (json.dumps({"generation": 0, "keys": sorted(self.keys)}, indent=0) + "\n").encode()
+
+
+def generation_of(data: bytes) -> int | None:
+    """Return the generation of a manifest, of which no more is read than its beginning; None where it is not there."""
+    found = GENERATION.match(data)
+    return int(found[1]) if found else None
+
+
+def parse_manifest(data: bytes, project: str) -> Manifest:
+    """Read the manifest of a project; raise ValueError where it is none, or of another."""
+    _refuse_changed(data)
+    table = _table(data)
+    files = [_entry(entry) for entry in table["files"]]
+    strangers = [file.name for file in files if pages.project_and_version(file.name)[0] != project]
+    if strangers:
+        msg = f"it lists {strangers[0]}"
+        raise ValueError(msg)
+    offers = {version: sha256 for version, sha256 in table.get("offers", ()) if SHA256.fullmatch(sha256)}
+    links = tuple(_link(link) for link in table.get("links", ()))
+    found: dict[str, IndexedFile] = {}
+    for file in files:
+        found[file.name if file.name not in found else f"{file.name} at {file.key}"] = file
+    return Manifest(project, table["generation"], found, offers, links, _place(table))
+
+
+def _refuse_changed(data: bytes) -> None:
+    """Raise ValueError where a file is sealed, and not as it was written; what others made may have no seal."""
+    sealed = SEALED.search(data)
+    if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
+        msg = "it is not what was written"
+        raise ValueError(msg)
+
+
+def _place(table: Mapping[str, Any]) -> str:
+    """Return the folder for new files of a manifest; raise ValueError where it is none."""
+    place = "".join(table.get("place", ()))
+    if place and not PROJECT.fullmatch(place):
+        msg = f"{place!r} is no folder for its files"
+        raise ValueError(msg)
+    return place
+
+
+def _link(link: Any) -> Link:  # noqa: ANN401 - whatever JSON can hold
+    """Read one link of a manifest; raise ValueError where it is none."""
+    try:
+        found = Link(*link)._replace(only_in=tuple(link[2]))
+    except (TypeError, IndexError):
+        found = Link("", "", ())
+    if not found.name or not all(isinstance(text, str) for text in (found.name, found.at, *found.only_in)):
+        msg = f"{reprlib.repr(link)} is no link"
+        raise ValueError(msg)
+    _refuse_place(found.name, found.at, found.only_in)
+    return found
+
+
+def parse_staged(data: bytes) -> Staged:
+    """Read what a publisher noted; raise ValueError where that is not what is there."""
+    keys = _table(data).get("keys", ())
+    if not all(isinstance(key, str) and ".." not in key.split("/") for key in keys):
+        msg = "it names something that is no key"
+        raise ValueError(msg)
+    return Staged(frozenset(keys))
+
+
+def parse_directory(data: bytes) -> Directory:
+    """Read the directory of an index; raise ValueError where it is none."""
+    _refuse_changed(data)
+    table = _table(data)
+    sets = [table[name] for name in ("projects", "folders", "filling")]
+    if not all(isinstance(name, str) for names in sets for name in names):
+        msg = "it names something that is no text"
+        raise ValueError(msg)
+    projects, folders_shown, filling = map(frozenset, sets)
+    root = Root("".join(table.get("root", [Root.OWN])))
+    directory = Directory(table["generation"], projects, folders_shown, filling, root)
+    folders = directory.folders | directory.filling
+    strangers = [f"{name!r} as a project" for name in directory.projects if not is_project(name)]
+    strangers += [f"{name!r} as a folder" for name in folders if not (name and FOLDER.fullmatch(name))]
+    if strangers:
+        msg = f"it has {min(strangers)}"
+        raise ValueError(msg)
+    return directory
+
+
+def is_project(name: str) -> bool:
+    """Return whether an index can have a project of that name: a canonical one, that no folder has."""
+    return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None and name not in TAKEN
+
+
+def dumped_offers(offers: Iterable[Offer]) -> bytes:
+    """Return what a release has for every combination as JSON."""
+    return json.dumps(list(offers), separators=(",", ":")).encode()
+
+
+def parse_offers(data: bytes) -> tuple[Offer, ...]:
+    """Read what a release has for every combination; nothing where that is not what is there."""
+    try:
+        rows = json.loads(data)
+        offers = tuple(Offer(*row) for row in rows)
+    except (ValueError, TypeError, RecursionError):
+        return ()
+    return offers if all(isinstance(text, str) for offer in offers for text in offer) else ()
+
+
+def _table(data: bytes) -> dict[str, Any]:
+    """Read a JSON object with a generation, of which every other value is a list; no page can hold half a character."""
+    try:
+        table = json.loads(data.decode())
+        if HALF_CHARACTER.search(data):
+            json.dumps(table, ensure_ascii=False).encode()
+    except RecursionError:
+        table = None
+    if not isinstance(table, dict) or not isinstance(table.get("generation"), int):
+        msg = "it has no generation"
+        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one error
+    if not all(isinstance(value, (list, str)) for name, value in table.items() if name != "generation"):
+        msg = "it holds something that is no list"
+        raise ValueError(msg)
+    for name in ("files",) if "files" in table else ("projects", "folders", "filling"):
+        table.setdefault(name, [])
+    return table
+
+
+def _entry(entry: object) -> IndexedFile:
+    """Read one file of a manifest; raise ValueError where it is none."""
+    if not isinstance(entry, dict):
+        msg = f"{reprlib.repr(entry)} names no file"
+        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one error
+    wrong = _fields_of_another_kind(tuple(entry), tuple(map(type, entry.values())))
+    if wrong:
+        msg = f"{reprlib.repr(entry)} says something else in {wrong}"
+        raise ValueError(msg)
+    for name in TUPLES:
+        entry[name] = tuple(entry.get(name, ()))
+    try:
+        file = IndexedFile(**entry)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if file.folder or file.also or file.apart:
+        _refuse_folder(file)
+    if file.at or file.only_in:
+        _refuse_place(file.name, file.at, file.only_in)
+    if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
+        msg = f"{file.name} has a hash that is no sha256"
+        raise ValueError(msg)
+    if bool(file.variant) != bool(pages.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
+        msg = f"{file.name} needs {file.variant}, which is not what a wheel variant needs"
+        raise ValueError(msg)
+    return file
+
+
+def _refuse_folder(file: IndexedFile) -> None:
+    if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
+        msg = f"{file.name} lies in no folder of an index"
+        raise ValueError(msg)
+
+
+@functools.lru_cache(maxsize=64)  # nearly every entry of an index has the same fields
+def _fields_of_another_kind(names: tuple[str, ...], kinds: tuple[type, ...]) -> list[str]:
+    """Return the fields of an entry that are of another kind than JSON has them for a file."""
+    there = dict(zip(names, kinds, strict=True))
+    if there.get("yanked") is type(None):
+        del there["yanked"]
+    return [name for name, kind in there.items() if not issubclass(kind, KINDS.get(name, str))]
+
+
+def _is_folder(name: object) -> bool:
+    return name == "" or (isinstance(name, str) and FOLDER.fullmatch(name) is not None)
+
+
+def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
+    """Raise ValueError where a file or a link lies at no place that a page can lead to, or in no folder of an index."""
+    inside = at.split("/") if "://" not in at else []
+    while inside[:1] == [".."]:
+        del inside[0]
+    is_web = at.startswith(("https://", "http://")) or "://" not in at
+    if (
+        ".." in inside
+        or at.startswith("//")  # of another host, in a page's links
+        or not is_web
+        or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
+    ):
+        msg = f"{name} lies at {at!r}, which is no place"
+        raise ValueError(msg)
+    if not all(map(_is_folder, only_in)):
+        msg = f"{name} is listed in no folder of an index"
+        raise ValueError(msg)

@@ -1,0 +1,540 @@
+"""The pages of an index in a store: written from its manifests, and never over what others have put there.
+
+A page that ends in our seal is ours. Any other is read before ours takes its place, and what it lists joins the
+manifest first: another tool may write the same page at any moment, so each page is replaced on the condition that it
+is still the one that was read. The pages that list projects are ours as well, or everybody's, where a line is added
+and every other byte stays, or others' (`Root`).
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ci_tools import catalog
+from ci_tools.errors import InputError
+from ci_tools.machine.objects.store import Entry, of_bytes
+from ci_tools.model import FOLDER
+from ci_tools.publish.index import pages as index
+from ci_tools.publish.index import variants
+from ci_tools.publish.index.finder import (
+    data_path,
+    front_page,
+    project_data,
+    shelf_of,
+)
+from ci_tools.publish.index.foreign_files import (
+    FILES,
+    METADATA_SUFFIX,
+    complete,
+    found_on,
+    resolve,
+)
+from ci_tools.publish.index.foreign_pages import listed_on, projects_on, with_projects
+from ci_tools.publish.index.ledger import ATTEMPTS, contended, pauses
+from ci_tools.publish.index.manifest import GENERIC, Root
+from ci_tools.publish.index.pages import (
+    ADOPTED,
+    VARIANTS,
+    Link,
+    is_sealed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ci_tools.machine.objects.store import Content, Found, Store
+    from ci_tools.publish.index.foreign_files import Completed
+    from ci_tools.publish.index.foreign_files import Found as OnPages
+    from ci_tools.publish.index.foreign_pages import Listed
+    from ci_tools.publish.index.ledger import Ledger
+    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.pages import IndexedFile
+
+__all__ = [
+    "WORKERS",
+    "Page",
+    "PageWriter",
+    "Stranger",
+    "announced",
+    "at_once",
+    "folders_of",
+    "join",
+    "lists_files",
+    "put_beside",
+    "slash",
+    "stranger_in",
+    "unknown_files",
+]
+
+WORKERS = 16  # requests at once: each waits for the server most of the time
+GZIP = 31  # zlib's name for what `Content-Encoding: gzip` is
+MOST_UNPACKED = 64 << 20  # bytes of a page
+TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Page(NamedTuple):
+    """A page, the keys that clients ask for it by, and the generation of what it is made from."""
+
+    keys: tuple[str, ...]
+    data: bytes
+    generation: int
+    is_read: bool = True  # whether installers read it, and so may others' at its key be
+
+
+class Stranger(NamedTuple):
+    """A page that others wrote, at a key of ours."""
+
+    key: str
+    data: bytes
+    found: Found
+
+
+def stranger_in(store: Store, key: str) -> Stranger | None:
+    """Return the page at a key, unpacked, if others wrote it; raise InputError for one that is packed in a rare way."""
+    read = store.read(key)
+    if read is None:
+        return None
+    data, found = read
+    if found.encoding:
+        data = _unpacked(store, key, data, found.encoding)
+    return None if is_sealed(data) else Stranger(key, data, found)
+
+
+def _unpacked(store: Store, key: str, data: bytes, encoding: str) -> bytes:
+    """Return a page as browsers and installers see it."""
+    with suppress(zlib.error):
+        if encoding in {"gzip", "identity"}:
+            return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MOST_UNPACKED)
+    msg = f"{store.url(key)} is compressed ({encoding}), expected a page as it is, or with gzip"
+    raise InputError(msg, hint="put it there once more without a Content-Encoding")
+
+
+def at_once(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+    """Yield the outcome of each item in their order, several worked on at once; after an error none is begun."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        try:
+            yield from pool.map(work, items)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class PageWriter:
+    """Writes the pages of the indexes in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.taken: set[tuple[str, str]] = set()  # pages of others by key and tag whose links a manifest has by now
+
+    # -- all pages
+
+    def show(
+        self, ledger: Ledger, manifests: Sequence[Manifest], root: Root | None = None, folders: Iterable[str] = ()
+    ) -> None:
+        """Write the pages of some projects, and what lists them.
+
+        `root` is whose the front pages are from now on; `folders` get pages besides those that a file needs.
+
+        A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
+        shown when every project has one.
+        """
+        shown, needed = set(), {*folders, *self.shared_folders(ledger, root)}
+        for manifest in manifests:
+            shown.add(manifest.project)
+            needed |= folders_of(manifest)
+        directory, basis = ledger.change_directory(lambda known: announced(known, needed, root)), None
+        while basis is None or not _covers(basis, directory, shown):
+            basis = directory
+            # By number: of a large index not all manifests fit into memory.
+            deque(at_once(partial(self._show_numbered, ledger, manifests, basis), range(len(manifests))), maxlen=0)
+            others = sorted(basis.projects - shown) if basis.filling else ()
+            deque(at_once(partial(self._fill, ledger, basis), others), maxlen=0)
+            directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
+        written = -1
+        while written < directory.generation:  # as `_show_project` does it
+            self.show_fronts(ledger.root, directory)
+            written, directory = directory.generation, ledger.directory()
+
+    def _show_numbered(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
+        self._show_project(ledger, manifests[number], basis)
+
+    def _fill(self, ledger: Ledger, basis: Directory, project: str) -> None:
+        """Write a project's page in the folders that are new."""
+        self._show_project(ledger, ledger.manifest(project), basis, only=basis.filling)
+
+    def shared_folders(self, ledger: Ledger, root: Root | None) -> set[str]:
+        """Return the accelerator folders that others keep beside ours: what every folder lists, theirs list too."""
+        if (root or ledger.directory().root) is Root.OWN:
+            return set()
+        there = self.store.folders(ledger.root)
+        return {name for name in there if name and name != VARIANTS and FOLDER.fullmatch(name)}
+
+    # -- one project's pages
+
+    def _show_project(
+        self, ledger: Ledger, manifest: Manifest, directory: Directory, only: Iterable[str] | None = None
+    ) -> None:
+        """Write a project's pages, and again where its manifest has a newer generation by then.
+
+        A bucket's tag is of the bytes alone. Where a newer page has the very bytes that this writer found, it has their
+        tag as well, and is written over; who may have done so sees the newer manifest, since that came before its page.
+        """
+        folders = directory.folders | directory.filling if only is None else frozenset(only)
+        strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
+        written = -1 if strangers else manifest.generation
+        manifest = self.take_in(ledger, manifest, strangers, directory) if strangers else ledger.newest(manifest)
+        while written < manifest.generation:
+            before = manifest.generation
+            for page in self.pages(ledger, manifest, folders, directory.root):
+                manifest = self._write_over(ledger, manifest, page, directory)
+                if manifest.generation > before:
+                    break
+            else:
+                written, manifest = before, ledger.newest(manifest)
+
+    def _write_over(self, ledger: Ledger, manifest: Manifest, page: Page, directory: Directory) -> Manifest:
+        """Write a page over what others put there, once that is taken in; return the manifest, which may be newer.
+
+        Another tool may write it without a pause: no more than this page is read before ours takes its place.
+        """
+        for _ in range(ATTEMPTS):
+            strangers = self._write([page])
+            if not strangers:
+                return manifest
+            after = self.take_in(ledger, manifest, strangers, directory)
+            if after.generation > manifest.generation:
+                return after
+        raise contended(self.store, page.keys[0])
+
+    def pages(
+        self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
+    ) -> Iterator[Page]:
+        """Yield a project's page in each of some folders and at the root, and what the finder knows of it.
+
+        Where the root is not ours alone there is no JSON: pytorch/test-infra's index script takes every `.json` in an
+        accelerator's folder for a file, and the folder of that for an index (s3_management/manage.py).
+        """
+        root, rows = ledger.root, index.spell(manifest.files.values())
+        is_own = (whose or ledger.directory().root) is Root.OWN
+        for folder in sorted({"", *folders}):
+            listed = [row for row in rows if _is_listed(row.file, folder)]
+            place = f"{root}{slash(folder)}{manifest.project}/"
+            beside = variants.documents(manifest) if folder == VARIANTS else {}
+            for name, data in beside.items():  # before the page that names them
+                yield Page((f"{root}{folder}/{name}",), data, manifest.generation, is_read=False)
+            more: list[str | Link] = [*beside, *(link for link in manifest.links if folder in link.only_in)]
+            page = index.html_of(manifest.project, listed, folder, more)
+            yield Page(self.store.page_keys(place), page, manifest.generation)
+            if is_own:
+                document = index.json_of(manifest.project, listed, folder, more)
+                yield Page((f"{place}index.json",), document, manifest.generation)
+        if is_own:
+            yield self._finder_data(ledger, manifest)
+
+    def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
+        facts = catalog.load()
+        offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
+        # Nobody has to look for a variant.
+        files = (file for file in manifest.files.values() if not file.variant and not file.lost)
+        shelf = shelf_of(manifest.project, files, offers, facts)
+        key = f"{ledger.root}{data_path(manifest.project)}"
+        return Page((key,), project_data(shelf, facts), manifest.generation, is_read=False)
+
+    def _write(self, pages: Iterable[Page]) -> list[Stranger]:
+        """Write pages under each of their keys, unless newer ones are there; return those that others wrote there."""
+        found = []
+        for page in pages:
+            for key in page.keys:
+                stranger = self._write_key(key, of_bytes(page.data), page.generation, is_read=page.is_read)
+                found += [stranger] if stranger else []
+        return found
+
+    def _write_key(self, key: str, content: Content, generation: int, *, is_read: bool) -> Stranger | None:
+        for pause in pauses():
+            found = self.store.find(key)
+            is_newer = found and (found.tag == content.sha256 or 0 < generation <= found.generation)
+            if is_newer and found and self.store.is_whole(key, found, content):
+                return None
+            stranger = self.stranger_at(key, found) if is_read else None
+            if stranger or self.store.put(key, content, instead_of=found, generation=generation):
+                return stranger
+            time.sleep(pause)
+        raise contended(self.store, key)
+
+    def stranger_at(self, key: str, found: Found | None) -> Stranger | None:
+        """Return the page that others wrote at a key, unless what it lists has been taken in."""
+        if found is None or found.generation or (key, found.tag) in self.taken:
+            return None
+        return stranger_in(self.store, key)
+
+    # -- what others list on a page of ours
+
+    def take_in(
+        self, ledger: Ledger, manifest: Manifest, strangers: Sequence[Stranger], directory: Directory
+    ) -> Manifest:
+        """Let what pages of others list join the manifest of their project, and return it.
+
+        What its owner has removed and lists no more is dropped, as far as it was taken in from such pages.
+        """
+        known = frozenset(file.key for file in manifest.files.values())
+        found = self.listed_by(ledger, manifest.project, strangers, directory, known)
+        completed = {file.key: self._complete(ledger.root, file) for file in unknown_files(manifest, found)}
+        new = [one.file for one in completed.values() if one.file]
+        links = [*found.links, *(one.link for one in completed.values() if one.link)]
+        gone = frozenset(self._gone(ledger.root, manifest, found, strangers))
+        folders = directory.folders | directory.filling
+        _, after = ledger.change_manifest(manifest.project, lambda now: join(now, found, new, links, gone, folders))
+        self.taken |= {(stranger.key, stranger.found.tag) for stranger in strangers}
+        if new:
+            count = f"{len(new)} file{'' if len(new) == 1 else 's'}"
+            what = f"took in {count} that another tool lists, such as {new[0].name}"
+            self.store.reporter.say(f"{manifest.project}: {what}")
+        return after
+
+    def listed_by(
+        self,
+        ledger: Ledger,
+        project: str,
+        strangers: Iterable[Stranger],
+        directory: Directory,
+        known: frozenset[str] = frozenset(),
+    ) -> OnPages:
+        """Return what pages of others list of a project, of which the files at some keys are known."""
+        pages: dict[str, list[Listed]] = {}
+        base = self.store.url(ledger.root)
+        for key, data, _ in strangers:
+            place = key.removeprefix(ledger.root)
+            folder = place.rpartition("/")[0].rpartition("/")[0]
+            links = self._links(data, place)
+            there = [link._replace(at=self._resolved(ledger.root, link.at, base, known)) for link in links]
+            pages.setdefault(folder, []).extend(there)
+        return found_on(project, pages, directory.folders | directory.filling)
+
+    def _resolved(self, root: str, at: str, base: str, known: frozenset[str]) -> str:
+        """Return the place that a link leads to; the store is asked only of what is new."""
+        place = resolve(at, base, known.__contains__)
+        return resolve(at, base, partial(self._is_there, root)) if place == at and at.startswith("/") else place
+
+    def _links(self, data: bytes, place: str) -> tuple[Listed, ...]:
+        try:
+            return listed_on(data, place)
+        except ValueError:  # no installer reads it either
+            return ()
+
+    def _is_there(self, root: str, key: str) -> bool:
+        return self.store.find(f"{root}{key}") is not None
+
+    def _complete(self, root: str, file: IndexedFile) -> Completed:
+        """Return a file of others with what their page leaves out, its METADATA put beside it."""
+        place = f"{root}{file.key}"
+        found = [None if file.is_outside else self.store.find(key) for key in (place, f"{place}{METADATA_SUFFIX}")]
+        entries = [Entry(place, one.size, "") if one else None for one in found]
+        return put_beside(self.store, f"{place}{METADATA_SUFFIX}", complete(file, self.store, root, *entries))
+
+    def _gone(self, root: str, manifest: Manifest, found: OnPages, strangers: Iterable[Stranger]) -> Iterator[str]:
+        """Yield the keys of files that were taken in once, are listed no more, and are not there."""
+        keys = {file.key for file in found.files}
+        places = {stranger.key.removeprefix(root).rpartition("/")[0].rpartition("/")[0] for stranger in strangers}
+        for file in manifest.files.values():
+            is_theirs = file.origin == ADOPTED and not file.is_outside and file.key not in keys
+            if is_theirs and any(map(file.is_listed_in, places)) and not self._is_there(root, file.key):
+                yield file.key
+
+    # -- the pages that list projects
+
+    def show_fronts(self, root: str, directory: Directory) -> None:
+        """Write the front pages, or their lines, as far as they are ours to write."""
+        if directory.root is Root.KEPT:
+            return
+        for _, pages in groupby(self.fronts(root, directory), lambda page: page.keys[-1].rpartition("/")[0]):
+            fronts = [(key, page) for page in pages for key in page.keys]
+            if directory.root is Root.SHARED:
+                fronts = self._shared(fronts)
+            for key, page in fronts:
+                self._write_front(key, page, directory)
+
+    def _shared(self, fronts: list[tuple[str, Page]]) -> list[tuple[str, Page]]:
+        """Return which front pages of a folder are to be written where others write them too.
+
+        Where they have the page under one key, we add none under another: it would list our projects and not theirs.
+        """
+        found = {key: self.store.find(key) for key, _ in fronts}
+        has_others = any(self.stranger_at(key, there) for key, there in found.items())
+        return [(key, page) for key, page in fronts if found[key] or not has_others]
+
+    def _write_front(self, key: str, page: Page, directory: Directory) -> None:
+        """Write a front page where none is, or ours; add our lines where others list projects of theirs."""
+        for pause in pauses():
+            stranger = self._write_key(key, of_bytes(page.data), page.generation, is_read=True)
+            if stranger is None:
+                return
+            data = self._with_lines(stranger, directory)
+            if not data:
+                self.taken.add((key, stranger.found.tag))
+            elif data == stranger.data or self.store.amend(key, data, instead_of=stranger.found):
+                return
+            time.sleep(pause)
+        raise contended(self.store, key)
+
+    def _with_lines(self, stranger: Stranger, directory: Directory) -> bytes:
+        """Return a front page of others with our lines; nothing where it is in an index of ours and lists no more."""
+        if directory.root is Root.OWN and not _lists_more(stranger, directory.projects):
+            return b""
+        try:
+            return with_projects(stranger.data, stranger.key, directory.projects)
+        except ValueError as error:
+            self.store.reporter.say(f"{self.store.url(stranger.key)} has no line of ours: {error}")
+            return stranger.data
+
+    def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
+        """Yield the front page of every folder, and that of the whole index.
+
+        An index of our own has the finder there, a shared one the list that others expect.
+        """
+        folders = directory.folders if directory.root is Root.OWN else {"", *directory.folders}
+        for folder in sorted(folders):
+            place = f"{root}{slash(folder)}"
+            yield Page(self.store.page_keys(place), index.projects_html(directory.projects), directory.generation)
+            if directory.root is Root.OWN:
+                document = index.projects_json(directory.projects)
+                yield Page((f"{place}index.json",), document, directory.generation)
+        if directory.root is Root.OWN:
+            place = self.store.address.partition("?")[0]  # without how it is reached
+            last = f"{place}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
+            title = TITLES.get(last, "Wheels")
+            page = front_page(sorted(directory.projects), title=title, folders=sorted(directory.folders))
+            yield Page(self.store.page_keys(root), page, directory.generation)
+
+    def lines_missing(self, page: Page, projects: Iterable[str]) -> bool:
+        """Return whether a front page of others lacks a line of ours."""
+        strangers = filter(None, (self.stranger_at(key, self.store.find(key)) for key in page.keys))
+        return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
+
+
+def put_beside(store: Store, key: str, completed: Completed) -> Completed:
+    """Put the METADATA of a file beside it; where others were faster, whatever that is, no page tells of it."""
+    if completed.file and completed.metadata and not store.put(key, of_bytes(completed.metadata), instead_of=None):
+        read = store.read(key)
+        if read is None or read[0] != completed.metadata:
+            return completed._replace(file=completed.file._replace(metadata_sha256=""))
+    return completed
+
+
+def lists_files(stranger: Stranger) -> bool:
+    """Return whether a front page of others lists files itself, for `--find-links`; ValueError where it is no page."""
+    is_json = stranger.key.endswith("index.json")
+    return not is_json and any(link.name.endswith(FILES) for link in listed_on(stranger.data, stranger.key))
+
+
+def _lists_more(stranger: Stranger, projects: Iterable[str]) -> bool:
+    """Return whether a front page of others lists more than some projects; one that nobody can read lists nothing."""
+    try:
+        return bool(set(projects_on(stranger.data, stranger.key)) - set(projects)) or lists_files(stranger)
+    except ValueError:
+        return False
+
+
+def slash(folder: str) -> str:
+    """Return the name of a folder as keys begin with it."""
+    return f"{folder}/" if folder else ""
+
+
+def _is_listed(file: IndexedFile, folder: str) -> bool:
+    """Return whether a folder's page lists a file; that of the variants is for machines without accelerators too."""
+    is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name and not file.lost
+    return is_for_others or file.is_listed_in(folder)
+
+
+def announced(known: Directory, folders: Iterable[str], root: Root | None = None) -> Directory:
+    """Return the directory with folders that are new to it as filling."""
+    return known._replace(filling=known.filling | (set(folders) - known.folders), root=root or known.root)
+
+
+def _shown(known: Directory, basis: Directory, projects: set[str]) -> Directory:
+    """Return the directory with projects, and with folders that every project has its page in by now.
+
+    Where others have added what the pages written by `basis` do not cover, nothing is shown yet.
+    """
+    if not _covers(basis, known, projects):
+        return known
+    return known._replace(
+        projects=known.projects | projects,
+        folders=known.folders | basis.filling,
+        filling=known.filling - basis.filling,
+    )
+
+
+def _covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
+    """Return whether the pages that were written by one directory are all that another needs of these projects."""
+    has_folders = known.folders | known.filling <= basis.folders | basis.filling
+    return has_folders and (not basis.filling or known.projects <= basis.projects | projects)
+
+
+def folders_of(manifest: Manifest) -> set[str]:
+    """Return every folder that lists a file of a project and not of all."""
+    return {name for file in manifest.files.values() for name in file.folders if name}
+
+
+# ---------------------------------------------------------------- a manifest, and what others list
+
+
+def unknown_files(manifest: Manifest, found: OnPages) -> list[IndexedFile]:
+    """Return the files that a manifest does not have; one by the name of another that it meets cannot be listed."""
+    there = {file.key for file in manifest.files.values()}
+    return [
+        file
+        for file in found.files
+        if file.key not in there and not any(old.meets(file) for old in manifest.called(file.name))
+    ]
+
+
+def join(
+    manifest: Manifest,
+    found: OnPages,
+    new: Sequence[IndexedFile],
+    links: Iterable[Link],
+    gone: frozenset[str],
+    folders: frozenset[str],
+) -> Manifest:
+    """Return a manifest with what pages of others list."""
+    listing = {file.key: file for file in found.files}
+    files = {
+        name: _listed_wider(file, listing[file.key], folders) if file.key in listing else file
+        for name, file in manifest.files.items()
+        if file.key not in gone
+    }
+    more = manifest._replace(files=files).with_files(unknown_files(manifest, found._replace(files=tuple(new))))
+    return more._replace(links=_merge((*manifest.links, *links)))
+
+
+def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
+    """Return links, each once, on all the pages that have it."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for name, at, folders in links:
+        found.setdefault((name, at), set()).update(folders)
+    return tuple(Link(*key, tuple(sorted(found[key]))) for key in sorted(found))
+
+
+def _listed_wider(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
+    """Return a file as all folders list it that did, or do now: another tool may list ours in more than we do."""
+    if not (file.only_in or file.folder):
+        return file
+    if not there.only_in and not there.folder:  # every folder lists it
+        everywhere = tuple(sorted({"", *folders, *file.folders}))
+        is_theirs = file.origin == ADOPTED
+        return file._replace(only_in=(), folder="", at=file.key) if is_theirs else file._replace(only_in=everywhere)
+    if all(map(file.is_listed_in, there.folders)):
+        return file
+    listing = (set(file.only_in) or {file.folder, *file.also}) | (set(there.only_in) or {there.folder})
+    is_for_all = not file.folder and listing >= {"", *folders} and "+" not in file.name
+    return file._replace(only_in=() if is_for_all else tuple(sorted(listing)))

@@ -1,0 +1,469 @@
+"""A package index as PyTorch lays it out, in a folder or in a bucket.
+
+`cu130/` holds the wheels of CUDA 13.0 and the pages of the index that lists them; what every accelerator lists (the
+pure wheel, the sdist) lies once at the root. `.fatwheel/` holds what the pages are made from. Editions that are not
+stable have an index of their own below the root: `nightly/`, `test/`.
+
+Writers do not wait for each other. Files are put first, where no page names them; then the project's manifest, on the
+condition that nobody else has changed it; then the pages, each on the condition that no newer one is there. Whoever
+is stopped between two of these leaves an index that installs, and the next writer of the project brings it up to date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
+from ci_tools.formats.wheel import opened
+from ci_tools.machine.objects.store import of_bytes, of_file, utc
+from ci_tools.model import FOLDER, Channel
+from ci_tools.model.pep440 import parse_version
+from ci_tools.publish.index import pages as index
+from ci_tools.publish.index import variants
+from ci_tools.publish.index.foreign_files import METADATA_SUFFIX
+from ci_tools.publish.index.guests import page_changes, refuse_others
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.manifest import Manifest, Root, is_project
+from ci_tools.publish.index.page_writer import Page, PageWriter
+from ci_tools.publish.index.pages import VARIANTS, IndexedFile
+from ci_tools.publish.units import Change, Published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.machine.objects.store import Content, Store
+    from ci_tools.model import Edition
+    from ci_tools.publish.index.manifest import Directory
+    from ci_tools.publish.units import Item, Offer, Unit
+
+__all__ = ["METADATA_SUFFIX", "Page", "Settings", "WheelIndex", "folder_of", "keys_of", "metadata_of"]
+
+NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
+OFFERED = 10  # versions of which the finder knows what they have for every combination, and why nothing
+
+
+class Arrival(NamedTuple):
+    """One file to publish: what the index will say of it, the file itself, and its METADATA."""
+
+    entry: IndexedFile
+    content: Content
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a user says of an index beside its place."""
+
+    root: Root | None = None  # whose its front pages are; None: as it was when the index was begun, ours at first
+    nightlies: int = NIGHTLIES  # versions that are kept of each project
+
+
+USUAL = Settings()
+
+
+def folder_of(edition: Edition) -> str:
+    """Return the folder of an edition's index below the root, with a slash; nothing for a stable one."""
+    return "" if edition.channel is Channel.STABLE else f"{edition.channel}/"
+
+
+class WheelIndex:
+    """An index in a store; `replace` lets a file take the place of one of its name with other bytes."""
+
+    stages = True
+
+    def __init__(self, store: Store, *, order: int, replace: bool = False, settings: Settings = USUAL) -> None:
+        self.store = store
+        self.address = store.address
+        self.order = order
+        self.replace = replace
+        self.settings = settings
+        self.writer = PageWriter(store)
+        self.like: WheelIndex | None = None  # the index that this one is a mirror of
+        self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
+        self.found: set[str] = set()  # the keys of what was there before
+
+    # -- the four steps
+
+    def check(self, unit: Unit) -> tuple[Change, ...]:
+        """Return what publishing would change; raise RejectedInput with all that this index cannot take."""
+        project, ledger = canonicalize_name(unit.project), self._ledger(unit)
+        problems = list(_problems(project, (*unit.items, *unit.variants)))
+        manifest = ledger.manifest(project)
+        arrivals = [] if problems else self._arrivals(unit, manifest)
+        if not problems:
+            after = _with(manifest, arrivals, unit, self.settings.nightlies)
+            refuse_others(self.writer, ledger, self.settings.root, after)
+        problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
+        if problems:
+            hint = "a published file never changes: raise the version, or say --replace for an index of your own"
+            raise RejectedInput(problems, hint=hint if arrivals else "")
+        self._refuse_late(_with(manifest, arrivals, unit, self.settings.nightlies), arrivals)
+        return tuple(self._changes(unit, manifest, arrivals))
+
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the files that the index lists of the unit's version."""
+        wanted = parse_version(unit.version)
+        names = {file.name for file in self.known(unit).files.values()}
+        return frozenset(name for name in names if parse_version(_public(name)) == wanted)
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise what `check` does: what it says of a file depends on no other."""
+        self.check(unit)
+
+    def stage(self, unit: Unit) -> None:
+        """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
+        root = folder_of(unit.edition)
+        manifest = self._ledger(unit).manifest(canonicalize_name(unit.project))
+        with self.store.alone(root):
+            arrivals = self._arrivals(unit, manifest)
+            self._note(unit, manifest, arrivals)
+            self.laid = {arrival.entry.name: self._lay(root, arrival, manifest) for arrival in arrivals}
+
+    def verify(self, unit: Unit) -> None:
+        """Read every staged file back, whole; raise Rejected where its bytes are others."""
+        for entry, content, _ in self.laid.values():
+            key = f"{folder_of(unit.edition)}{entry.key}"
+            found = self.sha256_at(key)
+            if found != content.sha256:
+                what = f"has the sha256 {found}" if found else "is not there"
+                msg = f"{self.store.url(key)} {what}, expected {content.sha256}"
+                raise Rejected(msg, hint="nothing was switched; run the same command again")
+
+    def switch(self, unit: Unit) -> tuple[Published, ...]:
+        """Name the files in the manifest and then in the pages; raise InputError where another publisher came first."""
+        ledger, project = self._ledger(unit), canonicalize_name(unit.project)
+        root = ledger.root
+        with self.store.alone(root):
+            offers = ledger.keep_offers(project, self._offers(unit)) if unit.offers else ""
+            before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
+            self._lay_once_more(root, before)
+            self.show(ledger, [after])
+            self._tidy(ledger, before, after)
+            ledger.forget(project, {key for file in after.files.values() for key in keys_of(file)})
+        entries = (one for name, arrival in self.laid.items() for one in after.called(name) if _is_of(one, arrival))
+        return tuple(
+            Published(entry.name, self._url(root, entry), new=entry not in before.called(entry.name))
+            for entry in entries
+        )
+
+    def _offers(self, unit: Unit) -> tuple[Offer, ...]:
+        """Return what a unit has for every combination, and what its version has already for others.
+
+        Where wheels are added, the reasons why there are none for others stay as well.
+        """
+        ledger, manifest = self._ledger(unit), self.known(unit)
+        known = manifest.offers.get(unit.version)
+        there = ledger.offers(manifest.project, known) if known else ()
+        asked = {offer[:4] for offer in unit.offers}
+        others = (offer for offer in there if offer[:4] not in asked)
+        kept = (offer for offer in others if (manifest.called(offer.file) if offer.file else unit.added))
+        return (*unit.offers, *kept)
+
+    def url(self, edition: Edition, folder: str) -> str:
+        """Return the address that an installer is given for a folder of an edition's index."""
+        return self.store.url(f"{folder_of(edition)}{folder}")
+
+    def _url(self, root: str, entry: IndexedFile) -> str:
+        """Return the address that a client fetches a file at."""
+        return entry.at if "://" in entry.at else self.store.url(f"{root}{entry.key}")
+
+    def _ledger(self, unit: Unit) -> Ledger:
+        return Ledger(self.store, folder_of(unit.edition))
+
+    # -- pages
+
+    def show(self, ledger: Ledger, manifests: Sequence[Manifest]) -> None:
+        """Write the pages of some projects, and what lists them."""
+        self.writer.show(ledger, manifests, self.settings.root)
+
+    def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
+        """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
+        return self.writer.pages(ledger, manifest, folders)
+
+    def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
+        """Yield the front page of every folder, and that of the whole index."""
+        return self.writer.fronts(root, directory)
+
+    # -- what is to be published
+
+    def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
+        first = self.like.known(unit) if self.like else Manifest(manifest.project)
+        return [_arrival(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
+
+    def known(self, unit: Unit) -> Manifest:
+        """Return what the index says of the files of a unit's project."""
+        return self._ledger(unit).manifest(canonicalize_name(unit.project))
+
+    def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
+        """Yield the files that would take the place of others and may not."""
+        for arrival in arrivals:
+            new = arrival.entry
+            for old in manifest.called(new.name):
+                is_other = old.sha256 != new.sha256 and old.meets(new)
+                if is_other and not self.replace and not 0 < old.candidate < new.candidate:
+                    yield arrival, old
+
+    def _refuse_late(self, after: Manifest, arrivals: Iterable[Arrival]) -> None:
+        """Raise RejectedInput for files that a manifest would not keep."""
+        late = [arrival.entry.name for arrival in arrivals if not after.called(arrival.entry.name)]
+        if late:
+            count = self.settings.nightlies
+            problems = (f"{name} is older than the {count} nightlies in {self.address}" for name in late)
+            hint = "an index of nightlies keeps the newest alone"
+            raise RejectedInput([Problem("", problem) for problem in problems], hint=hint)
+
+    def _refused(self, new: IndexedFile, old: IndexedFile) -> Problem:
+        hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
+        return Problem("", f"{new.name} is in {self.address} already with other bytes ({hashes})")
+
+    def _changes(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> Iterator[Change]:
+        root = folder_of(unit.edition)
+        for entry, _, _ in arrivals:
+            old = next((old for old in manifest.called(entry.name) if old.meets(entry)), None)
+            what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
+            yield Change(what, self._url(root, entry), f"{entry.size:,} bytes, sha256 {entry.sha256}")
+        after = _with(manifest, arrivals, unit, self.settings.nightlies)
+        for name in sorted(_names(manifest) - _names(after)):
+            why = "of an earlier candidate" if unit.edition.candidate else f"over {self.settings.nightlies} nightlies"
+            yield Change("remove", self._url(root, manifest.called(name)[0]), why)
+        if after.files != manifest.files:
+            yield from page_changes(self.writer, Ledger(self.store, root), self.settings.root, after)
+        before, documents = variants.documents(manifest), variants.documents(after)
+        for name in sorted(name for name in {*before, *documents} if before.get(name) != documents.get(name)):
+            yield Change("update" if name in documents else "remove", self.store.url(f"{root}{VARIANTS}/{name}"))
+
+    # -- files
+
+    def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
+        """Note what this run puts where nothing is, and what it removes: what it leaves is then known as ours."""
+        after, root = _with(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
+        removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
+        places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
+        keys = {key for place in places for key in keys_of(place) if self.store.find(f"{root}{key}") is None}
+        keys |= {key for file in removed for key in keys_of(file)}
+        if keys:
+            self._ledger(unit).note(manifest.project, keys)
+
+    def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
+        """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
+        key = f"{root}{arrival.entry.key}"
+        if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
+            self._put_again(key, arrival.content)
+        elif not (self._is_free_beside(key, arrival.metadata) and self._put(key, arrival.content)):
+            arrival = arrival._replace(entry=_lay_apart(arrival.entry))
+            self._put_again(f"{root}{arrival.entry.key}", arrival.content)
+        if arrival.entry.metadata_sha256:
+            self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
+        return arrival
+
+    def _is_free_beside(self, key: str, metadata: bytes) -> bool:
+        """Return whether no other METADATA lies beside a place: that of a file of others, which may be gone."""
+        read = self.store.read(f"{key}{METADATA_SUFFIX}")
+        return read is None or read[0] == metadata
+
+    def _lay_once_more(self, root: str, before: Manifest) -> None:
+        """Put what was found and no manifest named: who had put it may have removed it before this one named it."""
+        named = {file.key for file in before.files.values()}
+        for entry, content, metadata in self.laid.values():
+            key = f"{root}{entry.key}"
+            if entry.key not in named and key in self.found:
+                self._put_again(key, content)
+                if metadata:
+                    self._put_again(f"{key}{METADATA_SUFFIX}", of_bytes(metadata))
+
+    def _put(self, key: str, content: Content) -> bool:
+        """Put a file, once more where that very file has been damaged; return whether it is there, and not another."""
+        if self.store.put(key, content, instead_of=None):
+            return True
+        self.found.add(key)
+        if self.sha256_at(key) == content.sha256:
+            return True
+        found = self.store.find(key)
+        is_damaged = found is not None and found.sha256 == content.sha256
+        return is_damaged and self.store.put(key, content, instead_of=found)
+
+    def _put_again(self, key: str, content: Content) -> None:
+        """Put what this place is for alone; what is there and damaged is put once more."""
+        if self._put(key, content):
+            return
+        if not self.store.put(key, content, instead_of=self.store.find(key)):
+            msg = f"{self.store.url(key)} changes while it is published"
+            raise MachineError(msg, hint="another publisher is at work; run the same command again")
+
+    def sha256_at(self, key: str) -> str:
+        """Return the sha256 of what is at a key, read whole; nothing where there is nothing."""
+        return self.sha256_and_size_at(key)[0]
+
+    def sha256_and_size_at(self, key: str) -> tuple[str, int]:
+        """Return the sha256 and the size in bytes of what is at a key, read whole; no sha256 where there is nothing."""
+        digest, size = hashlib.sha256(), 0
+        for chunk in self.store.chunks(key):
+            digest.update(chunk)
+            size += len(chunk)
+        is_there = size > 0 or self.store.find(key) is not None
+        return (digest.hexdigest() if is_there else ""), size
+
+    def _entered(self, manifest: Manifest, unit: Unit, offers: str) -> Manifest:
+        """Return the manifest with the unit's files in it."""
+        arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
+        for arrival, old in self._changed(manifest, arrivals):
+            raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
+        after = _with(manifest, arrivals, unit, self.settings.nightlies)
+        self._refuse_late(after, arrivals)
+        newest = _newest(_names(after), OFFERED)
+        kept = {name: known for name, known in after.offers.items() if name in newest}
+        return after._replace(offers={**kept, unit.version: offers} if offers else kept)
+
+    def _as_laid(self, arrival: Arrival) -> Arrival:
+        """Return the arrival at the place where this run has put it."""
+        laid = self.laid[arrival.entry.name].entry
+        return arrival._replace(entry=arrival.entry._replace(apart=laid.apart, at=laid.at))
+
+    # -- what is left over
+
+    def _tidy(self, ledger: Ledger, before: Manifest, after: Manifest) -> None:
+        """Remove what no page names any more; what somebody has named again meanwhile stays."""
+        inside = {file.key for file in before.files.values() if not file.is_outside}
+        gone = inside - {file.key for file in after.files.values()}
+        named = {file.key for file in ledger.manifest(after.project).files.values()} if gone else set()
+        for key in sorted(gone - named):
+            self.store.remove(f"{ledger.root}{key}")
+            self.store.remove(f"{ledger.root}{key}{METADATA_SUFFIX}")
+        for name in variants.documents(before).keys() - variants.documents(after).keys():
+            self.store.remove(f"{ledger.root}{VARIANTS}/{name}")
+        for sha256 in set(before.offers.values()) - set(after.offers.values()):
+            self.store.remove(ledger.offers_key(after.project, sha256))
+
+
+def _names(manifest: Manifest) -> set[str]:
+    return {file.name for file in manifest.files.values()}
+
+
+def _places(manifest: Manifest) -> set[tuple[str, str]]:
+    return {(file.key, file.sha256) for file in manifest.files.values()}
+
+
+def _lay_apart(entry: IndexedFile) -> IndexedFile:
+    """Return a file in a folder of its own, where others lie at its place."""
+    return entry._replace(apart=entry.sha256[:16], at="")
+
+
+def _is_of(entry: IndexedFile, arrival: Arrival) -> bool:
+    return entry.sha256 == arrival.entry.sha256
+
+
+def keys_of(file: IndexedFile) -> set[str]:
+    """Return the keys of a file and of its METADATA."""
+    return {file.key, f"{file.key}{METADATA_SUFFIX}"}
+
+
+def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies: int) -> Manifest:
+    """Return a manifest with some files more: of nightlies the newest versions only, of a version one candidate."""
+    whole = manifest.with_files(arrival.entry for arrival in arrivals)
+    if unit.edition.channel is Channel.NIGHTLY:
+        return whole._replace(files=_kept(whole.files, nightlies))
+    older = {key: file for key, file in whole.files.items() if 0 < file.candidate < unit.edition.candidate}
+    replaced = {key for key, file in older.items() if parse_version(_public(file.name)) == parse_version(unit.version)}
+    return whole._replace(files={key: file for key, file in whole.files.items() if key not in replaced})
+
+
+def _public(name: str) -> str:
+    """Return the version of a file less its local part."""
+    return index.project_and_version(name)[1].public
+
+
+def _kept(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
+    """Return the files of the newest versions, and all that others have put there: those are theirs to remove."""
+    newest = _newest((file.name for file in files.values() if not file.origin), nightlies)
+    return {key: file for key, file in files.items() if file.origin or _public(file.name) in newest}
+
+
+def _newest(names: Iterable[str], count: int) -> set[str]:
+    """Return the newest versions among some files, without local parts."""
+    return set(sorted(set(map(_public, names)), key=parse_version, reverse=True)[:count])
+
+
+# ---------------------------------------------------------------- what arrives
+
+
+def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
+    """Yield what keeps files out of any index: names that are none of the project's, and folders that are none."""
+    if not is_project(project):
+        yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
+    for item in items:
+        yield from _item_problems(project, item)
+    for name, count in Counter(item.name for item in items).items():
+        if count > 1:
+            yield Problem("", f"{name} is to be published {count} times at once, expected once")
+
+
+def _item_problems(project: str, item: Item) -> Iterator[Problem]:
+    for folder in (item.folder, *item.also):
+        if not FOLDER.fullmatch(folder):
+            yield Problem("", f"{item.name} cannot go to {folder!r}, expected a folder such as cu130")
+    try:
+        whose = index.project_and_version(item.name)[0]
+    except ValueError as error:
+        yield Problem("", f"{item.name!r} is not the name of a wheel or an sdist: {error}")
+        return
+    if whose != project:
+        yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
+    if index.variant_label(item.name) and not item.variant:
+        yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
+
+
+def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
+    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are.
+
+    `first` is what the index says whose mirror this is: bytes that are there are as old here.
+    """
+    now = utc(datetime.now(timezone.utc))
+    metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
+    entry = IndexedFile(
+        name=item.name,
+        folder=item.folder,
+        sha256=item.sha256,
+        size=item.size,
+        uploaded=now,
+        requires_python=requires_python,
+        metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
+        also=item.also,
+        candidate=unit.edition.candidate,
+        job=item.made.job if item.made else "",
+        platform=item.made.platform if item.made else "",
+        archs=item.made.archs if item.made else (),
+        toolchain=item.made.toolchain if item.made else "",
+        commit=unit.commit,
+        variant=item.variant,
+        origin=item.origin,
+        gpu=item.gpu,
+    )
+    if manifest.place and not item.folder:
+        entry = entry._replace(at=f"{manifest.place}/{item.name}")
+    old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
+    if old:
+        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
+        entry = entry._replace(origin=entry.origin and old.origin)  # what a plan builds is what a plan has built
+        is_at_its_place = old.folder == entry.folder and not old.is_outside
+        entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
+    elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
+        entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
+    return Arrival(entry, of_file(item.path, item.sha256), metadata)
+
+
+def metadata_of(path: Path) -> tuple[bytes, str]:
+    """Return a wheel's METADATA and the Pythons it asks for."""
+    wheel = opened(path)
+    with wheel.archive:
+        metadata, requires = wheel.dist_info_data("METADATA"), wheel.metadata.get("Requires-Python", "")
+    if not metadata:
+        msg = f"{path.name} has no METADATA"
+        raise Rejected(msg)
+    return metadata, requires

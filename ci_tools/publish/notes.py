@@ -1,0 +1,193 @@
+"""The notes of a release as Markdown: how to install it, and what each file is."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.formats import markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ci_tools.publish.units import Item, Unit
+
+__all__ = ["MOST_CHARACTERS", "notes"]
+
+MOST_CHARACTERS = 125_000  # that GitHub takes as the notes of a release
+HEAD = (
+    "| File | Platform | Accelerator | Python | torch | Architectures | Size |",
+    "|---|---|---|---|---|---|--:|",
+)
+BUILT_HEAD = (
+    "| Files | Compiler | Toolkit | Device code | torch | Python | Image |",
+    "|---|---|---|---|---|---|---|",
+)
+FEW = 3  # names that a sentence holds
+MOST_LINES = 40  # of what wheels were built with, and of trials
+REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
+UNATTESTED = "The files are not attested: nothing that GitHub signed says which run made them."
+FENCE = "`" * 3
+
+
+def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", most: int = MOST_CHARACTERS) -> str:
+    """Return a release's notes, of at most `most` characters: a table that is longer ends with where the rest is.
+
+    They are empty where not even the commands fit. `links` is the address of a page that has a link to every file, for
+    those who install without an index.
+    """
+    added = [f"## Added: {markdown.text(unit.added)}", ""] if unit.added else []
+    head = "\n".join([*added, *_installing(unit, index_addresses, links), "### Files", "", *HEAD, ""])
+    sums = (f"\n<details><summary>sha256</summary>\n\n{FENCE}\n", f"{FENCE}\n\n</details>\n")
+    tail = "\n".join(["", *_trials(unit), *_building(unit), *_origin(unit)])
+    items = sorted(unit.items, key=lambda item: (item.made is None, item.name))
+    lines = [(_row(item), f"{item.sha256}  {markdown.one_line(item.name).replace('`', ' ')}\n") for item in items]
+    room = most - len(head) - len("".join(sums)) - len(tail) - len(REST) - len(str(len(items)))
+    shown = _fitting(lines, room)
+    rest = REST.format(count=len(items) - len(shown)) if len(shown) < len(items) else ""
+    rows, hashes = ("".join(column) for column in zip(*shown, strict=True)) if shown else ("", "")
+    whole = "".join([head, rows, rest, sums[0], hashes, sums[1], tail])
+    return whole if len(whole) <= most else ""
+
+
+def _fitting(lines: Sequence[tuple[str, str]], room: int) -> Sequence[tuple[str, str]]:
+    """Return the first lines that fit into `room` characters."""
+    ends = accumulate(len(row) + len(sha256) for row, sha256 in lines)
+    return lines[: sum(end <= room for end in ends)]
+
+
+def _installing(unit: Unit, index_addresses: Sequence[str], links: str) -> list[str]:
+    """Return the commands that install the release."""
+    commands = [f'pip install "{unit.project}=={unit.version}" --extra-index-url {one}' for one in index_addresses]
+    if links:
+        commands += [f'pip install "{unit.project}=={one}" --find-links {links}' for one in _versions(unit)]
+    if not commands:
+        return []
+    lines = (markdown.one_line(command).replace("`", "%60") for command in commands)
+    return ["### Install", "", f"{FENCE}sh", *lines, FENCE, ""]
+
+
+def _versions(unit: Unit) -> list[str]:
+    """Return what a user may choose from: each local version, since pip prefers any of them to none."""
+    wheels = (item.name for item in unit.items if item.made)
+    return sorted({name.split("-")[1] for name in wheels if "+" in name.partition("-")[2].partition("-")[0]}) or [
+        unit.version
+    ]
+
+
+def _row(item: Item) -> str:
+    """Return one line of the table."""
+    made = item.made
+    cells = (
+        markdown.code(item.name),
+        markdown.text(made.platform or "any" if made else "source"),
+        markdown.text(_accelerators(item)),
+        markdown.text(_pythons(item)),
+        markdown.text(made.torch if made else ""),
+        markdown.text(" ".join(made.archs) if made else ""),
+        markdown.size(item.size).replace(" ", "&nbsp;"),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _accelerators(item: Item) -> str:
+    """Return what an item was built for, and what else lists it."""
+    own = item.made.accelerator if item.made else ""
+    return " ".join(dict.fromkeys(filter(None, (own, *item.also))))
+
+
+def _pythons(item: Item) -> str:
+    """Return which Python it is for, a plus where newer ones take it as well."""
+    if not item.made:
+        return ""
+    tags = item.name.removesuffix(".whl").rsplit("-", 3)[1:3]
+    newer = "abi3" in tags or tags[:1] == ["py3"]
+    return f"{item.made.python}{'+' if newer and item.made.python else ''}"
+
+
+def _trials(unit: Unit) -> list[str]:
+    """Return which wheels were tried on a GPU, and which were not."""
+    found: dict[str, list[str]] = {}
+    for item in sorted(unit.items, key=lambda item: item.name):
+        if item.gpu:
+            found.setdefault(item.gpu, []).append(item.name)
+    if not found:
+        return []
+    lines = [f"- {markdown.text(_sentence(words))}: {_counted(names, unit)}" for words, names in sorted(found.items())]
+    return ["### Trials", "", *_first(lines, "- {}"), ""]
+
+
+def _first(lines: list[str], form: str) -> list[str]:
+    """Return the first lines of very many, and how many more there are."""
+    more = [form.format(f"And {len(lines) - MOST_LINES:,} more.")] if len(lines) > MOST_LINES else []
+    return [*lines[:MOST_LINES], *more]
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def _counted(names: Sequence[str], unit: Unit) -> str:
+    """Return the names of a few wheels, and the number of many."""
+    for_gpus = sum(bool(item.gpu) for item in unit.items)
+    if len(names) > FEW:
+        return f"{'all ' if len(names) == for_gpus else ''}{len(names)} wheels for GPUs{_of(len(names), for_gpus)}"
+    return ", ".join(map(markdown.code, names))
+
+
+def _of(count: int, whole: int) -> str:
+    return "" if count == whole else f" of {whole}"
+
+
+class _Same(NamedTuple):
+    """What the wheels of one row were all built for and with; in their Python and torch they may differ."""
+
+    platform: str
+    accelerator: str
+    compiler: str
+    toolkit: str
+    archs: str
+    image: str
+
+
+def _building(unit: Unit) -> list[str]:
+    """Return the table of what the files were built with, as their builds said: one row for all that share it."""
+    rows: dict[_Same, list[Item]] = {}
+    for item in unit.items:
+        if any(item.built_with):
+            rows.setdefault(_same(item), []).append(item)
+    if not rows:
+        return []
+    lines = [_built_row(same, rows[same]) for same in sorted(rows)]
+    return ["### Built with", "", *BUILT_HEAD, *_first(lines, "| {} |"), ""]
+
+
+def _same(item: Item) -> _Same:
+    made, by = item.made, item.built_with
+    platform = made.platform or "any" if made else "source"
+    return _Same(platform, made.accelerator if made else "", by.compiler, by.toolkit, by.archs, by.image)
+
+
+def _built_row(same: _Same, items: Sequence[Item]) -> str:
+    count = f"{len(items)} file{'' if len(items) == 1 else 's'}"
+    what = " ".join(filter(None, (same.platform, same.accelerator)))
+    pythons, torches = (
+        ", ".join(sorted({getattr(item.built_with, name) for item in items} - {""}, key=_as_numbers))
+        for name in ("python", "torch")
+    )
+    cells = (f"{what}: {count}", same.compiler, same.toolkit, same.archs, torches, pythons, same.image)
+    return f"| {' | '.join(map(markdown.text, cells))} |"
+
+
+def _as_numbers(text: str) -> list[tuple[bool, int, str]]:
+    """Return what versions in a text sort by: 3.9 before 3.10."""
+    parts = re.split(r"([0-9]{1,9})", text)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
+def _origin(unit: Unit) -> list[str]:
+    """Return what the files were built from, and whether anybody signed them."""
+    commit = [f"Commit {markdown.text(unit.commit)}."] if unit.commit else []
+    signed = [UNATTESTED] if unit.unattested else []
+    return [" ".join([*commit, *signed]), ""] if commit or signed else []

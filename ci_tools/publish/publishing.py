@@ -1,0 +1,160 @@
+"""From a folder of finished files to the targets they go to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools import catalog
+from ci_tools.errors import InputError
+from ci_tools.formats import receipts
+from ci_tools.machine.storage import locked
+from ci_tools.model import STABLE, UNTAGGED
+from ci_tools.plan import plan_file
+from ci_tools.publish import release_plan, transaction
+from ci_tools.publish.index import variants
+from ci_tools.publish.index.pages import VARIANTS
+from ci_tools.publish.targets import UPLOADERS
+from ci_tools.publish.targets.addresses import places_of, refuse_wrong, targets_of
+from ci_tools.publish.units import units_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Edition
+    from ci_tools.publish.targets import Target
+    from ci_tools.publish.transaction import Shown
+    from ci_tools.publish.units import Change, Unit, Withheld
+
+__all__ = [
+    "LOCAL",
+    "Destination",
+    "Outcome",
+    "in_folder",
+    "preview",
+    "publish",
+    "refuse_untagged",
+    "targets_at",
+]
+
+LOCAL = "dir:"
+HOW_UNTAGGED = (
+    "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"
+    " `release: { untagged: true }` in the config does without tags"
+)
+OWN_INDEX = re.compile("dir:|s3:")  # the targets that take wheel variants
+
+
+class Destination(NamedTuple):
+    """Where a folder's release goes, and what of it."""
+
+    addresses: tuple[str, ...] = ()  # none: where the plan says
+    also: tuple[str, ...] = ()  # besides those, or besides where the plan says
+    only: str = ""  # one unit: core, or a platform
+    without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
+    released: bool = False  # refuse a commit without its tag altogether
+    distant: bool = False  # refuse a folder
+    unattested: bool = False  # say that the files are not attested
+    replace: bool = False  # let a file take the place of one of its name, in an index of one's own
+    uploader: str = UPLOADERS[0]  # to PyPI and its like
+
+
+class Outcome(NamedTuple):
+    """What is published, and what is not, because it is not whole."""
+
+    shown: tuple[Shown, ...]
+    withheld: tuple[Withheld, ...]
+
+
+def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
+    """Publish the release units of a folder that are whole, each at every target or at none.
+
+    Raises InputError where the folder holds no plan, where something of what has to be published is missing, not known
+    to be good or not what its receipt says, or where a target cannot take it.
+    """
+    units, left, targets = _opened(folder, to, outside, folder / VARIANTS)
+    with locked(folder / ".publishing", outside.reporter.say):
+        shown = [
+            one
+            for unit in units
+            for one in transaction.publish(unit, targets, _journals(folder, unit), outside.reporter)
+        ]
+    return Outcome(tuple(shown), left)
+
+
+def preview(
+    folder: Path, to: Destination, outside: Outside
+) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
+    """Return what publishing would change, for each unit at each target, and what would not be published."""
+    units, withheld, targets = _opened(folder, to, outside, outside.cache / VARIANTS)
+    changes = tuple(
+        (unit.name, address, change)
+        for unit in units
+        for address, changes in transaction.preview(unit, targets, _journals(folder, unit))
+        for change in changes
+    )
+    return changes, withheld
+
+
+def _journals(folder: Path, unit: Unit) -> Path:
+    candidate = f"-rc{unit.edition.candidate}" if unit.edition.candidate else ""
+    return folder / "journals" / f"{unit.project}-{unit.version}{candidate}"
+
+
+def _opened(
+    folder: Path, to: Destination, outside: Outside, extra: Path
+) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
+    """Return the units to publish, with the wheel variants made in `extra`; those that are not whole; the targets."""
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
+        raise InputError(msg)
+    plan = release_plan.read(folder / plan_file.PLAN)
+    to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
+    refuse_wrong(to.addresses, distant=to.distant)
+    refuse_untagged(plan.edition, f"{plan.project} {plan.version}", to)
+    plan = plan._replace(edition=in_folder(plan.edition))
+    files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
+    found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
+    kept = tuple(made for made in plan.jobs if made.job not in to.without)
+    units, left = units_of(plan._replace(jobs=kept), found, to.only)
+    targets = targets_at(to, outside)
+    units = tuple(replace(unit, unattested=to.unattested) for unit in units)
+    if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
+        units = tuple(_with_variants(unit, extra, outside) for unit in units)
+    return units, left, targets
+
+
+def refuse_untagged(edition: Edition, what: str, to: Destination) -> None:
+    """Refuse to show others a commit that nobody released; a folder may have it, so that it can be looked at."""
+    if edition != UNTAGGED:
+        return
+    distant = [place for address in to.addresses for place in places_of(address) if not place.startswith(LOCAL)]
+    if distant or to.released:
+        msg = f"this is {what} of a commit without its tag, and {distant[0] if distant else 'a workflow'} takes no such"
+        raise InputError(msg, hint=HOW_UNTAGGED)
+
+
+def in_folder(edition: Edition) -> Edition:
+    """Return the edition that a folder of one's own has of one: a commit without a tag lies where its version would."""
+    return STABLE if edition == UNTAGGED else edition
+
+
+def _with_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
+    """Return a unit with its CUDA wheels as wheel variants too, which are made now where they are not there yet."""
+    found = variants.variants_of(unit.items, extra, catalog.load(), outside.reporter.say)
+    return replace(unit, variants=found)
+
+
+def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
+    """Return the targets of a destination; raise InputError where it has none, or one that cannot take it."""
+    if not to.addresses:
+        msg = "no target is named, neither with --to nor in the config under `publish: targets`"
+        raise InputError(msg, hint="--to dir:PATH makes a folder a package index")
+    places = (place for address in to.addresses for place in places_of(address))
+    distant = [place for place in places if not place.startswith(LOCAL)]
+    if to.without and distant:
+        msg = f"{distant[0]} cannot take a release without {', '.join(sorted(to.without))}, only a folder can"
+        raise InputError(msg, hint="--here is for trying a release on one machine: publish it with --to dir:PATH")
+    return targets_of(to.addresses, outside, replace=to.replace, uploader=to.uploader)

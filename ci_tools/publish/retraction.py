@@ -1,0 +1,249 @@
+"""`fatwheel retract`: for the day a release is found to be bad, marked so at every target that can, and back again.
+
+Nothing is removed: whoever pins the version still gets it (PEP 592), and every mark can be taken away. All targets are
+asked before the first one is marked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from ci_tools import catalog
+from ci_tools.config import loader
+from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
+from ci_tools.model.pep440 import parse_version
+from ci_tools.publish.index.guests import CHANNELS
+from ci_tools.publish.index.ledger import Ledger
+from ci_tools.publish.index.maintain.marks import refuse_unprintable, yank
+from ci_tools.publish.index.maintain.selection import selection_of
+from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.index.wheel_index import WheelIndex
+from ci_tools.publish.targets.addresses import channel_of, targets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from packaging.version import Version
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.maintain.selection import Selection
+    from ci_tools.publish.targets import Target
+    from ci_tools.publish.targets.github_release import GitHubTarget
+    from ci_tools.publish.targets.pypi import PyPITarget
+
+__all__ = ["Outcome", "restore", "retract", "targets_in"]
+
+MOST_CHARACTERS = 500  # of a reason: pip prints it in one line
+NOT_THERE = "it does not have this release"
+
+
+class Outcome(NamedTuple):
+    """What was done about a release at one target, and what is left to whoever asked for it."""
+
+    target: str
+    done: str
+    left: str = ""
+
+
+class Step(NamedTuple):
+    """What is to be done at one place that has the release; `act` does it, and says what it did."""
+
+    target: str
+    act: Callable[[], str]
+    left: str = ""
+
+
+class Mark(NamedTuple):
+    """What is to be said of a release; no reason: that nothing is wrong with it."""
+
+    release: Selection
+    reason: str | None
+
+    @property
+    def named(self) -> str:
+        """The release as a user names it."""
+        return f"{self.release.project}=={self.release.version}"
+
+
+def targets_in(path: Path) -> tuple[str, ...]:
+    """Return the targets that a config names; raise InputError where it names none."""
+    addresses = loader.load(path, catalog.load()).publish.targets
+    if not addresses:
+        msg = f"{path} names no target under `publish: targets`"
+        raise InputError(msg, hint="say with --to where the release is")
+    return addresses
+
+
+def retract(release: str, reason: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+    """Mark a release as bad at some targets; return what was done at each.
+
+    Raises InputError where no target has it, or one that has it cannot be marked: then nothing is changed.
+    """
+    refuse_unprintable(reason)
+    if not reason.strip() or len(reason) > MOST_CHARACTERS:
+        what = f"it has {len(reason):,} characters" if reason.strip() else "it is empty"
+        msg = f"--reason: {what}, expected one sentence of at most {MOST_CHARACTERS} characters"
+        raise InputError(
+            msg, hint="pip prints it for those who pin this version: what is wrong, and what to use instead"
+        )
+    return _marked(Mark(_release_of(release), reason), addresses, outside)
+
+
+def _release_of(text: str) -> Selection:
+    """Return the release that a user names; raise InputError for a part of one, which other targets do not know."""
+    release = selection_of(text)
+    if not release.is_whole:
+        msg = (
+            f'"{text}" is a part of a release, expected a whole one such as {release.project}=={release.version.public}'
+        )
+        raise InputError(msg, hint="`fatwheel yank` marks a part of a release in an index")
+    return release
+
+
+def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+    """Take the marks of a release away at some targets; return what was done at each. Raises as `retract` does."""
+    return _marked(Mark(_release_of(release), None), addresses, outside)
+
+
+def _marked(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+    targets = sorted(targets_of(addresses, outside), key=lambda target: target.order)
+    with outside.reporter.step(f"ask {len(targets)} targets about {mark.named}"):
+        asked = _asked(mark, targets, outside)
+    if not any(steps for _, steps in asked):
+        msg = f"none of {', '.join(target.address for target in targets)} has {mark.named}"
+        raise InputError(msg, hint="--to names a target, an index down to its channel: s3://BUCKET/whl")
+    outcomes: list[Outcome] = []
+    for target, steps in asked:
+        if not steps:
+            outcomes.append(Outcome(target.address, NOT_THERE))
+        for step in steps:
+            with outside.reporter.step(f"{'mark' if mark.reason else 'restore'} {mark.named} at {step.target}"):
+                outcomes.append(_done(step, mark, outcomes))
+    return tuple(outcomes)
+
+
+def _asked(mark: Mark, targets: Iterable[Target], outside: Outside) -> list[tuple[Target, tuple[Step, ...]]]:
+    """Ask every target; raise RejectedInput with all that keeps any of them from being marked."""
+    answers = [(target, _answer(mark, target, outside)) for target in targets]
+    refusals = [(target, answer) for target, answer in answers if isinstance(answer, InputError)]
+    if refusals:
+        problems = [
+            Problem("" if target.address in error.message else target.address, error.message)
+            for target, error in refusals
+        ]
+        raise RejectedInput(problems, hint=refusals[0][1].hint)
+    return [(target, answer) for target, answer in answers if not isinstance(answer, InputError)]
+
+
+def _answer(mark: Mark, target: Target, outside: Outside) -> tuple[Step, ...] | InputError:
+    try:
+        return tuple(_steps(mark, target, outside))
+    except InputError as error:
+        return error
+
+
+def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[Step]:
+    if isinstance(target, WheelIndex):
+        return _steps_in_index(mark, target, outside)
+    if target.address.startswith("github:"):
+        return _steps_on_github(mark, cast("GitHubTarget", target))
+    return _steps_on_pypi(mark, cast("PyPITarget", target))
+
+
+def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
+    """Take one step; where it fails, say what is marked by then, and that the same command goes on."""
+    try:
+        return Outcome(step.target, step.act(), step.left)
+    except (FatwheelError, OSError) as error:
+        raise _explained(error, step, mark, before) from None
+
+
+def _explained(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
+    """Return the error of a step with what is done by then."""
+    what = "marked" if mark.reason else "restored"
+    places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
+    done = f"{what} so far: {', '.join(places)}" if places else f"nothing is {what} yet"
+    again = "the same command goes on with the rest"
+    if isinstance(error, OSError):
+        return MachineError(f"{step.target}: {error.strerror or error} ({error.filename}); {done}", hint=again)
+    kind = MachineError if isinstance(error, MachineError) else InputError
+    hint = f"{error.hint}; {again}" if error.hint else again
+    return kind(f"{step.target}: {error.message}; {done}", hint=hint)
+
+
+# ---------------------------------------------------------------- an index
+
+
+def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator[Step]:
+    """Yield a step for each channel of an index that has the release: a candidate is in `test/`, a nightly apart."""
+    for channel in ("", *CHANNELS):
+        ledger = Ledger(index.store, channel)
+        manifest = ledger.manifest(mark.release.project)
+        files = [file for file in manifest.files.values() if _version(file.name) == mark.release.version]
+        if not files:
+            continue
+        place = channel_of(index, channel, outside)
+        is_done = all(file.yanked == mark.reason for file in files)
+
+        def act(place: WheelIndex = place, *, is_done: bool = is_done) -> str:
+            # Also where every file is marked: pages may be left from a run that was stopped.
+            names = yank(place, mark.named, mark.reason)
+            what = "not yanked" if mark.reason is None else "yanked"
+            return f"{len(names)} files {f'are {what} already' if is_done else f'are {what} now'}"
+
+        yield Step(place.address, act)
+
+
+def _version(name: str) -> Version:
+    return parse_version(project_and_version(name)[1].public)
+
+
+# ---------------------------------------------------------------- GitHub
+
+
+def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[Step]:
+    from ci_tools.publish.targets import recall  # noqa: PLC0415 - each target loads the client it needs alone
+
+    pages = f"fatwheel index pages {target.address} {mark.release.project} --out DIR"
+    for found in recall.releases_of(target.hub, mark.release.project, mark.release.version):
+
+        def act(number: int = found.number) -> str:
+            if mark.reason is None:
+                is_new = recall.restore(target.hub, number)
+                return "its notes, title and flags are as they were" if is_new else "it is not marked"
+            is_new = recall.retract(target.hub, number, mark.reason)
+            return f"its notes and title say so{'' if is_new else ' already'}, and it is not the latest"
+
+        yield Step(f"{target.address} {found.tag}", act, f"if you serve its index, make it again: {pages}")
+
+
+# ---------------------------------------------------------------- PyPI
+
+
+def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
+    """Yield what only a maintainer can do at an index that takes uploads; one that cannot be asked may have it."""
+    try:
+        files = target.yanks(mark.release.project, mark.release.version)
+    except MachineError as error:
+        why = f"it could not be asked: {error.message}"
+        yield Step(target.address, lambda: why, _by_hand(mark, target))
+        return
+    yanked = [reason for reason in files.values() if reason is not None]
+    if files and len(yanked) == (0 if mark.reason is None else len(files)):
+        said = f", with the reason: {yanked[0]}" if yanked and yanked[0] else ""
+        yield Step(target.address, lambda: f"it is {'yanked' if yanked else 'not yanked'} there already{said}")
+    elif files:
+        done = "nothing: it takes this from its maintainers by hand alone"
+        yield Step(target.address, lambda: done, _by_hand(mark, target))
+
+
+def _by_hand(mark: Mark, target: PyPITarget) -> str:
+    """Return what is left to a maintainer, in a sentence with the page where it is done."""
+    page, version = target.manage_page(mark.release.project), mark.release.version
+    if not page:
+        verb = "yank" if mark.reason else "restore"
+        return f"ask whoever runs that index to {verb} {mark.named}, if it can"
+    if mark.reason is None:
+        return f"log in at {page}, open the Options of {version}, and choose Un-yank"
+    return f"log in at {page}, open the Options of {version}, choose Yank, and give this reason: {mark.reason}"

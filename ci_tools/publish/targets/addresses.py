@@ -1,0 +1,190 @@
+"""From what a user writes after `--to` to the target it names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError, nearest
+from ci_tools.machine.objects.store import FolderStore
+from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.wheel_index import Settings, WheelIndex
+from ci_tools.publish.targets import UPLOADERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.objects.store import Store
+    from ci_tools.publish.targets import Target
+
+__all__ = ["channel_of", "index_of", "indexes_of", "places_of", "refuse_wrong", "targets_of"]
+
+FORMS = {
+    "dir": "dir:PATH",
+    "s3": "s3://BUCKET/PREFIX",
+    "github": "github:OWNER/REPO",
+    "pypi": "pypi[:NAME or URL]",
+}
+MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # between the places of one target
+SETTINGS = ("nightlies", "root")  # of an index, whatever it lies in
+UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
+
+
+def targets_of(
+    addresses: Iterable[str], outside: Outside, *, replace: bool = False, uploader: str = UPLOADERS[0]
+) -> tuple[Target, ...]:
+    """Return the targets that some addresses name, each once in however many spellings.
+
+    Raises InputError for an address that names none.
+
+    `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
+    """
+    targets = (one for address in addresses for one in _targets(address, outside, replace, uploader))
+    return tuple({target.address: target for target in targets}.values())
+
+
+def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tuple[Target, ...]:  # noqa: FBT001
+    if _writable(address).partition(":")[0] in {"dir", "s3"}:
+        return indexes_of(address, outside, replace=replace)
+    return (_target(address, outside, uploader),)
+
+
+def _target(address: str, outside: Outside, uploader: str) -> Target:
+    kind, _, rest = address.partition(":")
+    if kind == "github" and rest:
+        from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - each target loads the client it needs alone
+
+        return GitHubTarget(rest, outside)
+    if kind == "pypi":
+        from ci_tools.publish.targets.pypi import PyPITarget  # noqa: PLC0415 - see above
+
+        return PyPITarget(rest, outside, uploader=uploader)
+    raise _unknown(address)
+
+
+def places_of(address: str) -> tuple[str, ...]:
+    """Return the places of a target: one, or an index and its mirrors, which hold the same: `s3://a/whl|s3://b/whl`."""
+    return tuple(MIRROR.split(address))
+
+
+def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
+    """Raise InputError for an address that is no target, or with `distant` for a folder: it is gone with its runner."""
+    for place in (place for address in addresses for place in places_of(_writable(address))):
+        kind = place.partition(":")[0]
+        if kind not in FORMS:
+            raise _unknown(place)
+        if distant and kind == "dir":
+            msg = f"{place} is a folder of the runner, which is thrown away with it"
+            raise InputError(
+                msg, hint="publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
+            )
+
+
+def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tuple[WheelIndex, ...]:
+    """Return the index that an address names, and its mirrors; raise InputError where one is no index, or twice there.
+
+    A mirror says of each file what the first says, also when it got it.
+    """
+    first, *others = (index_of(place, outside, replace=replace) for place in places_of(address))
+    for mirror in others:
+        mirror.like = first
+    found = (first, *others)
+    if len({index.address for index in found}) < len(found):
+        msg = f"{first.address} is named as its own mirror, expected another place"
+        raise InputError(msg)
+    return found
+
+
+def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
+    """Return the index that an address names: a folder, or a bucket; raise InputError for anything else."""
+    address, settings = _settings(_writable(address))
+    kind, _, rest = address.partition(":")
+    if kind == "dir" and rest:
+        return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace, settings=settings)
+    if kind == "s3":
+        from ci_tools.machine.objects.bucket import BucketStore, place_of  # noqa: PLC0415 - see above
+
+        store = BucketStore(place_of(address), outside.reporter)
+        return WheelIndex(store, order=1, replace=replace, settings=settings)
+    raise _unknown(address, "dir", "s3")
+
+
+def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
+    """Return a channel of an index (`nightly/`, `test/`) as the index of its own that it is; with "" the index."""
+    folder = channel.rstrip("/")
+    if not folder:
+        return index
+    return WheelIndex(
+        _below(index.store, folder, outside), order=index.order, replace=index.replace, settings=index.settings
+    )
+
+
+def _below(store: Store, folder: str, outside: Outside) -> Store:
+    """Return a folder of a store as a store of its own."""
+    if isinstance(store, FolderStore):
+        return FolderStore(store.root / folder, outside.reporter)
+    from ci_tools.machine.objects.bucket import BucketStore  # noqa: PLC0415 - see above
+
+    if not isinstance(store, BucketStore):
+        raise TypeError(store)
+    public = f"{store.place.public}/{folder}" if store.place.public else ""
+    place = store.place._replace(prefix=f"{store.place.prefix}/{folder}".lstrip("/"), public=public)
+    return BucketStore(place, outside.reporter)
+
+
+def _settings(address: str) -> tuple[str, Settings]:
+    """Return an address without the settings of an index behind it, and those; the rest of a query is its place's.
+
+    A folder may have a question mark in its name: only one with nothing but settings behind it begins them.
+    """
+    place, mark, query = address.partition("?") if address.startswith("s3:") else address.rpartition("?")
+    pairs = [pair.partition("=")[::2] for pair in query.split("&")] if mark else []
+    given = {name: value for name, value in pairs if name in SETTINGS}
+    others = "&".join(pair for pair in query.split("&") if pair.partition("=")[0] not in SETTINGS)
+    if not given or (others and not address.startswith("s3:")):
+        return address, Settings()
+    if len(given) < len([name for name, _ in pairs if name in SETTINGS]):
+        msg = f"{place}: a setting is given twice, expected once"
+        raise InputError(msg)
+    root, nightlies = given.get("root"), given.get("nightlies", str(Settings().nightlies))
+    if root is not None and root not in set(Root):
+        msg = f'{place}: root is "{root}", expected {", ".join(Root)}'
+        raise InputError(msg, hint=nearest(root, Root))
+    if not re.fullmatch(r"[1-9]\d{0,4}", nightlies):
+        msg = f'{place}: nightlies is "{nightlies}", expected how many versions stay, such as 60'
+        raise InputError(msg)
+    settings = Settings(root=Root(root) if root else None, nightlies=int(nightlies))
+    return f"{place}?{others}" if others else place, settings
+
+
+def _unknown(address: str, *kinds: str) -> InputError:
+    forms = [FORMS[kind] for kind in kinds or FORMS]
+    known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
+    kind = address.partition(":")[0]
+    close = nearest(kind, FORMS) if kind not in FORMS else ""
+    shown = "…" if "@" in address else address  # what stands before an @ may be a password
+    return InputError(f'"{shown}" is no {"index" if kinds else "target"}, {known}', hint=close)
+
+
+def _writable(address: str) -> str:
+    """Return an address; raise InputError where it holds a character that nobody could type again."""
+    found = UNWRITABLE.search(address)
+    if found:
+        msg = f"a target's address holds the character U+{ord(found[0]):04X}, expected {' or '.join(FORMS.values())}"
+        raise InputError(msg)
+    return address
+
+
+def _folder(path: str) -> Path:
+    """Return the one name of a folder, however it was written."""
+    try:
+        folder = Path(path).expanduser().resolve()
+    except (OSError, RuntimeError) as error:  # nobody of that name, or links that lead round
+        msg = f"dir:{path} is no folder: {error}"
+        raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from None
+    if folder.exists() and not folder.is_dir():
+        msg = f"dir:{path} is a file, expected a folder"
+        raise InputError(msg)
+    return folder

@@ -1,0 +1,70 @@
+"""The notice at the top of a retracted release's notes: why, for people, and what the release was before, for us.
+
+It stands between two comments of ours. What is below it may be edited meanwhile: taking the notice away leaves that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from ci_tools.formats import markdown
+
+__all__ = ["MOST_CHARACTERS", "Notice", "notice_of", "title_of", "with_notice", "without_notice"]
+
+MOST_CHARACTERS = 4_000  # of a notice, for which our own notes leave room
+TITLE = "[YANKED] "  # before a release's own title: so changelogs say it (keepachangelog.com), and PyPI
+END = "<!-- /fatwheel retracted -->"
+# GitHub's own editor makes every line end in CR LF.
+FOUND = re.compile(rf"\A<!-- fatwheel retracted (\{{.*?\}}) -->.*?{END}(\r?\n){{0,2}}", re.DOTALL)
+TEXT = """> [!CAUTION]
+> **This release was retracted:** {reason}
+>
+> Its files stay for those who ask for this very version. Everybody else, please use another one.
+"""
+
+
+class Notice(NamedTuple):
+    """Why a release was retracted, and what it was before."""
+
+    reason: str
+    title: str
+    prerelease: bool
+    latest: bool
+
+
+def notice_of(body: str) -> Notice | None:
+    """Return the notice that a release's notes begin with."""
+    found = FOUND.match(body)
+    try:
+        table = json.loads(found[1]) if found else None
+    except ValueError:
+        table = None
+    kinds = {"reason": str, "title": str, "prerelease": bool, "latest": bool}
+    if not isinstance(table, dict) or any(not isinstance(table.get(name), kind) for name, kind in kinds.items()):
+        return None
+    return Notice(*(table[name] for name in Notice._fields))._replace(reason=_line(table["reason"]))
+
+
+def _line(text: str) -> str:
+    """Return a text that anybody who may edit notes has written as one line."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def with_notice(body: str, notice: Notice) -> str:
+    """Return notes with a notice at their top."""
+    # No two dashes in a row end the comment, and none of its text is markup.
+    known = json.dumps(notice._asdict()).replace("-", "\\u002d").replace("<", "\\u003c").replace(">", "\\u003e")
+    text = TEXT.format(reason=markdown.text(notice.reason))
+    return f"<!-- fatwheel retracted {known} -->\n{text}\n{END}\n\n{body}"
+
+
+def without_notice(body: str) -> str:
+    """Return notes without the notice, every other byte as it is."""
+    return FOUND.sub("", body) if notice_of(body) else body
+
+
+def title_of(title: str) -> str:
+    """Return the title of a retracted release."""
+    return title if title.startswith(TITLE) else f"{TITLE}{title}"

@@ -1,0 +1,260 @@
+"""One release at several targets: staged and read back at all of them, and only then shown, one target after another.
+
+Until the first target switches nobody sees anything. From then on there is no way back, and the journal says so: what
+was begun can only be finished, with the very same files. What is where is asked of the targets, so that the same
+command finishes a release on another machine as well, where there is no journal.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
+from ci_tools.formats.checked_json import sealed, unsealed
+from ci_tools.machine.storage import UNFINISHED, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ci_tools.machine.context import Reporter
+    from ci_tools.publish.targets import Target
+    from ci_tools.publish.units import Change, Published, Unit
+
+    Answer = tuple[Target, tuple[Change, ...] | FatwheelError]
+
+__all__ = ["Shown", "preview", "publish"]
+
+
+class Shown(NamedTuple):
+    """A unit's files at one target."""
+
+    target: str
+    files: tuple[Published, ...]
+
+
+class Journal(NamedTuple):
+    """What is noted of a unit once a target begins to show it."""
+
+    files: dict[str, str]  # sha256s by name
+    targets: list[str]
+    switched: list[str]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every target shows it."""
+        return set(self.targets) <= set(self.switched)
+
+
+class Standing:
+    """How far a unit has come, for the last words of a run that fails."""
+
+    def __init__(self, unit: Unit, targets: Sequence[Target], public: Iterable[str]) -> None:
+        self.unit = unit
+        self.targets = targets
+        self.public = set(public)  # the addresses of targets that show all of it
+        self.under_way: Target | None = None  # the one that began to show it
+
+    def sentence(self, error: FatwheelError) -> str:
+        """Return where the unit is public by now, where not, and what the same command does next."""
+        part = self._part(error)
+        there = [target.address for target in self.targets if target.address in self.public]
+        lacking = [target.address for target in self.targets if target.address not in self.public]
+        untouched = [address for address in lacking if not part or address != self.under_way_address]
+        words = [f"public by now at {', '.join(there)}" if there else "", part]
+        words.append(f"not yet at {', '.join(untouched)}" if untouched and any(words) else "")
+        so_far = "; ".join(filter(None, words)) or "public nowhere yet"
+        return f"so far: {_named(self.unit)} is {so_far}. {_next(error, lacking, is_begun=bool(there or part))}"
+
+    @property
+    def under_way_address(self) -> str:
+        """The target that began to show it; empty where none has."""
+        return self.under_way.address if self.under_way else ""
+
+    def _part(self, error: FatwheelError) -> str:
+        """Return that the target under way may show some of it, and how much where files appear one by one."""
+        target = self.under_way
+        if target is None or target.address in self.public:
+            return ""
+        if target.stages:  # it refuses before it shows anything
+            return f"perhaps public in part at {target.address}" if isinstance(error, MachineError) else ""
+        try:
+            answer = target.check(self.unit)
+        except FatwheelError:
+            return f"perhaps public in part at {target.address}"
+        files = [change.what for change in answer if change.what in {"add", "keep", "replace"}]
+        count = f"{files.count('keep')} of {len(files)} files"
+        return f"public in part at {target.address} ({count})" if "keep" in files else ""
+
+
+def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> str:
+    """Return what to do after an error, and what the same command does then."""
+    again = f"the same command goes on with {', '.join(lacking)}" if lacking else "the same command looks it all over"
+    if not is_begun:
+        again = "the same command begins again"
+    if isinstance(error, MachineError):
+        return f"Run again, {again}."
+    return f"{'Nothing is taken back. ' if is_begun else ''}Once that is mended, {again}."
+
+
+def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, tuple[Change, ...]], ...]:
+    """Return what publishing would change at each target, in the order in which they switch; change nothing.
+
+    Raises what `publish` would raise before it changes anything.
+    """
+    ordered = _ordered(targets)
+    _refuse_another(journals / f"{unit.name}.json", unit, ordered)
+    return tuple((target.address, changes) for target, changes in _checked(unit, ordered))
+
+
+def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Reporter) -> tuple[Shown, ...]:
+    """Publish a unit at every target, or at none; return its files at each.
+
+    A target that fails after the first has switched leaves the rest for the same command, run again. Raises InputError
+    where a release that has begun would be finished with other files, or without one of its targets.
+    """
+    ordered = _ordered(targets)
+    path = journals / f"{unit.name}.json"
+    _set_aside(path, reporter)
+    _refuse_another(path, unit, ordered)
+    begun = _begun(path, unit)
+    standing = Standing(unit, ordered, begun.switched)
+    try:
+        answers = _answers(unit, ordered)
+        standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
+        _refuse(answers)
+        for target in (target for target in ordered if target.stages):
+            with reporter.step(f"bring {_named(unit)} to {target.address}") as step:
+                target.stage(unit)
+                target.verify(unit)
+                step.result("read back, as they should be")
+        begun = begun._replace(targets=[target.address for target in ordered])
+        return tuple(_switched(standing, begun, path, reporter))
+    except FatwheelError as error:
+        error.standing = standing.sentence(error)
+        raise
+
+
+def _begun(path: Path, unit: Unit) -> Journal:
+    """Return the journal of this very release; an empty one where none has begun."""
+    files = {item.name: item.sha256 for item in unit.files}
+    journal = _read(path)
+    return journal if journal and journal.files == files else Journal(files, [], [])
+
+
+def _switched(standing: Standing, journal: Journal, path: Path, reporter: Reporter) -> Iterator[Shown]:
+    unit = standing.unit
+    _write(path, journal)
+    for target in standing.targets:
+        standing.under_way = target
+        with reporter.step(f"show {_named(unit)} at {target.address}") as step:
+            try:
+                files = tuple(target.switch(unit))
+            except RejectedInput:
+                if not journal.switched:  # another publisher came first, and nothing of this one is seen
+                    path.unlink()
+                raise
+            new = sum(file.new for file in files)
+            step.result(f"{new} new" if new else "all there already")
+        standing.public.add(target.address)
+        journal = journal._replace(switched=list(dict.fromkeys([*journal.switched, target.address])))
+        _write(path, journal)
+        yield Shown(target.address, files)
+
+
+def _ordered(targets: Iterable[Target]) -> list[Target]:
+    return sorted(targets, key=lambda target: target.order)
+
+
+def _named(unit: Unit) -> str:
+    count = len(unit.files)
+    return f"{unit.project} {unit.version} ({unit.name}, {count} file{'' if count == 1 else 's'})"
+
+
+def _checked(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[Change, ...]]]:
+    """Ask every target; raise RejectedInput with all that any of them says."""
+    answers = _answers(unit, targets)
+    _refuse(answers)
+    return [(target, answer) for target, answer in answers if not isinstance(answer, FatwheelError)]
+
+
+def _answers(unit: Unit, targets: Iterable[Target]) -> list[Answer]:
+    return [(target, _asked(unit, target)) for target in targets]
+
+
+def _shows_all(answer: tuple[Change, ...] | FatwheelError) -> bool:
+    """Whether a target has nothing to change, and something to keep."""
+    return not isinstance(answer, FatwheelError) and {change.what for change in answer} == {"keep"}
+
+
+def _refuse(answers: Iterable[Answer]) -> None:
+    """Raise RejectedInput with all that targets refuse."""
+    refusals = [(target, answer) for target, answer in answers if isinstance(answer, FatwheelError)]
+    if refusals:
+        problems = (problem for target, error in refusals for problem in _problems(target, error))
+        raise RejectedInput(problems, hint=refusals[0][1].hint)
+
+
+def _asked(unit: Unit, target: Target) -> tuple[Change, ...] | FatwheelError:
+    try:
+        return tuple(target.check(unit))
+    except MachineError:
+        raise
+    except FatwheelError as error:
+        return error
+
+
+def _problems(target: Target, error: FatwheelError) -> Iterator[Problem]:
+    said = map(str, error.problems) if isinstance(error, RejectedInput) else [error.message]
+    yield from (Problem("" if target.address in text else target.address, text) for text in said)
+
+
+# ---------------------------------------------------------------- the journal
+
+
+def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
+    """Raise InputError where what is noted was begun with other files, or with a target that is not named now."""
+    journal = _read(path)
+    if journal is None or journal.is_done:
+        return
+    files = {item.name: item.sha256 for item in unit.files}
+    other = sorted(name for name in {*files, *journal.files} if files.get(name) != journal.files.get(name))
+    began = f"{_named(unit)} has begun to appear: {', '.join(journal.targets)}"
+    if other:
+        msg = f"{began}; {other[0]} is not what it was then"
+        hint = f"finish it with the files it was begun with, or remove {path} to leave it where it is"
+        raise InputError(msg, hint=hint)
+    missing = [address for address in journal.targets if address not in {target.address for target in targets}]
+    if missing:
+        msg = f"{began}; it cannot be finished without {', '.join(missing)}"
+        named = " ".join(f"--to {shlex.quote(address)}" for address in journal.targets)
+        raise InputError(msg, hint=f"name them too: {named}; or remove {path} to leave it where it is")
+
+
+def _set_aside(path: Path, reporter: Reporter) -> None:
+    """Put a journal that a disk or a person has damaged beside its place, and say so: the targets say what they show.
+
+    They refuse other bytes of a file that they show. What the journal knew besides is which targets had begun.
+    """
+    if path.exists() and _read(path) is None:
+        aside = path.with_suffix(".damaged")
+        path.replace(aside)
+        reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, and written anew")
+
+
+def _read(path: Path) -> Journal | None:
+    """Return what is noted; None where there is nothing, or nothing that can be read."""
+    try:
+        table = unsealed(path.read_bytes())
+        files = {str(name): str(sha256) for name, sha256 in table["files"].items()}
+        return Journal(files, list(map(str, table["targets"])), list(map(str, table["switched"])))
+    except (AttributeError, OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _write(path: Path, journal: Journal) -> None:
+    for begun in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # by a publisher that was killed
+        begun.unlink(missing_ok=True)
+    with write_atomically(path) as file:
+        file.write(sealed(journal._asdict()))

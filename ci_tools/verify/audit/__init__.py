@@ -1,0 +1,119 @@
+"""Static checks on a finished wheel: one small generator per rule, each finding with what was found and expected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import Rejected
+from ci_tools.formats.wheel import opened
+from ci_tools.machine.workplace import workplace
+from ci_tools.model import Finding, Level
+from ci_tools.verify.audit import (
+    archive,
+    binaries,
+    container,
+    content,
+    device,
+    entry_points,
+    foreign,
+    hidden,
+    instructions,
+    labels,
+    system,
+    torch,
+)
+from ci_tools.verify.audit.subject import Flaw, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from ci_tools.model import Job
+
+__all__ = ["RULES", "audit", "device_images"]
+
+
+def audit(
+    path: Path,
+    *,
+    job: Job | None,
+    limits: Mapping[str, int],
+    work: Path,
+    to_pypi: bool | None = None,
+    only: Collection[str] = (),
+) -> tuple[Finding, ...]:
+    """Return everything wrong with the wheel at `path`, in the order of `RULES`; nothing means it is good.
+
+    `job` is the plan's; without one, only what a wheel must always hold is checked. `to_pypi` says whether the wheel
+    goes there (None: it does unless its version is a local one). The members are unpacked below `work`, for as long
+    as it takes. `only` names the rules to ask, all of them where it is empty. A file that is no wheel has one finding.
+    """
+    try:
+        wheel = opened(path)
+    except Rejected as error:
+        return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
+    with wheel.archive, workplace(work) as folder:  # another run may audit the same wheel at once
+        could = wheel.named is not None and not wheel.named[1].local
+        subject = Subject(wheel, job, limits, could if to_pypi is None else to_pypi, folder)
+        return tuple(
+            Finding(path.name, name, flaw.level, flaw.message, flaw.found, flaw.expected)
+            for name, rule in RULES.items()
+            if not only or name in only
+            for flaw in _flaws(rule, subject)
+        )
+
+
+def device_images(path: Path, work: Path) -> tuple[str, ...]:
+    """Return the device images that the wheel at `path` holds of its own, such as sm_90 and compute_100, sorted.
+
+    Raises Rejected where the wheel, or a library in it, cannot be read.
+    """
+    wheel = opened(path)
+    with wheel.archive, workplace(work) as folder:
+        return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=folder))
+
+
+def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:
+    """Yield a rule's flaws; a member that cannot be read is one."""
+    try:
+        yield from rule(subject)
+    except Rejected as error:
+        yield Flaw(error.message, "unreadable", "a whole file")
+
+
+RULES: Mapping[str, Callable[[Subject], Iterator[Flaw]]] = {
+    "container": container.container,
+    "paths": archive.paths,
+    "record": archive.record,
+    "members": archive.members,
+    "names": labels.names,
+    "tags": labels.tags,
+    "requires-python": labels.requires_python,
+    "requires-torch": labels.requires_torch,
+    "metadata": labels.metadata,
+    "index": labels.index,
+    "entry-points": entry_points.entry_points,
+    "licence": labels.licence,
+    "secrets": hidden.secrets,
+    "startup": hidden.startup,
+    "overwritten": foreign.overwritten,
+    "pure": content.pure,
+    "hidden": hidden.hidden,
+    "bundled": foreign.bundled,
+    "prediction": content.prediction,
+    "text": content.text,
+    "build-paths": content.build_paths,
+    "python-symbols": binaries.python_symbols,
+    "platform": system.platform,
+    "rpath": system.rpath,
+    "stack": system.stack,
+    "text-relocations": system.text_relocations,
+    "instructions": instructions.instructions,
+    "debug": system.debug,
+    "abi3": binaries.abi3,
+    "fatbinary": device.fatbinary,
+    "kernels": device.kernels,
+    "torch-requirement": torch.torch_requirement,
+    "torch-symbols": torch.torch_symbols,
+    "size": archive.size,
+}

@@ -1,0 +1,95 @@
+"""Rules about compiled code on the host: what it asks of Python, of the system, and of other libraries."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.errors import Rejected
+from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.machine.process import run, tail
+from ci_tools.model import Minor
+from ci_tools.verify.audit.subject import Flaw, listed, read_each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import BinaryIO
+
+    from ci_tools.machine.process import Ended
+    from ci_tools.verify.audit.subject import Member, Subject
+
+__all__ = ["abi3", "python_symbols"]
+
+EVERY_PYTHON = re.compile(r"py\d+-none-")
+ABI3 = re.compile(r"cp3(\d+)-abi3-")
+EXTENSIONS = (".so", ".pyd")  # what abi3audit can read
+PYTHON_SYMBOL = re.compile(r"_?Py[A-Z_]")
+
+
+def python_symbols(subject: Subject) -> Iterator[Flaw]:
+    """Libraries of a wheel tagged for every Python ask for no Python symbol."""
+    if subject.is_pure or not any(EVERY_PYTHON.match(tag) for tag in subject.tags):
+        return
+    for name, wanted in read_each(subject.libraries, _undefined_symbols):
+        symbols = sorted(filter(PYTHON_SYMBOL.match, wanted))
+        if symbols:
+            yield Flaw(f"{name} asks for Python symbols", listed(symbols), "none, as tagged py3-none")
+
+
+def _undefined_symbols(library: BinaryIO) -> frozenset[str]:
+    """Return the names an ELF library expects others to define."""
+    symbols = read_elf(Extent.whole(library)).symbols(".dynsym")
+    return frozenset(symbol.name for symbol in symbols if not symbol.section and symbol.name)
+
+
+def abi3(subject: Subject) -> Iterator[Flaw]:
+    """abi3audit agrees that a wheel tagged abi3 keeps to the limited API of its version."""
+    lowest = min((Minor.parse(f"3.{match[1]}") for tag in subject.tags if (match := ABI3.match(tag))), default=None)
+    libraries = [member for member in subject.members if member.base.endswith(EXTENSIONS)]
+    if lowest and libraries:
+        named = _under_their_names(libraries, subject.work / "abi3")
+        for path, spec in _abi3audited(subject, lowest, tuple(named)).items():
+            yield from _beyond_abi3(named[Path(path)], spec["object"]["result"])
+
+
+def _under_their_names(libraries: Iterable[Member], folder: Path) -> Mapping[Path, str]:
+    """Give unpacked libraries the names by which abi3audit knows them, each in a folder of its own."""
+    named = {}
+    for number, member in enumerate(libraries):
+        path = folder / str(number) / member.base
+        path.parent.mkdir(parents=True)
+        if isinstance(member.content, bytes):
+            path.write_bytes(member.content)
+        else:
+            path.hardlink_to(member.content)
+        named[path] = member.name
+    return named
+
+
+def _abi3audited(subject: Subject, lowest: Minor, libraries: tuple[Path, ...]) -> Mapping[str, Mapping[str, Any]]:
+    """Return what abi3audit reports; its status says that something is wrong, the report says what."""
+    report = subject.work / "report.json"
+    command = (sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", str(lowest), "--report")
+    ended = run([*command, "--output", report, *libraries], log=subject.work / "log")
+    return _specs(report, ended, subject.wheel.path.name)
+
+
+def _specs(report: Path, ended: Ended, wheel: str) -> Mapping[str, Mapping[str, Any]]:
+    """Read a report; raise Rejected where abi3audit could not read the wheel."""
+    try:
+        specs: Mapping[str, Mapping[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["specs"]
+    except (OSError, ValueError):
+        msg = f"abi3audit cannot read {wheel}:\n{tail(ended.log, 8, ended.start)}"
+        raise Rejected(msg) from None
+    return specs
+
+
+def _beyond_abi3(library: str, result: Mapping[str, Any]) -> Iterator[Flaw]:
+    if result["is_abi3"] and result["is_abi3_baseline_compatible"]:
+        return
+    symbols = [*result["non_abi3_symbols"], *result["future_abi3_objects"]]
+    expected = f"the limited API of Python {result['baseline']}"
+    yield Flaw(f"{library} leaves the limited API of its tag", listed(symbols), expected)

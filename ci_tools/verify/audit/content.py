@@ -1,0 +1,167 @@
+"""Rules about what the members hold."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from ci_tools.model import Level
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.verify.audit.subject import CHUNK, Flaw, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from ci_tools.verify.audit.subject import Member, Subject
+
+__all__ = ["build_paths", "prediction", "pure", "text"]
+
+MOST_TEXT = 4 << 20  # bytes; what is longer is data
+# Folders of a person or of a builder's work. /usr, /opt, /dev and the like are the same on many machines.
+# /root/.cargo is where the images that Rust is built in have its packages, and says nothing of anybody.
+# Each starts with a character that stands for itself, which a search finds far quicker than one of several.
+BUILD_PATH = re.compile(
+    rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds|project|__w)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
+)
+WINDOWS_PATH = re.compile(rb":\\(?:[Uu]sers|a|actions)\\[\x20-\x7e]{1,200}")
+WITHIN_PATH = re.compile(rb"[\w.+-]")  # what precedes a part of a longer path, such as a toolset's own /root
+LONGEST_PATH = 300
+# Files that are read to find others: a path of the builder's in them names nothing on the user's machine.
+POINTERS = re.compile(r"\.(?:pth|egg-link|pc|la|cmake)$|\.dist-info/direct_url\.json$")
+POINTED = re.compile(
+    rb"(?m)(?:file://|^|[\s\"'=:;])((?:/(?!/|usr/|dev/|proc/|etc/)|[A-Za-z]:[\\/])[\w.+-]+/[^\s\"';]*)"
+)
+WORKS_BY_PATH = re.compile(r"\.(?:pth|egg-link)$|/direct_url\.json$")
+SHEBANG = re.compile(rb"#![^\n]*\r\n")
+
+
+def pure(subject: Subject) -> Iterator[Flaw]:
+    """Any-platform wheels hold no compiled file, by magic number; one for a platform holds some."""
+    found = {member.name: member.format for member in subject.members if member.format}
+    if subject.is_pure:
+        for name, kind in found.items():
+            launcher = subject.job is None and name.endswith(".exe")  # setuptools and others copy it on Windows alone
+            level = Level.WARNING if launcher else Level.ERROR
+            yield Flaw(f"{name} is compiled, in a wheel for any platform", kind, "no compiled file", level)
+    elif subject.tags and not found:
+        yield Flaw("nothing is compiled, in a wheel for one platform", "no compiled file", "a library")
+
+
+def prediction(subject: Subject) -> Iterator[Flaw]:
+    """Members are the planned ones, where the plan knows them: none is missing and none was added."""
+    job = subject.job
+    if job is None or not (job.members or job.libraries):
+        return
+    planned = {*job.members, *(library.member for library in job.libraries)}
+    found = {member.name: member for member in subject.members if not _is_the_tools_own(member.name, subject)}
+    for name in sorted(planned - found.keys()):
+        yield Flaw(f"{name} is planned, and not in the wheel", "no such member", name)
+    added = sorted(found.keys() - planned)
+    for name in added if job.members else (name for name in added if found[name].format):
+        yield Flaw(f"{name} is in the wheel, and not planned", name, "no such member")
+
+
+def _is_the_tools_own(name: str, subject: Subject) -> bool:
+    """Whether it is metadata, or a library that auditwheel and its like put beside the packages."""
+    top = name.split("/", maxsplit=1)[0]
+    return top == subject.wheel.dist_info or top.endswith(".libs")
+
+
+# ---------------------------------------------------------------- paths of the builder
+
+
+def build_paths(subject: Subject) -> Iterator[Flaw]:
+    """No compiled file holds a path of the person or the folder it was built in, and no file leads to one.
+
+    Documentation may name such folders, so that other text is left. A path below a build's own fixed folder,
+    /tmp/fatwheel-NAME-VERSION-JOB, says nothing of the builder, and is the same in every build.
+    """
+    holding: dict[str, set[str]] = {}
+    for member in subject.members:
+        if member.format:
+            with member.open() as file:
+                found = {_folder(path) for path in _paths(file)}
+            holding.update({member.name: found} if found else {})
+        elif POINTERS.search(member.name) and member.info.file_size <= MOST_TEXT:
+            yield from _pointed(member)
+    if holding:
+        message = f"{listed(holding)} hold paths of the machine they were built on"
+        folders = listed({folder for found in holding.values() for folder in found})
+        yield Flaw(message, folders, "a neutral prefix (-ffile-prefix-map)", Level.WARNING)
+
+
+def _paths(file: BinaryIO) -> Iterator[str]:
+    """Yield the paths of builders in a file that may be large; one may lie across two pieces."""
+    rest = b""
+    while chunk := file.read(CHUNK):
+        content = rest + chunk
+        for match in BUILD_PATH.finditer(content):
+            if not WITHIN_PATH.match(content[match.start() - 1 : match.start()]):
+                yield match[0].decode("ascii", "replace")
+        for match in WINDOWS_PATH.finditer(content):
+            yield content[match.start() - 1 : match.end()].decode("ascii", "replace")  # with the drive's letter
+        rest = content[-LONGEST_PATH:]
+
+
+def _folder(path: str) -> str:
+    """Return the first parts of a path, which tell whose it is."""
+    parts = re.split(r"([/\\])", path)
+    return "".join(parts[:6])
+
+
+def _pointed(member: Member) -> Iterator[Flaw]:
+    found = {match[1].decode("utf-8", "replace") for match in POINTED.finditer(member.read())}
+    if found:
+        level = Level.ERROR if WORKS_BY_PATH.search(member.name) else Level.WARNING
+        yield Flaw(f"{member.name} leads to the machine it was built on", listed(found), "a relative path", level)
+
+
+# ---------------------------------------------------------------- text
+
+
+def text(subject: Subject) -> Iterator[Flaw]:
+    """Python files parse in the encoding they declare, and scripts begin with a line that a kernel can read."""
+    is_for_us = _admits_this_python(subject.wheel.metadata.get("Requires-Python", ""))
+    for member in subject.members:
+        if member.damage or member.format or member.info.file_size > MOST_TEXT:
+            continue
+        if member.base.endswith(".py"):
+            yield from _python(member) if is_for_us else ()
+        elif member.base.endswith(".sh") or "/scripts/" in member.name:
+            yield from _script(member)
+
+
+def _admits_this_python(specifier: str) -> bool:
+    """Whether a wheel is for the Python that audits it; code for a later one may have syntax that this one lacks."""
+    try:
+        return parse_specifiers(specifier).contains(platform.python_version(), prereleases=True)
+    except ValueError:  # also more digits than Python converts
+        return True
+
+
+def _python(member: Member) -> Iterator[Flaw]:
+    """Parse a file; a package's own __init__ that does not is useless, where others may be templates or test data."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(member.read())
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        parts = member.name.split("/")
+        is_needed = parts[1:] == ["__init__.py"] or len(parts) == 1
+        reason = getattr(error, "msg", None) or str(error)
+        level = Level.ERROR if is_needed else Level.WARNING
+        yield Flaw(
+            f"{member.name} is not Python: {reason}", f"line {getattr(error, 'lineno', None) or 1}", "Python", level
+        )
+
+
+def _script(member: Member) -> Iterator[Flaw]:
+    with member.open() as file:
+        line = file.readline(LONGEST_PATH)
+    if SHEBANG.fullmatch(line) and not line.startswith(b"#!python"):  # which installers write anew
+        shown = line.decode("utf-8", "replace").rstrip("\n")
+        yield Flaw(f"{member.name} begins with a line that ends in CR LF", repr(shown), "LF alone")

@@ -1,0 +1,187 @@
+"""Rules about device code: that it is for the planned architectures, and that no kernel lacks one of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog
+from ci_tools.formats.fatbinary import PTX, images, units
+from ci_tools.model import AcceleratorKind, CudaArch, GfxArch, Level, Minor
+from ci_tools.verify.audit.subject import Flaw, listed, read_each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+    from ci_tools.formats.fatbinary import Image, Unit
+    from ci_tools.model import Job
+    from ci_tools.verify.audit.subject import Member, Subject
+
+__all__ = ["fatbinary", "held_images", "kernels"]
+
+LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # device code in a file of its own, often for one architecture
+GRAFTED = re.compile(r"(^|/)[^/]+\.libs/")  # where auditwheel and delvewheel put the libraries of other projects
+HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})
+CUDA_IMAGE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<variant>[af]?)")
+
+
+def fatbinary(subject: Subject) -> Iterator[Flaw]:
+    """Device code is for the planned architectures, no more and no fewer, in every library that has any."""
+    job = subject.job
+    if job is None or not _is_for_gpus(job):
+        return
+    found = {name: set(map(str, seen)) for name, seen in read_each(_with_device_code(subject), images) if seen}
+    asked = set(_asked_images(job))
+    if asked and not found and not job.libraries:
+        yield Flaw("no library holds device code", "none", _all(asked))
+        return
+    libraries = {name: seen for name, seen in found.items() if not name.endswith(LOOSE)}
+    planned = _planned(subject, libraries, asked)
+    for name, expected in planned.items():
+        seen = libraries.get(name, set())
+        if seen != expected:
+            yield Flaw(f"{name} is not for the planned architectures", _all(seen), _all(expected))
+    yield from _loose_files(found, planned, asked)
+    if job.libraries:
+        yield from _unserved(job, {image for seen in found.values() for image in seen})
+
+
+def held_images(subject: Subject) -> tuple[str, ...]:
+    """Return the device images of all of a wheel's own members, in the order of their numbers."""
+    found = {str(image) for _, seen in read_each(_with_device_code(subject), images) for image in seen}
+    return tuple(sorted(found, key=_as_numbers))
+
+
+def _as_numbers(image: str) -> tuple[bool, list[str | int], str]:
+    """Return what images sort by: machine code before PTX, sm_90 before sm_100."""
+    parts = re.split(r"(\d+)", image)
+    return image.startswith("compute_"), [int(part) if part.isdigit() else part for part in parts], image
+
+
+def _all(images: Iterable[str]) -> str:
+    """Return every one: the difference between two long lists may be the last."""
+    return ", ".join(sorted(images)) or "none"
+
+
+def _is_for_gpus(job: Job) -> bool:
+    kind = job.accelerator.kind if job.accelerator else None
+    return kind is AcceleratorKind.CUDA or (kind is AcceleratorKind.ROCM and bool(job.archs))
+
+
+def _with_device_code(subject: Subject) -> Iterator[Member]:
+    """Yield the project's own members that may hold device code, by their first bytes; PTX is text, its name tells."""
+    for member in subject.members:
+        may_hold = member.format in HOLDS_DEVICE_CODE or member.name.endswith(LOOSE)
+        if may_hold and not member.damage and not GRAFTED.search(member.name):
+            yield member
+
+
+def _asked_images(job: Job) -> Iterator[str]:
+    """Yield the images of a library that is compiled for all that the job is for."""
+    if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
+        yield from job.archs
+        return
+    for arch in map(CudaArch.parse, job.archs):
+        yield arch.sm
+        if arch.ptx:
+            yield arch.compute
+
+
+def _planned(subject: Subject, libraries: Iterable[str], asked: set[str]) -> Mapping[str, set[str]]:
+    """Return what each library is to hold: its own images where they are known, or else all that were asked for."""
+    if subject.job is None or not subject.job.libraries:
+        return dict.fromkeys(libraries, asked)
+    present = {member.name for member in subject.members}
+    return {library.member: set(library.images) for library in subject.job.libraries if library.member in present}
+
+
+def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]], asked: set[str]) -> Iterator[Flaw]:
+    """Yield what is wrong with files of device code: each may leave some out, together they may not."""
+    loose = {name: seen for name, seen in found.items() if name.endswith(LOOSE)}
+    expected = {image for images in planned.values() for image in images} or asked
+    for name, seen in loose.items():
+        if not seen <= expected:
+            yield Flaw(f"{name} is not for the planned architectures", _all(seen), f"some of {_all(expected)}")
+    together = {image for seen in loose.values() for image in seen}
+    if loose and not planned and together < expected:
+        yield Flaw("the files with device code are not for all planned architectures", _all(together), _all(asked))
+
+
+def _unserved(job: Job, found: set[str]) -> Iterator[Flaw]:
+    """Say which of the architectures asked for no image can run on, in any library."""
+    if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
+        unserved = [arch for arch in job.archs if not any(_serves(image, GfxArch.parse(arch)) for image in found)]
+    else:
+        unserved = [arch for arch in job.archs if not any(_runs(image, CudaArch.parse(arch)) for image in found)]
+    if unserved:
+        yield Flaw("no library serves an architecture asked for", _all(found), _all(unserved), Level.WARNING)
+
+
+def _serves(image: str, arch: GfxArch) -> bool:
+    """Whether AMD GPUs of that architecture run the image: it is for them, or for a generic target that they are of."""
+    try:
+        return catalog.load().gfx.serves(GfxArch.parse(image), arch)
+    except ValueError:  # what a library says that is no architecture
+        return False
+
+
+def _runs(image: str, arch: CudaArch) -> bool:
+    """Whether a GPU of that architecture runs the image: machine code on its own major version, PTX from its own on."""
+    match = CUDA_IMAGE.fullmatch(image)
+    if match is None:
+        return False
+    own, gpu = Minor(int(match["major"]), int(match["minor"])), arch.capability
+    if match["variant"] == "a":
+        return gpu == own
+    if match["kind"] == "sm" or match["variant"] == "f":
+        return gpu.major == own.major and gpu >= own
+    return gpu >= own
+
+
+# ---------------------------------------------------------------- kernels
+
+
+def kernels(subject: Subject) -> Iterator[Flaw]:
+    """Every kernel is there for each architecture that its source file, and its library, are compiled for.
+
+    All are warnings: known projects compile some kernels, or whole source files, for the architectures alone that they
+    launch them on.
+    """
+    if subject.is_pure:
+        return
+    for name, found in read_each(_with_device_code(subject), _units):
+        for unit in found:
+            yield from _missing_in_unit(name, unit)
+        yield from _missing_in_library(name, found)
+
+
+def _units(library: BinaryIO) -> Sequence[Unit]:
+    return tuple(units(library))
+
+
+def _missing_in_unit(library: str, unit: Unit) -> Iterator[Flaw]:
+    """Yield the images of a source file that lack a kernel of it: there, it cannot be launched."""
+    known = {code.image: code.kernels for code in unit.codes if code.kernels is not None}
+    every = frozenset().union(*known.values())
+    for image, own in known.items():
+        if lacking := every - own:
+            message = f"{library} lacks kernels for {image} that it has for others ({unit.where})"
+            yield Flaw(message, f"{len(own)} kernels", f"also {listed(lacking)}", Level.WARNING)
+
+
+def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
+    """Yield what is compiled for some architectures alone, be it on purpose, as for `sm_90a`, or forgotten."""
+    compiled: dict[str, set[Image]] = {}
+    for unit in found:
+        own = {code.image for code in unit.codes}
+        for name in frozenset().union(*(code.kernels or () for code in unit.codes)):
+            compiled.setdefault(name, set()).update(own)
+    every = set().union(*compiled.values())
+    by_gap: dict[frozenset[Image], list[str]] = {}
+    for name, own in compiled.items():
+        by_gap.setdefault(frozenset(every - own), []).append(name)
+    for gap, names in by_gap.items():
+        if any(image.kind != PTX for image in gap):
+            message = f"{library} has kernels for some of its architectures alone"
+            yield Flaw(message, listed(names), f"also for {_all(map(str, gap))}", Level.WARNING)

@@ -1,0 +1,98 @@
+"""Rules about what belongs to other projects: their libraries, and their places among the packages."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools import catalog
+from ci_tools.model import Level
+from ci_tools.verify.audit.labels import requirements
+from ci_tools.verify.audit.subject import Flaw, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ci_tools.verify.audit.subject import Subject
+
+__all__ = ["bundled", "overwritten"]
+
+# What repair tools put into a name: auditwheel `libcudart-0123abcd.so.13`, torchvision's `libcudart.0123abcd.so.13`,
+# delvewheel `cudart64_13-` and 32 digits.
+HASH = re.compile(r"[-.](?=[0-9a-f]*\d)[0-9a-f]{8,64}(?=\.(?:so|dll|dylib)\b)")
+TORCH = re.compile(
+    r"(?:lib)?(?:torch(?:_cpu|_cuda(?:_linalg|_cpp|_cu)?|_hip|_xpu|_python|_global_deps|_nvshmem)?|c10(?:_cuda|_hip|_xpu)?"
+    r"|caffe2\w*|shm)\.(?:dll|dylib|so(?:\.\d+)*)"
+)
+DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so(?:\.\d+)*|nvcuda\.dll|nvml\.dll")
+CUDA_ON_WINDOWS = re.compile(r"(?:cu(?:dart|blas|blasLt|dnn|fft|rand|solver|sparse)|nv(?:rtc|JitLink))\w*64\w*\.dll")
+BRINGS_CUDA = re.compile(r"torch|nvidia-.+|cuda-toolkit|rocm(?:-sdk)?(?:-.+)?")
+# Top-level packages that every environment of torch has, by the project that owns them.
+OWNERS = {
+    **dict.fromkeys(("torch", "torchgen", "functorch"), "torch"),
+    **dict.fromkeys(("pip", "setuptools", "packaging", "wheel", "numpy", "triton"), ""),
+    **dict.fromkeys(("pkg_resources", "_distutils_hack"), "setuptools"),
+}
+DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
+
+
+def bundled(subject: Subject) -> Iterator[Flaw]:
+    """No library of the wheel is a copy of one that torch, the driver or a package it requires brings.
+
+    An error: two copies of torch in one process register every operator twice, and a driver's library has to be that of
+    the machine's kernel module. The runtimes of CUDA, ROCm and oneAPI are one where the wheel requires torch or the
+    packages that bring them: whichever copy is loaded first serves both, and they may differ in version. A wheel that
+    requires neither may bring them for itself. Repair tools do so by themselves; `--exclude` keeps them from it.
+    """
+    own = subject.wheel.named[0] if subject.wheel.named else ""
+    required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
+    are_brought = subject.job is not None or any(map(BRINGS_CUDA.fullmatch, required))
+    for member in subject.members:
+        name = HASH.sub("", member.base)
+        is_runtime = are_brought and not BRINGS_CUDA.fullmatch(own) and _is_runtime(name)
+        is_torch = bool(TORCH.fullmatch(name)) and own != "torch"
+        if member.format and (is_torch or is_runtime or DRIVER.fullmatch(name)):
+            whose = "torch" if TORCH.fullmatch(name) else "the driver" if DRIVER.fullmatch(name) else "another package"
+            yield Flaw(f"{member.name} is a copy of what {whose} brings", member.base, "no such library")
+
+
+def _is_runtime(name: str) -> bool:
+    patterns = (
+        pattern for pattern in catalog.load().brought if not pattern.startswith(("libtorch", "libc10", "libshm"))
+    )
+    return CUDA_ON_WINDOWS.fullmatch(name) is not None or any(
+        fnmatchcase(name, pattern) or fnmatchcase(f"{name}.", pattern) for pattern in patterns
+    )
+
+
+def overwritten(subject: Subject) -> Iterator[Flaw]:
+    """Members stay out of the top-level packages of other projects.
+
+    An error within torch's packages, and where the `__init__.py` of a package is another project's: of one that the
+    wheel requires, or that installers and torch need. The project that is installed last wins, and to remove one breaks
+    the other. What else lies in a package of a required project is a warning, for some projects are meant to be added
+    to.
+    """
+    own = canonicalize_name(subject.wheel.named[0]) if subject.wheel.named else ""
+    required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
+    tops: dict[str, list[str]] = {}
+    for member in subject.members:
+        name = DATA.sub("", member.name)
+        tops.setdefault(name.partition("/")[0].removesuffix(".py"), []).append(name)
+    for top, names in tops.items():
+        owner = _owner(top, required)
+        if owner and owner != own and not (owner == "triton" and owner in own):  # which has builds of other names
+            is_whole = owner == "torch" or f"{top}/__init__.py" in names or f"{top}.py" in names
+            level = Level.ERROR if is_whole else Level.WARNING
+            yield Flaw(f"{top} belongs to the project {owner}", listed(names), "a package of its own", level)
+
+
+def _owner(top: str, required: Collection[str]) -> str:
+    """Return the project that a top-level package is known to be of, or nothing."""
+    if top in OWNERS:
+        return OWNERS[top] or top
+    same = canonicalize_name(top)
+    return same if same in required else ""

@@ -1,0 +1,129 @@
+"""Rules about what nobody would look for in a wheel: code inside of other files, code that always runs, and secrets."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from typing import TYPE_CHECKING
+
+from ci_tools.formats.magic import binary_format
+from ci_tools.formats.wheel import DAMAGE, is_folder
+from ci_tools.model import Level
+from ci_tools.verify.audit.subject import CHUNK, Flaw, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from ci_tools.verify.audit.subject import Member, Subject
+
+__all__ = ["hidden", "secrets", "startup"]
+
+ZIP = b"PK\x03\x04"
+MOST_NESTED = 10_000  # members of an archive within the wheel that are looked at
+MOST_DEPTH = 3  # archives within archives
+MOST_NESTED_BYTES = 64 << 20  # of an archive within an archive
+ELF_START = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01[\x00-\x12]")
+PADDING = re.compile(rb"([\x00\t\n\r \xff])\1*")  # one byte, again and again
+CREDENTIALS = re.compile(
+    r"(?:^|/)(?:\.pypirc|\.netrc|_netrc|\.git-credentials|\.aws/credentials|\.docker/config\.json)$"
+)
+KEY = re.compile(
+    rb"^-----BEGIN (?P<kind>(?:RSA |EC |DSA |OPENSSH |ENCRYPTED )?PRIVATE KEY)-----\r?\n"
+    rb"(?:[A-Z][\w-]+: [^\n]*\n)*\s*[\w+/=]{40}",
+    re.MULTILINE,
+)
+KEY_STARTS = b"-----BEGIN "
+MOST_TEXT = 1 << 20  # bytes; a key lies in a short file
+EXAMPLE = re.compile(
+    r"(?:^|/)(?:[^/]*_)?(?:tests?|testing|testdata|examples?|samples?|docs?|fixtures?)(?:_[^/]*)?/|\.(?:pyi?|md|rst|txt)$"
+)
+TOP_PTH = re.compile(r"^(?:[^/]+\.data/(?:purelib|platlib)/)?[^/]+\.pth$")
+VEILED = re.compile(rb"\b(?:base64|marshal|zlib|codecs|urllib|socket|subprocess)\b|\\x[0-9a-f]{2}", re.IGNORECASE)
+
+
+def hidden(subject: Subject) -> Iterator[Flaw]:
+    """No compiled file lies within another file, where no other rule would look at it.
+
+    An error behind padding, for nothing but a loader that was made for it finds it there. In an archive within the
+    wheel it is an error in our own builds, and a warning in other wheels: some carry archives as test data. An archive
+    that cannot be read is not judged: it may be any file that begins like one.
+    """
+    for member in subject.members:
+        if member.damage or member.format:
+            continue
+        with member.open() as file:
+            if _is_padded(file):
+                yield Flaw(f"{member.name} is a library behind padding", "ELF", "a file that begins as what it is")
+        with member.open() as file:
+            found = dict(_compiled_within(file, MOST_DEPTH))
+        if found:
+            level = Level.ERROR if subject.job else Level.WARNING
+            yield Flaw(f"{member.name} holds compiled files", listed(found), "no compiled file", level)
+
+
+def _is_padded(file: BinaryIO) -> bool:
+    """Whether a file is an ELF file but for one byte that is repeated before it."""
+    head = file.read(1)
+    while head and (found := PADDING.fullmatch(head)):
+        piece = file.read(CHUNK)
+        rest = piece.lstrip(found[1])
+        if rest or not piece:
+            return ELF_START.match(rest) is not None
+    return False
+
+
+def _compiled_within(file: BinaryIO, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the members of a zip file that are compiled, with their formats; nothing for a file of another kind."""
+    if file.read(len(ZIP)) != ZIP or not depth:
+        return
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for info in [info for info in archive.infolist() if not is_folder(info)][:MOST_NESTED]:
+                with archive.open(info) as inner:
+                    head = inner.read(CHUNK)
+                    more = inner.read(MOST_NESTED_BYTES) if head.startswith(ZIP) else b""
+                kind = binary_format(io.BytesIO(head))
+                if kind:
+                    yield info.filename, kind
+                for name, found in _compiled_within(io.BytesIO(head + more), depth - 1):
+                    yield f"{info.filename}/{name}", found
+    except DAMAGE:
+        return
+
+
+def startup(subject: Subject) -> Iterator[Flaw]:
+    """No member is a .pth file beside the packages, which Python reads, and whose imports it runs, at every start.
+
+    A warning: some projects cannot do without (setuptools, coverage), and no user expects it. An error where its code
+    is veiled, or fetches other code: that is how packages were made to steal (the Python Packaging Advisory Database).
+    """
+    for member in subject.members:
+        if TOP_PTH.match(member.name) and member.info.file_size <= MOST_TEXT:
+            level = Level.ERROR if VEILED.search(member.read()) else Level.WARNING
+            yield Flaw(
+                f"{member.name} is read at every start of Python", member.base, "an import by who uses it", level
+            )
+
+
+def secrets(subject: Subject) -> Iterator[Flaw]:
+    """No member holds the credentials of an account, or a private key.
+
+    An error, for what was published once is known to all. A key in a folder of tests or examples, in source code or in
+    documentation is a warning: there it is a sample more often than not, and so is one that a password protects.
+    """
+    for member in subject.members:
+        if CREDENTIALS.search(member.name):
+            yield Flaw(f"{member.name} is where programs keep credentials", member.base, "no such file")
+        elif not member.format and member.info.file_size <= MOST_TEXT and (kind := _key(member)):
+            is_sample = kind.startswith("ENCRYPTED") or EXAMPLE.search(member.name)
+            level = Level.WARNING if is_sample else Level.ERROR
+            yield Flaw(f"{member.name} holds a private key", kind, "no key", level)
+
+
+def _key(member: Member) -> str:
+    """Return the kind of the private key in a file, nothing where it has none."""
+    content = member.read()
+    found = KEY.search(content) if KEY_STARTS in content else None
+    return found["kind"].decode() if found else ""

@@ -1,0 +1,101 @@
+"""A rule about machine code for CPUs: that it runs on every CPU that the platform tag promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.model import Level
+from ci_tools.verify.audit.subject import (
+    CHUNK,
+    Flaw,
+    listed,
+    read_each,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from ci_tools.formats.elf import Elf, Section
+    from ci_tools.verify.audit.subject import Subject
+
+__all__ = ["instructions"]
+
+X86_64 = 62  # e_machine
+NOTES = ".note.gnu.property"
+NOTE_HEADER = 12  # bytes before a note's name: the sizes of name and content, and the kind; then comes "GNU\0"
+ISA_NEEDED = 0xC0008002  # x86-64 psABI: GNU_PROPERTY_X86_ISA_1_NEEDED, four bytes of bits
+LEVELS = {2: "x86-64-v2", 4: "x86-64-v3", 8: "x86-64-v4"}
+VZEROUPPER = b"\xc5\xf8\x77"  # compilers end each function with it that uses the registers of AVX
+CPUID = b"\x0f\xa2"
+LONGEST = 3  # bytes of those
+FEW = 2  # how often bytes that are no instruction may look like one
+PER_BYTES = 1 << 22  # and one time more in so many bytes, a quarter of what chance gives
+
+
+class Code(NamedTuple):
+    """What a library's code asks of the CPU."""
+
+    level: str = ""  # that the loader refuses to do without; nothing where it asks for none
+    avx: bool = False  # whether it has AVX instructions
+    asks: bool = False  # whether it may ask the CPU what it has, or lets another library do so
+
+
+def instructions(subject: Subject) -> Iterator[Flaw]:
+    """Libraries for x86-64 run on each such CPU, or choose their code by the CPU that they meet.
+
+    An error where the loader is told to refuse older CPUs: the tag `x86_64` promises them (PEP 600), and no installer
+    sees that note. A warning where no library of the wheel asks the CPU and one has AVX instructions, as of
+    `-march=x86-64-v3` or `-march=native`: it ends with "illegal instruction" on a CPU without them. It is not certain,
+    for a caller in another package may have asked.
+    """
+    if subject.is_pure:
+        return
+    codes = dict(read_each(subject.libraries, _code))
+    for name, code in codes.items():
+        if code.level:
+            yield Flaw(f"{name} is refused by older CPUs", code.level, "the x86-64 of every CPU")
+    using = [name for name, code in codes.items() if code.avx and not code.level]
+    if using and not any(code.asks for code in codes.values()):
+        message = f"{listed(using)} use AVX, and no library asks whether the CPU has it"
+        yield Flaw(message, "AVX", "x86-64, or a choice when it runs", Level.WARNING)
+
+
+def _code(library: BinaryIO) -> Code:
+    elf = read_elf(Extent.whole(library))
+    if elf.machine != X86_64:
+        return Code()
+    found = {VZEROUPPER: 0, CPUID: 0}
+    size = 0
+    for section in elf.sections:
+        if section.name.startswith(".text"):
+            size += section.size
+            _count(elf, section, found)
+    asks = found[CPUID] > 0 or any(_is_asking(symbol.name) for symbol in elf.symbols(".dynsym"))
+    return Code(_level(elf), found[VZEROUPPER] > FEW + size // PER_BYTES, asks)
+
+
+def _is_asking(symbol: str) -> bool:
+    """Whether a function of another library tells what the CPU has, as libgcc's, glibc's and torch's cpuinfo do."""
+    return "cpu" in symbol.lower() or symbol == "getauxval"
+
+
+def _count(elf: Elf, section: Section, found: dict[bytes, int]) -> None:
+    """Count instructions in a section by their bytes, piece by piece; one may lie across two pieces."""
+    content = elf.content(section)
+    for start in range(0, content.size, CHUNK):
+        piece = content.read(start, min(CHUNK + LONGEST - 1, content.size - start))
+        for instruction in found:
+            found[instruction] += piece.count(instruction)
+
+
+def _level(elf: Elf) -> str:
+    """Return the highest level that a note has the loader insist on."""
+    bits = 0
+    for section in elf.named(NOTES):
+        notes = elf.content(section).read()
+        for position in range(NOTE_HEADER + 4, len(notes) - 11, 4):
+            if int.from_bytes(notes[position : position + 4], "little") == ISA_NEEDED:
+                bits |= int.from_bytes(notes[position + 8 : position + 12], "little")
+    return max((name for bit, name in LEVELS.items() if bits & bit), default="")

@@ -1,0 +1,231 @@
+"""Rules about what a wheel says of itself: its name, its tags, what it requires."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+from packaging.metadata import ExceptionGroup, Metadata
+from packaging.tags import parse_tag
+from packaging.utils import canonicalize_name
+
+from ci_tools.formats.pypi_rules import classifier_problems, description_problems
+from ci_tools.machine.process import redacted
+from ci_tools.model import Level
+from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
+from ci_tools.verify.audit.subject import Flaw, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    from ci_tools.formats.wheel import Wheel
+    from ci_tools.model import Minor
+    from ci_tools.verify.audit.subject import Subject
+
+__all__ = ["index", "licence", "metadata", "names", "requirements", "requires_python", "requires_torch", "tags"]
+
+TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")
+SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expression", "license-file"})
+INTRODUCED = "introduced in metadata version"  # an index takes such a field, as setuptools has long written them
+LICENCE_FILE = re.compile(r"(?:^|/)[^/]*(?:licen[cs]e|copying|notice|authors|copyright)|^licenses/", re.IGNORECASE)
+GRAFTED = re.compile(r"(?:^[^/]+\.libs|/\.dylibs)/")
+LIBRARY_NAME = re.compile(r"(?:lib)?(?P<name>[A-Za-z]*)")
+PATCHES = (*range(30), 999)  # the patch releases a minor version may have, and any that is to come
+
+
+def names(subject: Subject) -> Iterator[Flaw]:
+    """File name, dist-info folder and METADATA agree on project and version."""
+    wheel = subject.wheel
+    if wheel.named is None:
+        yield Flaw("the file name is not a wheel's", wheel.path.name, "name-version-python-abi-platform.whl (PEP 427)")
+        return
+    if not wheel.dist_info:
+        yield Flaw("the wheel does not have one dist-info folder", "none or several", "one")
+        return
+    name, version, _ = wheel.named
+    folder_name, _, folder_version = wheel.dist_info.removesuffix(".dist-info").partition("-")
+    said = {
+        "the dist-info folder": (folder_name, folder_version),
+        "METADATA": (wheel.metadata.get("Name", ""), wheel.metadata.get("Version", "")),
+    }
+    for where, (said_name, said_version) in said.items():
+        if canonicalize_name(said_name) != name:
+            yield Flaw(f"{where} and the file name differ in the project", said_name or "nothing", name)
+        if read_version(said_version) != version:
+            yield Flaw(f"{where} and the file name differ in the version", said_version or "nothing", str(version))
+
+
+def tags(subject: Subject) -> Iterator[Flaw]:
+    """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones.
+
+    Where a wheel of others for one platform says Root-Is-Purelib, it is a warning: NVIDIA's do, and what is installed
+    works wherever Python has one folder for both.
+    """
+    if subject.wheel.named is None:
+        return
+    said = {tag for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in _expanded(line)}
+    if said != subject.tags:
+        yield Flaw("WHEEL and the file name differ in their tags", listed(said), listed(subject.tags))
+    purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
+    if purelib != str(subject.is_pure).lower():
+        level = Level.WARNING if purelib == "true" and subject.job is None else Level.ERROR
+        expected = str(subject.is_pure).lower()
+        yield Flaw("Root-Is-Purelib does not fit the tags", purelib or "nothing", expected, level)
+    if subject.job and subject.wheel.path.name != subject.job.wheel:
+        yield Flaw("the file name is not the planned one", subject.wheel.path.name, subject.job.wheel)
+
+
+def _expanded(tag: str) -> frozenset[str]:
+    """Return the tags a line of WHEEL stands for; one that is none stands for itself."""
+    try:
+        return frozenset(map(str, parse_tag(tag)))
+    except ValueError:
+        return frozenset({tag})
+
+
+def requires_python(subject: Subject) -> Iterator[Flaw]:
+    """Requires-Python admits every Python the wheel is to serve."""
+    said = subject.wheel.metadata.get("Requires-Python", "")
+    try:
+        specifier = parse_specifiers(said)
+    except ValueError:  # also more digits than Python converts
+        yield Flaw("Requires-Python is no specifier", said, "one such as >=3.10 (PEP 440)")
+        return
+    served = {cell.python.version for cell in subject.job.covers} if subject.job else set()
+    refused = [str(python) for python in sorted(served) if not _admits(specifier, python)]
+    if refused:
+        yield Flaw("Requires-Python refuses a Python the wheel is for", said, f"Python {', '.join(refused)} admitted")
+
+
+def requires_torch(subject: Subject) -> Iterator[Flaw]:
+    """Torch is required within what the wheel was built for, and every torch it is to serve is admitted."""
+    job = subject.job
+    if job is None:
+        return
+    said = list(requirements(subject.wheel))
+    torches = [requirement for requirement in said if canonicalize_name(requirement.name) == "torch"]
+    always = [requirement for requirement in torches if requirement.marker is None]
+    found = "; ".join(map(str, torches)) or "nothing"
+    within = set(parse_specifiers(job.requires_torch))
+    if within and (not always or not all(within <= set(requirement.specifier) for requirement in torches)):
+        yield Flaw("another torch may be installed than the wheel is for", found, f"torch{job.requires_torch}")
+    served = sorted({cell.torch for cell in job.covers if cell.torch})
+    refused = [str(torch) for torch in served if not all(_admits(one.specifier, torch) for one in always)]
+    if refused:
+        yield Flaw("METADATA refuses a torch the wheel is for", found, f"torch {', '.join(refused)} admitted")
+
+
+def requirements(wheel: Wheel) -> Iterator[Requirement]:
+    """Yield what a wheel requires; a text that is no requirement is the `metadata` rule's."""
+    for text in wheel.metadata.get_all("Requires-Dist", []):
+        with suppress(ValueError):
+            yield parse_requirement(text)
+
+
+def _admits(specifier: SpecifierSet, minor: Minor) -> bool:
+    """Whether any release of a minor version is in the specifier."""
+    return any(specifier.contains(f"{minor}.{patch}", prereleases=True) for patch in PATCHES)
+
+
+# ---------------------------------------------------------------- the files of dist-info
+
+
+def metadata(subject: Subject) -> Iterator[Flaw]:
+    """Files of dist-info are text that installers read, and METADATA is what a package index takes."""
+    for file in TEXT_FILES:
+        yield from _text(subject, file)
+    version = subject.wheel.wheel_metadata.get("Wheel-Version", "")
+    if not re.match(r"1\.\d+$", version):
+        yield Flaw("installers refuse this Wheel-Version", version or "nothing", "1.0")
+    for field, problem in _refused(subject.wheel.dist_info_data("METADATA")):
+        if field not in SAID_ELSEWHERE:
+            level = Level.WARNING if INTRODUCED in problem else Level.ERROR
+            yield Flaw(f"METADATA: {problem}", field, "what the core metadata specification says", level)
+
+
+def _text(subject: Subject, file: str) -> Iterator[Flaw]:
+    """Judge the bytes of a file in dist-info; raise Rejected where they are no UTF-8."""
+    content = subject.wheel.dist_info_text(file)
+    if "\0" in content:
+        yield Flaw(f"{file} holds a zero byte", "NUL", "text")
+    if content.startswith("\ufeff"):
+        yield Flaw(
+            f"{file} starts with a byte order mark, which installers take for a part of the first field", "BOM", "none"
+        )
+
+
+def _refused(content: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the field and the sentence of everything `packaging` refuses in METADATA."""
+    try:
+        Metadata.from_email(content, validate=True)
+    except ExceptionGroup as group:
+        for error in group.exceptions:
+            yield getattr(error, "field", ""), str(error).splitlines()[0]
+    except RecursionError:  # of Python's email, in a content type of thousands of brackets
+        yield "Description-Content-Type", "a field is nested too deeply to be read"
+
+
+# ---------------------------------------------------------------- what an index takes
+
+
+def index(subject: Subject) -> Iterator[Flaw]:
+    """METADATA has what an index takes and shows: a description that renders, known classifiers, no address to require.
+
+    An error where the wheel may go to PyPI and only the upload would tell: readme_renderer is what PyPI renders with.
+    Of classifiers, a warning: PyPI may know newer ones than this machine, and older wheels have what it knew then. A
+    `file:` requirement is an error anywhere, since it names a place on the machine of whoever built the wheel.
+    """
+    content = subject.wheel.dist_info_data("METADATA")
+    strictness = Level.ERROR if subject.to_pypi else Level.WARNING
+    for problem in description_problems(content):
+        yield Flaw(f"METADATA: {problem}", "Description", "one that renders", strictness)
+    for problem in classifier_problems(content):
+        yield Flaw(f"METADATA: {problem}", "Classifier", "one of trove-classifiers", Level.WARNING)
+    for requirement in requirements(subject.wheel):
+        if requirement.url is not None:
+            level = Level.ERROR if requirement.url.lower().startswith("file:") else strictness
+            message = f"METADATA requires {requirement.name} from one address"
+            yield Flaw(message, redacted(requirement.url), "a version specifier", level)
+
+
+# ---------------------------------------------------------------- the licence
+
+
+def licence(subject: Subject) -> Iterator[Flaw]:
+    """Licence files that METADATA names are there, and the licence of what is in the wheel is told."""
+    wheel, fields = subject.wheel, subject.wheel.metadata
+    present = {member.name.partition("/")[2] for member in subject.members if member.name.startswith(wheel.dist_info)}
+    named = fields.get_all("License-File", [])
+    for name in named:
+        if not present & {f"licenses/{name}", f"license_files/{name}", name, name.rpartition("/")[2]}:
+            yield Flaw(f"the licence file {name} is not in the wheel", "no such file", f"licenses/{name} (PEP 639)")
+    expression = fields.get("License-Expression")
+    if expression is not None:
+        yield from _expression(expression)
+    classified = any(field.startswith("License ::") for field in fields.get_all("Classifier", []))
+    files = [name for name in present if LICENCE_FILE.search(name)]
+    if not (files or named or expression or classified or fields.get("License")):
+        yield Flaw("the wheel does not tell its licence", "no field, no file", "License-Expression", Level.WARNING)
+    yield from _grafted(subject, files)
+
+
+def _expression(expression: str) -> Iterator[Flaw]:
+    try:
+        canonicalize_license_expression(expression)
+    except InvalidLicenseExpression as error:
+        yield Flaw("License-Expression is none", expression, str(error) or "an SPDX expression")
+
+
+def _grafted(subject: Subject, files: Sequence[str]) -> Iterator[Flaw]:
+    """Look for the name of each library that was put into the wheel in the licence files."""
+    grafted = {member.base for member in subject.members if GRAFTED.search(member.name) and member.format}
+    told = "\n".join([*files, *(subject.wheel.dist_info_data(name).decode("utf-8", "replace") for name in files)])
+    untold = {name for name in grafted if LIBRARY_NAME.match(name)["name"].lower() not in told.lower()}  # type: ignore[index]
+    if untold:
+        message = "libraries of others are in the wheel, and no licence file names them"
+        yield Flaw(message, listed(untold), "their licences in dist-info/licenses", Level.WARNING)

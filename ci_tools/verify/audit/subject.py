@@ -1,0 +1,176 @@
+"""What a rule is given: the wheel, its members unpacked once, and the job the wheel should be the result of."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.formats.linking import Linking, linking
+from ci_tools.formats.magic import binary_format
+from ci_tools.formats.wheel import Hashing, record_hash
+from ci_tools.machine.storage import naming
+from ci_tools.model import Level
+
+if TYPE_CHECKING:
+    import zipfile
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from ci_tools.formats.wheel import Wheel
+    from ci_tools.model import Job
+
+__all__ = ["CHUNK", "Flaw", "Member", "Subject", "listed", "read_each"]
+
+CHUNK = 1 << 20
+SMALL = 1 << 16  # bytes of a member that is kept in memory: a file of its own costs more than its content
+MOST_IN_MEMORY = 64 << 20  # bytes of all such members
+SHOWN = 5  # how many of many a message names
+Read = TypeVar("Read")
+
+
+class Flaw(NamedTuple):
+    """What one rule found wrong."""
+
+    message: str
+    found: str
+    expected: str
+    level: Level = Level.ERROR
+
+
+class Member(NamedTuple):
+    """A file of the wheel: its entry, its content or the file that has it, and what was seen while it was unpacked."""
+
+    info: zipfile.ZipInfo
+    content: bytes | Path
+    sha256: str  # as RECORD spells it
+    format: str  # of a compiled file, by its first bytes; nothing for any other
+    damage: str = ""  # why it cannot be read to its end
+
+    @property
+    def name(self) -> str:
+        """The path in the wheel."""
+        return self.info.filename
+
+    def open(self) -> BinaryIO:
+        """Return the content as a stream that can be sought in."""
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+
+    def read(self) -> bytes:
+        """Return the whole content."""
+        return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
+
+    @property
+    def base(self) -> str:
+        """The last part of the path."""
+        return self.name.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A wheel under audit, the job it should be the result of if that is known, and the sizes its targets take."""
+
+    wheel: Wheel
+    job: Job | None
+    limits: Mapping[str, int]
+    to_pypi: bool
+    work: Path  # a folder for what a rule's tool writes
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """The tags of the file name, as text."""
+        return frozenset(map(str, self.wheel.named[2])) if self.wheel.named else frozenset()
+
+    @cached_property
+    def is_pure(self) -> bool:
+        """Whether every tag says `any`."""
+        return bool(self.tags) and all(tag.endswith("-none-any") for tag in self.tags)
+
+    @cached_property
+    def platforms(self) -> frozenset[str]:
+        """The platform tags of the file name."""
+        return frozenset(tag.platform for tag in self.wheel.named[2]) if self.wheel.named else frozenset()
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Every file of the wheel, each inflated once, here."""
+        room = MOST_IN_MEMORY
+        found = []
+        try:
+            for number, info in enumerate(self.wheel.infos):
+                is_small = info.file_size <= min(SMALL, room)
+                room -= info.file_size if is_small else 0
+                found.append(self._in_memory(info) if is_small else self._on_disk(number, info))
+        except OSError as error:
+            msg = f"{self.wheel.path.name} cannot be unpacked: {error}"
+            raise MachineError(msg, hint="free some disk space and run the same command again") from error
+        return tuple(found)
+
+    @property
+    def libraries(self) -> tuple[Member, ...]:
+        """The members that are ELF files, by their first bytes."""
+        return tuple(member for member in self.members if member.format == "ELF" and not member.damage)
+
+    @cached_property
+    def linkings(self) -> Mapping[str, Linking | Rejected]:
+        """What each library needs at run time, or why it cannot be read; those of an any-platform wheel are left."""
+        libraries = () if self.is_pure else self.libraries
+        return {member.name: _linking(member) for member in libraries}
+
+    @property
+    def linked(self) -> Mapping[str, Linking]:
+        """What each library needs at run time, those left out that cannot be read."""
+        return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
+
+    def _in_memory(self, info: zipfile.ZipInfo) -> Member:
+        chunks, damage = [], ""
+        try:
+            for chunk in self.wheel.chunks(info):
+                chunks.append(chunk)  # noqa: PERF402 - what was read before the damage is kept
+        except Rejected as error:
+            damage = error.message
+        content = b"".join(chunks)
+        return Member(info, content, record_hash(content), binary_format(io.BytesIO(content)), damage)
+
+    def _on_disk(self, number: int, info: zipfile.ZipInfo) -> Member:
+        file = self.work / f"member-{number}"
+        hashing, damage = Hashing(), ""
+        with naming(file), file.open("wb") as sink:
+            try:
+                for chunk in self.wheel.chunks(info):
+                    hashing.update(chunk)
+                    sink.write(chunk)
+            except Rejected as error:
+                damage = error.message
+        with file.open("rb") as content:
+            return Member(info, file, hashing.spelled, binary_format(content), damage)
+
+
+def _linking(member: Member) -> Linking | Rejected:
+    try:
+        with member.open() as file:
+            return linking(file)
+    except Rejected as error:
+        return error
+
+
+def listed(items: Iterable[str]) -> str:
+    """Return a few of many, sorted."""
+    some = sorted(items)
+    more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
+    return ", ".join(some[:SHOWN]) + more or "none"
+
+
+def read_each(members: Iterable[Member], read: Callable[[BinaryIO], Read]) -> Iterator[tuple[str, Read]]:
+    """Yield each member's name and what `read` reads in it; raise Rejected, with the name, where it is malformed."""
+    for member in members:
+        with member.open() as stream:
+            try:
+                found = read(stream)
+            except Rejected as error:
+                msg = f"{member.name} cannot be read: {error.message}"
+                raise Rejected(msg) from None
+        yield member.name, found

@@ -1,0 +1,196 @@
+"""Rules about where a library runs: the machine and the system of its tag, and where it looks for other libraries."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog
+from ci_tools.errors import Rejected
+from ci_tools.formats.linking import machines
+from ci_tools.model import Level
+from ci_tools.verify.audit.subject import Flaw, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from auditwheel.policy import Policy  # type: ignore[import-untyped]
+
+    from ci_tools.formats.linking import Linking
+    from ci_tools.verify.audit.subject import Member, Subject
+
+__all__ = ["debug", "platform", "rpath", "stack", "text_relocations"]
+
+MOST_DEBUG_BYTES = 16 << 20
+
+FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
+MACHINES = {  # what the end of a platform tag asks of a library
+    "universal2": {"x86_64", "arm64"},
+    "win32": {"win32"},
+    **{name: {name} for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "s390x", "riscv64", "loongarch64")},
+    **{name: {name} for name in ("amd64", "arm64")},
+}
+LIBRARY = re.compile(r"\.(?:pyd|dll|dylib|so(?:\.\d+)*)$")
+POLICY = re.compile(r"(manylinux|musllinux)\w*?_(?P<machine>x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)$")
+LOADER = re.compile(r"ld(?:64)?[-.]")  # ld-linux-x86-64.so.2, ld64.so.2: what loads every library
+MUSL = ("musllinux_1_1", "musllinux_1_2")  # those auditwheel knows; it raises on any other
+ORIGIN = re.compile(r"^\$(?:ORIGIN|\{ORIGIN\})(?=/|$)")
+SHARED = re.compile(r"^/(?:tmp|var/tmp|dev/shm)(?:/|$)")  # everybody may write there
+DATA = re.compile(r"^[^/]+\.data/(?P<scheme>[^/]+)/")
+
+
+def platform(subject: Subject) -> Iterator[Flaw]:
+    """Libraries are for the system and the machine of the platform tag, and need no library or symbol it lacks."""
+    for member in subject.members:
+        if member.format and LIBRARY.search(member.base):
+            yield from _foreign(member, subject.platforms)
+    for name, one in subject.linkings.items():
+        if isinstance(one, Rejected):
+            yield Flaw(f"{name} cannot be read: {one.message}", "unreadable", "a whole file")
+    policies = [policy for tag in subject.platforms if (policy := _policy(tag))]
+    if policies:
+        oldest = max(policies, key=lambda policy: policy.priority)  # what it allows, the others allow too
+        own = {part for name, one in subject.linked.items() for part in (name.rpartition("/")[2], one.name)}
+        for name, one in subject.linked.items():
+            yield from _beyond(name, one, oldest, own, _strictness(subject))
+
+
+def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
+    """Compare a library with the tags; a file for a GPU or another such device has a machine not known here."""
+    wanted = _formats(platforms)
+    if wanted and member.format not in wanted:
+        yield Flaw(f"{member.name} is for another operating system", member.format, listed(wanted))
+        return
+    with member.open() as file:
+        found = machines(file)
+    for tag in sorted(platforms):
+        expected = next((value for end, value in MACHINES.items() if f"_{tag}".endswith(f"_{end}")), set())
+        if found and not expected <= found:
+            yield Flaw(f"{member.name} is for another machine than {tag}", listed(found), listed(expected))
+
+
+def _formats(platforms: frozenset[str]) -> set[str]:
+    systems = {system for system in FORMATS for tag in platforms if system in tag}
+    return {name for system in systems for name in FORMATS[system]}
+
+
+def _strictness(subject: Subject) -> Level:
+    """Return a warning where another package may bring a library: our own builds leave none to other packages."""
+    requires = subject.wheel.metadata.get_all("Requires-Dist", [])
+    return Level.WARNING if subject.job is None and requires else Level.ERROR
+
+
+def _beyond(name: str, one: Linking, policy: Policy, own: set[str], strictness: Level) -> Iterator[Flaw]:
+    """Yield what a library needs beyond a policy, the libraries of the wheel and those torch or a driver brings."""
+    brought = {library for library in one.needed if library in own or _is_brought(library)}
+    system = {library for library in one.needed if library in policy.whitelist or LOADER.match(library)}
+    missing = set(one.needed) - brought - system
+    if missing:
+        yield Flaw(f"{name} needs a library that {policy.name} lacks", listed(missing), "one of the tag's", strictness)
+    newer = {version for library, version in one.versions if library in system and not _has(policy, version)}
+    if newer:
+        yield Flaw(f"{name} needs symbols that {policy.name} lacks", listed(newer), _newest(policy, newer))
+
+
+def _has(policy: Policy, version: str) -> bool:
+    prefix, _, number = version.partition("_")
+    return prefix not in policy.symbol_versions or number in policy.symbol_versions[prefix]
+
+
+def _newest(policy: Policy, versions: Iterable[str]) -> str:
+    """Name the newest version a policy has, of what was asked for."""
+    prefixes = sorted({version.partition("_")[0] for version in versions})
+    return ", ".join(f"at most {prefix}_{max(policy.symbol_versions[prefix], key=_numbers)}" for prefix in prefixes)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)] if version[:1].isdigit() else []
+
+
+@cache
+def _policy(tag: str) -> Policy | None:
+    """Return auditwheel's policy for a platform tag; nothing for a tag that promises no other system, as linux does."""
+    from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
+    from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
+    from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
+
+    known = POLICY.match(tag)
+    if not known:
+        return None
+    architecture = Architecture(known["machine"])
+    if known[1] == "musllinux":
+        level = tag.removesuffix(f"_{known['machine']}")
+        policies = list(WheelPolicies(libc=Libc.MUSL, arch=architecture, musl_policy=level)) if level in MUSL else []
+    else:
+        policies = list(WheelPolicies(libc=Libc.GLIBC, arch=architecture))
+    return next((policy for policy in policies if tag in {policy.name, *policy.aliases}), None)
+
+
+def _is_brought(library: str) -> bool:
+    return any(fnmatchcase(library, pattern) for pattern in catalog.load().brought)
+
+
+def rpath(subject: Subject) -> Iterator[Flaw]:
+    """Libraries look for others beside themselves, by a path that stays within the folder wheels are installed into."""
+    for name, one in subject.linked.items():
+        for part in (part for text in one.run_paths for part in text.split(":")):
+            yield from _run_path(name, part, in_plan=subject.job is not None)
+
+
+def _run_path(library: str, part: str, *, in_plan: bool) -> Iterator[Flaw]:
+    """Judge one folder of a run path.
+
+    A folder of the builder's machine does harm where somebody else may fill it; where not, good wheels have it too.
+    """
+    relative, count = ORIGIN.subn("", part)
+    expected = "a path from $ORIGIN within site-packages"
+    if not count and part.startswith("/"):
+        level = Level.ERROR if in_plan or SHARED.match(part) else Level.WARNING
+        yield Flaw(f"{library} looks for libraries on the machine it was built on", part, expected, level)
+    elif not count:
+        yield Flaw(f"{library} looks for libraries where it happens to be run", part or "nothing", expected)
+    elif _leaves(library, relative):
+        yield Flaw(f"{library} looks for libraries outside of site-packages", part, expected)
+
+
+def _leaves(library: str, relative: str) -> bool:
+    """Whether a path from a library's folder leaves site-packages; what is installed elsewhere may look anywhere."""
+    scheme = DATA.match(library)
+    if scheme and scheme["scheme"] not in {"purelib", "platlib"}:
+        return False
+    folder = posixpath.dirname(DATA.sub("", library))
+    return posixpath.normpath(f"{folder or '.'}/{relative}").split("/")[0] == ".."
+
+
+def text_relocations(subject: Subject) -> Iterator[Flaw]:
+    """No library has the loader write into its code.
+
+    An error: musl and SELinux refuse to load such a library, and where it is loaded its pages are shared with nobody.
+    It comes of one object that was compiled without -fPIC, so that compiling it anew mends it. On 32-bit x86 it is
+    a warning, since hand-written assembly there often has no other way.
+    """
+    level = Level.WARNING if all(tag.endswith("i686") for tag in subject.platforms) else Level.ERROR
+    for name, one in subject.linked.items():
+        if one.text_relocations:
+            yield Flaw(f"{name} has the loader write into its code", "DT_TEXTREL", "-fPIC for every object", level)
+
+
+def debug(subject: Subject) -> Iterator[Flaw]:
+    """No library carries tens of megabytes for a debugger.
+
+    A warning: such a wheel works, every user fetches what few of them can use, and some projects ship it on purpose.
+    """
+    for name, one in subject.linked.items():
+        if one.debug_bytes > MOST_DEBUG_BYTES:
+            found = f"{one.debug_bytes:,} bytes of .debug_*"
+            yield Flaw(f"{name} carries debug information", found, "-g0, or strip --strip-debug", Level.WARNING)
+
+
+def stack(subject: Subject) -> Iterator[Flaw]:
+    """No library asks for an executable stack, which glibc 2.41 and later refuse to load."""
+    for name, one in subject.linked.items():
+        if one.executable_stack:
+            yield Flaw(f"{name} asks for an executable stack", "PT_GNU_STACK with X", "-z noexecstack")

@@ -1,0 +1,103 @@
+"""Rules about torch: that every release which the wheel serves has what its libraries ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
+from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.model import Level
+from ci_tools.verify.audit.labels import requirements
+from ci_tools.verify.audit.subject import Flaw, listed, read_each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.model import Job, Minor
+    from ci_tools.verify.audit.subject import Subject
+
+__all__ = ["torch_requirement", "torch_symbols"]
+
+
+LIBRARIES = re.compile(r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cuda|_hip|_xpu)?)\.so(?:\.\d+)*")
+
+
+class Asked(NamedTuple):
+    """The torch symbols that a library asks others for, those it can do without, and all that it defines."""
+
+    required: frozenset[str]
+    weak: frozenset[str]
+    defined: frozenset[str]
+
+
+def torch_symbols(subject: Subject) -> Iterator[Flaw]:
+    """Every torch symbol that a library asks for is in each torch the wheel serves, from the lowest up.
+
+    What the libraries of the wheel define themselves is theirs, and a weak symbol that is missing is a warning.
+    """
+    job = subject.job
+    served = _served(job) if job else frozenset()
+    if job is None or not served:
+        return
+    libraries = dict(read_each(subject.libraries, _asked))
+    own = frozenset().union(*(library.defined for library in libraries.values()))
+    for name, library in libraries.items():
+        for symbols, level in ((library.required, Level.ERROR), (library.weak, Level.WARNING)):
+            for releases, lacking in _by_releases(symbols - own, served, job).items():
+                message = f"{name} asks for symbols that are not in torch {', '.join(map(str, sorted(releases)))}"
+                yield Flaw(message, listed(lacking), f"what torch from {min(served)} on has", level)
+    untabled = served.difference(tables().releases)
+    if untabled and any(library.required for library in libraries.values()):
+        newest = f"what torch up to {max(tables().releases)} has"
+        yield Flaw("the symbols of a torch are not known", listed(map(str, untabled)), newest, Level.WARNING)
+
+
+def torch_requirement(subject: Subject) -> Iterator[Flaw]:
+    """Wheels whose libraries use torch require torch in METADATA.
+
+    A warning: without it, an installer makes an environment in which the import fails. Some projects say it in their
+    documentation alone, so that no installer takes another build of torch for them. One in an extra is enough.
+    """
+    required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
+    own = subject.wheel.named[0] if subject.wheel.named else ""
+    if subject.is_pure or "torch" in {*required, own}:
+        return
+    linked = {name for name, one in subject.linked.items() if any(map(LIBRARIES.fullmatch, one.needed))}
+    asking = {name for name, found in read_each(subject.libraries, _asked) if found.required - found.defined}
+    if linked | asking:
+        message = f"{listed(linked | asking)} use torch, and METADATA does not require it"
+        yield Flaw(message, listed(required), "Requires-Dist: torch", Level.WARNING)
+
+
+def _served(job: Job) -> frozenset[Minor]:
+    """Return the torch releases a wheel is installed with: where nothing narrows them, all later ones too."""
+    asked = frozenset(cell.torch for cell in job.covers if cell.torch)
+    if not asked or job.requires_torch:
+        return asked
+    return asked.union(release for release in tables().releases if release >= min(asked))
+
+
+def _asked(library: BinaryIO) -> Asked:
+    symbols = tuple(read_elf(Extent.whole(library)).symbols(".dynsym"))
+    undefined = [symbol for symbol in symbols if not symbol.section and is_torch_symbol(symbol.name)]
+    return Asked(
+        frozenset(symbol.name for symbol in undefined if not symbol.is_weak),
+        frozenset(symbol.name for symbol in undefined if symbol.is_weak),
+        frozenset(symbol.name for symbol in symbols if symbol.section and symbol.is_visible),
+    )
+
+
+def _by_releases(
+    symbols: Iterable[str], served: frozenset[Minor], job: Job
+) -> Mapping[frozenset[Minor], frozenset[str]]:
+    """Return the symbols that releases lack, by the releases that do."""
+    accelerator = job.accelerator.kind if job.accelerator else None
+    lacking: dict[str, set[Minor]] = {}
+    for release in served.intersection(tables().releases):
+        for symbol in missing(symbols, release, accelerator):
+            lacking.setdefault(symbol, set()).add(release)
+    groups = {frozenset(releases) for releases in lacking.values()}
+    return {group: frozenset(name for name, releases in lacking.items() if releases == group) for group in groups}

@@ -1,0 +1,251 @@
+"""The verb advise: receipts and sources to advice and patches; `--prove` applies each patch to a copy and builds it.
+
+Nothing is written into the user's tree.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.build.toolchain import Toolchains
+from ci_tools.config import loader
+from ci_tools.errors import InputError, Rejected
+from ci_tools.evidence.collector import gather
+from ci_tools.formats import receipts
+from ci_tools.machine.process import clean_environment, complaint, run
+from ci_tools.machine.python import find
+from ci_tools.machine.workplace import scratch
+from ci_tools.model import Outcome
+from ci_tools.plan import planner
+from ci_tools.plan.advise.advice import (
+    Advice,
+    Advised,
+    Case,
+    advise,
+)
+from ci_tools.plan.make import Planned
+from ci_tools.publish import release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.errors import FatwheelError
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
+    from ci_tools.model import Job, Plan, Python, Receipt
+    from ci_tools.plan.advise.options import Edits
+    from ci_tools.publish.release import Made
+
+__all__ = ["Patched", "Proof", "consult", "patch_of_all", "prove", "status", "to_json"]
+
+ALL = "all patches together"
+WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
+SECONDS = 60.0  # that git may take to apply a patch
+
+
+class Patched(NamedTuple):
+    """A piece of advice and its patch as a unified diff against the source; empty where it takes more than that."""
+
+    advice: Advice
+    patch: str
+
+
+class Proof(NamedTuple):
+    """What became of a patch: the jobs as planned before and after it, and what of them was built and tried."""
+
+    name: str
+    before: int
+    after: int | None  # None: there is no plan with it
+    outcome: Outcome
+    details: tuple[str, ...]
+
+
+def consult(planned: Planned, out: Path) -> tuple[Advised, tuple[Patched, ...]]:
+    """Return the advice for a plan, each with its patch; receipts in `out` tell what its wheels took to build."""
+    known = _receipts(planned, out)
+    advised = advise(Case(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
+    return advised, tuple(Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
+
+
+def _receipts(planned: Planned, out: Path) -> Mapping[str, Receipt]:
+    found = ((job.wheel, receipts.load(out / job.wheel)) for job in planned.plan.jobs)
+    return {wheel: receipt for wheel, receipt in found if receipt}
+
+
+def to_json(advised: Advised, patched: Sequence[Patched], proofs: Sequence[Proof] | None = None) -> dict[str, Any]:
+    """Return the advice as one JSON object."""
+    value: dict[str, Any] = {
+        "schema": 1,
+        "jobs": {"before": advised.before, "after": advised.after},
+        "advice": [one.advice.to_json(one.patch) for one in patched],
+    }
+    if proofs is not None:
+        value["proof"] = [one._asdict() for one in proofs]
+    return value
+
+
+# ---------------------------------------------------------------- patches
+
+
+def patch_of_all(planned: Planned, patched: Sequence[Patched]) -> str:
+    """Return one patch that makes the edits of all that have a patch and give up no cell, in their order."""
+    return patch_of(planned.tree, tuple(edit for one in _harmless(patched) for edit in one.advice.option.edits))
+
+
+def _harmless(patched: Sequence[Patched]) -> list[Patched]:
+    """Return those with a patch that serves all whom the plan serves."""
+    return [one for one in patched if one.patch and not one.advice.option.gives_up]
+
+
+def patch_of(tree: Tree, wanted: Edits) -> str:
+    """Return edits of a source as a unified diff that `git apply` takes; empty where one of them cannot be made."""
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    for file, edit in wanted:
+        text = before.setdefault(file, _text(tree, file))
+        edited = edit(_with_newlines(after.get(file, text), "\n"))
+        if "\ufffd" in text or edited is None:
+            return ""
+        after[file] = _with_newlines(edited, "\r\n" if "\r\n" in text else "\n")
+    return "".join(_diff(file, before[file], after[file]) for file in after)
+
+
+def _text(tree: Tree, file: str) -> str:
+    """Return a file's text with its line ends as they are."""
+    return (tree.root / file).read_bytes().decode(errors="replace") if file in tree.names else ""
+
+
+def _with_newlines(text: str, newline: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", newline)
+
+
+def _diff(file: str, before: str, after: str) -> str:
+    """Return the difference of two texts as git writes it, a last line without its end marked."""
+    old, new = WHOLE_LINES.findall(before), WHOLE_LINES.findall(after)
+    lines = difflib.unified_diff(old, new, f"a/{file}", f"b/{file}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+# ---------------------------------------------------------------- proof
+
+
+def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tuple[Proof, ...]:
+    """Apply each patch to a copy of the source, and all together, plan again, and build and try what this machine can.
+
+    Nothing that was not built has passed.
+    """
+    with_patch = [one for one in patched if one.patch]
+    tried: list[tuple[str, str, int | None]] = [
+        (one.advice.option.name, one.patch, one.advice.after) for one in with_patch
+    ]
+    if len(_harmless(patched)) > 1:
+        tried.append((ALL, patch_of_all(planned, patched), None))
+    return tuple(_proven(planned, name, patch, expected, outside) for name, patch, expected in tried)
+
+
+def status(proofs: Sequence[Proof]) -> int:
+    """Return the exit status of proofs: that of bad work where one has failed."""
+    return Rejected.status if any(proof.outcome is Outcome.FAILED for proof in proofs) else 0
+
+
+def _proven(planned: Planned, name: str, patch: str, expected: int | None, outside: Outside) -> Proof:
+    before = len(planned.plan.jobs)
+    out = outside.cache / "advice" / hashlib.sha256((planned.tree.sha256 + patch).encode()).hexdigest()[:16]
+    outside.reporter.say(f"prove the patch {name}: what it builds goes to {out}")
+    with scratch() as folder:
+        try:
+            changed = _planned_again(planned, patch, folder.resolve() / "source", outside)
+        except (InputError, Rejected) as error:
+            return Proof(name, before, None, Outcome.FAILED, (_brief(error),))
+        after = len(changed.plan.jobs)
+        if wrong := _not_smaller(before, after, expected):
+            return Proof(name, before, after, Outcome.FAILED, (wrong,))
+        return Proof(name, before, after, *_built(planned, changed, out, outside))
+
+
+def _not_smaller(before: int, after: int, expected: int | None) -> str:
+    if expected is not None and after != expected:
+        return f"the plan has {after} jobs with it, expected {expected}"
+    return "" if after < before else f"the plan has {after} jobs with it, no fewer than the {before} without it"
+
+
+def _planned_again(planned: Planned, patch: str, root: Path, outside: Outside) -> Planned:
+    """Return the plan of a copy of the source to which a patch was applied."""
+    planned.tree.copy_to(root)
+    _apply(patch, root, outside)
+    tree = replace(planned.tree, root=root)
+    request = planned.plan.request
+    if f"+++ b/{request.config}\n" in patch:
+        request = loader.load(root / request.config, planned.catalog)
+    evidence = gather(request, tree, planned.catalog, outside)
+    return Planned(planner.make_plan(request, evidence, planned.catalog), tree, planned.catalog, evidence)
+
+
+def _apply(patch: str, root: Path, outside: Outside) -> None:
+    """Apply a patch with git, as a user would; it is not to take some folder above for its repository."""
+    file, log = root.parent / "advice.patch", root.parent / "apply.log"
+    file.write_bytes(patch.encode())
+    extra = {"GIT_CEILING_DIRECTORIES": str(root.parent)}
+    environ = clean_environment(outside.environ, extra)
+    ended = run(["git", "apply", file], log=log, cwd=root, env=environ, timeout=SECONDS)
+    if ended.status != 0:
+        msg = f"git does not apply the patch: {complaint(ended)}"
+        raise Rejected(msg)
+
+
+def _built(planned: Planned, changed: Planned, out: Path, outside: Outside) -> tuple[Outcome, tuple[str, ...]]:
+    """Build, audit and validate what this machine can; the outcome is that of what was built."""
+    tools = Toolchains(changed.catalog, outside)
+    missing = {job.name: tools.missing(job) for job in changed.plan.jobs}
+    jobs = [job for job in changed.plan.jobs if not missing[job.name]]
+    left = tuple(f"{name}: not built: {why}" for name, why in missing.items() if why)
+    if not jobs:
+        return Outcome.NOT_EXERCISED, left
+    try:
+        return Outcome.PASSED, (*_tried(changed, jobs, out, outside), *left)
+    except (InputError, Rejected) as error:
+        return Outcome.FAILED, (_brief(error), *_also_without(planned, out / "without", outside), *left)
+
+
+def _tried(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> Iterator[str]:
+    """Yield what each wheel went through; raise Rejected where something is wrong with one."""
+    for made in release.build(changed, [job.name for job in jobs], out, outside):
+        findings = release.audit_files([made.path], changed.plan, outside)
+        release.refuse_findings(findings)
+        passed = []
+        for python in _ends(changed.plan, made, outside):
+            here = release.Here(python, changed.tree.root)
+            trials = release.validate_files([made.path], changed.plan.request, here, outside)
+            release.refuse_failures(trials)
+            count = sum(trial.outcome is Outcome.PASSED for tried in trials.values() for trial in tried)
+            passed.append(f"{count} trials passed on Python {python}")
+        size = f"{made.receipt.size / 1e6:.3f} MB in {made.receipt.seconds:.1f} s"
+        yield f"{made.path.name}: built ({size}), audited; {', '.join(passed) or 'none of its Pythons is here'}"
+
+
+def _ends(plan: Plan, made: Made, outside: Outside) -> list[Python]:
+    """Return the oldest and the newest Python on this machine that a wheel serves."""
+    job = next(job for job in plan.jobs if job.name == made.receipt.job)
+    pythons = sorted({cell.python for cell in job.covers if find(cell.python, outside.environ)})
+    return pythons if len(pythons) == 1 else [*pythons[:1], *pythons[-1:]]
+
+
+def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str]:
+    """Yield that the source fails without the patch too, where it does: then the patch is not what is wrong."""
+    tools = Toolchains(planned.catalog, outside)
+    jobs = [job for job in planned.plan.jobs if not tools.missing(job)][:1]
+    try:
+        list(_tried(planned, jobs, out, outside))
+    except (InputError, Rejected) as error:
+        yield f"without the patch it fails too: {_brief(error)}"
+
+
+def _brief(error: FatwheelError) -> str:
+    """Return an error's first line, and its last where that is the end of a log."""
+    lines = error.message.splitlines()
+    return " ".join([lines[0], *lines[1:][-1:]])

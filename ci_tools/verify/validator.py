@@ -1,0 +1,183 @@
+"""Installs a wheel in a clean environment and runs it; what was not run is recorded as not exercised."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging import tags
+from packaging.utils import parse_wheel_filename
+
+from ci_tools.config.commands import in_source, script_of
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.formats.wheel import opened
+from ci_tools.machine.process import (
+    output,
+    redacted,
+    run,
+    tail,
+)
+from ci_tools.machine.python import IDENTITY, create
+from ci_tools.machine.storage import sha256_of
+from ci_tools.machine.workplace import scratch
+from ci_tools.model import Minor, Outcome, Python, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.python import Environment
+    from ci_tools.model import Command, Validation
+
+__all__ = ["Validator", "gpu_here", "has_gpu", "own_imports", "own_python"]
+
+# Where pip looks besides the index it is told of; empty is as good as unset.
+NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
+
+
+def has_gpu() -> bool:
+    """Whether this machine has a GPU that a driver answers for."""
+    return bool(output(["nvidia-smi", "--list-gpus"]) or output(["rocm-smi", "--showid"]))
+
+
+def gpu_here() -> str:
+    """Return this machine's first GPU and its driver, as the driver answers; nothing where none answers for one."""
+    said = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+    first = (said or "").partition("\n")[0].rpartition(", ")
+    return f"{first[0]}, driver {first[2]}" if all(first) else _amd_gpu()
+
+
+def _amd_gpu() -> str:
+    said = output(["rocm-smi", "--showproductname", "--showdriverversion"]) or ""
+    name = re.search(r"Card [Ss]eries:\s*(\S.*)", said)
+    driver = re.search(r"Driver version:\s*(\S+)", said)
+    return f"{name[1].strip()}, driver {driver[1]}" if name and driver else ""
+
+
+def own_imports(wheel: Path) -> tuple[str, ...]:
+    """Return the packages and modules a wheel installs at the top."""
+    found = opened(wheel)
+    with found.archive:
+        paths = [info.filename.split("/") for info in found.infos if ".dist-info/" not in info.filename]
+    packages = {parts[0] for parts in paths if parts[1:] == ["__init__.py"]}
+    modules = {parts[0].removesuffix(".py") for parts in paths if len(parts) == 1 and parts[0].endswith(".py")}
+    return tuple(sorted(packages | modules))
+
+
+def own_python(wheel: str) -> Python | None:
+    """Return the one Python a wheel of that file name is for; None where several can run it."""
+    try:
+        tagged = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(wheel)[3]}
+    except ValueError:  # also more digits than Python converts
+        return None
+    pythons = (Python(Minor(3, minor), free_threaded) for minor in range(100) for free_threaded in (False, True))
+    return next((python for python in pythons if tagged == {(python.interpreter_tag, python.abi_tag)}), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validator:
+    """Tries installed wheels on this machine."""
+
+    validation: Validation
+    interpreter: Path
+    logs: Path
+    outside: Outside
+    gpu: bool
+    source: Path | None = None  # where the scripts lie that the commands run; None: nowhere on this machine
+
+    @property
+    def where(self) -> str:
+        """What a receipt calls this place: linux-x86_64, Python 3.12."""
+        version = output([self.interpreter, "-c", IDENTITY])
+        return f"{platform.system().lower()}-{platform.machine().lower()}, Python {version}"
+
+    def key(self, what: str) -> str:
+        """Return a hash of `what` and of all that trying it depends on: the same key, the same outcome."""
+        scripts = [sha256_of(path) for path in self._scripts()]
+        parts = [what, repr(self.validation), str(self.interpreter), self.gpu, *scripts]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _scripts(self) -> Iterator[Path]:
+        """Yield the scripts of the source that the commands run."""
+        named = (script_of(command.run) for command in self.validation.commands)
+        paths = (self.source / script for script in named if script and self.source)
+        return (path for path in paths if path.is_file())
+
+    def runs_here(self, wheel: Path) -> bool:
+        """Whether the wheel is for this kind of machine."""
+        found = opened(wheel)
+        found.archive.close()
+        wanted = {tag.platform for tag in found.named[2]} if found.named else set()
+        return bool(wanted & {"any", *tags.platform_tags()})
+
+    def from_file(self, wheel: Path) -> tuple[Trial, ...]:
+        """Install the wheel from its file and try it."""
+        if not self.runs_here(wheel):
+            return (Trial(f"install {wheel.name}", Outcome.NOT_EXERCISED, "its tags are for another machine"),)
+        return self._tried(wheel.name, (str(wheel.absolute()),))
+
+    def from_index(self, requirement: str, index_url: str) -> tuple[Trial, ...]:
+        """Install `requirement` as a user would, the index added to the default one, and try it."""
+        return self._tried("index", ("--extra-index-url", index_url, requirement))
+
+    def _tried(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
+        log = self.logs / f"validate-{name}.log"
+        log.unlink(missing_ok=True)
+        with self._environment(log) as environment:
+            shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
+            what = redacted(f"pip install {shown}")
+            try:
+                self._install_torch(environment)
+                environment.install(*arguments)
+            except Rejected as error:
+                return (Trial(what, Outcome.FAILED, str(error)),)
+            trials = [Trial(what, Outcome.PASSED)]
+            trials += [self._imported(environment, module) for module in self.validation.imports]
+            trials += [self._commanded(environment, command) for command in self.validation.commands]
+        return tuple(trials)
+
+    @contextmanager
+    def _environment(self, log: Path) -> Iterator[Environment]:
+        """Yield a fresh environment with an empty folder to work in; nothing of it stays."""
+        with scratch() as folder:
+            yield create(self.interpreter, folder / "env", log, self.outside.environ)
+
+    def _install_torch(self, environment: Environment) -> None:
+        """Install torch, where an index is named for it from there alone; by a variable, which no log shows."""
+        index = self.validation.torch_index
+        variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
+        if self.validation.torch:
+            environment.install(f"torch=={self.validation.torch}", variables=variables)
+
+    def _imported(self, environment: Environment, module: str) -> Trial:
+        return self._run(environment, f"import {module}", ["python", "-c", f"import {module}"])
+
+    def _commanded(self, environment: Environment, command: Command) -> Trial:
+        if command.needs_gpu and not self.gpu:
+            return Trial(command.run, Outcome.NOT_EXERCISED, "no GPU here")
+        return self._run(environment, command.run, in_source(command.run, self.source))
+
+    def _run(self, environment: Environment, what: str, command: list[str]) -> Trial:
+        """Run one command in the environment, away from any source tree."""
+        program = shutil.which(command[0], path=environment.variables["PATH"]) or command[0]
+        seconds = self.validation.timeout_seconds
+        variables = environment.variables
+        try:
+            ended = run(
+                [program, *command[1:]], log=environment.log, cwd=environment.path, env=variables, timeout=seconds
+            )
+        except MachineError as error:
+            return Trial(what, Outcome.FAILED, error.message)
+        if ended.timed_out:
+            return Trial(what, Outcome.FAILED, f"took over {seconds} seconds")
+        if ended.status:
+            return Trial(what, Outcome.FAILED, f"exit status {ended.status}:\n{tail(ended.log, 12, ended.start)}")
+        return Trial(what, Outcome.PASSED)
