@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index import adoption
 from ci_tools.publish.targets.addresses import index_of
-from tests.buckets import BUCKET, CREDENTIALS, moto
-from tests.wheels import make
+from tests.builders.wheels import make
+from tests.servers.buckets import BUCKET, CREDENTIALS, moto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.wheel import Hashing
-from tests import wheels
+from tests.builders import wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

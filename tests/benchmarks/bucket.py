@@ -25,7 +25,7 @@ from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.wheel_index import WheelIndex
 from tests.benchmarks.index import REPEATED, VERSIONS, add_one, install_peers, make_entry, seconds
-from tests.wheels import make
+from tests.builders.wheels import make
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,8 +28,8 @@ from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.pages import IndexedFile
 from ci_tools.publish.index.wheel_index import WheelIndex
-from tests import releases
-from tests.wheels import make
+from tests.builders import releases
+from tests.builders.wheels import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools.formats import receipts
-from tests.github_server import REPOSITORY, TOKEN, GitHub, github_server
-from tests.releases import receipt
-from tests.sources import committed, demo, git
-from tests.unit.test_overrides import CONFIG
-from tests.unit.test_planfile import FILES
-from tests.wheels import Links, broken, make
+from tests.builders.releases import receipt
+from tests.builders.sources import committed, demo, git
+from tests.builders.wheels import Links, broken, make
+from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
+from tests.unit.plan.test_overrides import CONFIG
+from tests.unit.plan.test_plan_file import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

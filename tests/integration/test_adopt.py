@@ -16,9 +16,8 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index import adoption
 from ci_tools.publish.targets.addresses import index_of
-from tests import releases
-from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto, objects
-from tests.foreign_indexes import (
+from tests.builders import releases
+from tests.builders.foreign_indexes import (
     by_hand,
     dumb_pypi_build,
     find_links,
@@ -29,15 +28,16 @@ from tests.foreign_indexes import (
     upload_tree,
     website,
 )
+from tests.builders.wheels import hexdigest, make
 from tests.integration.test_foreign_indexes import take
-from tests.servers import over_http
-from tests.wheels import hexdigest, make
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto, objects
+from tests.servers.package_index import over_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tests.buckets import Bucket
-    from tests.foreign_indexes import Listed
+    from tests.builders.foreign_indexes import Listed
+    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 
@@ -322,7 +322,7 @@ def test_a_variant_of_others_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_download_that_breaks_off_gives_no_hash(tmp_path: Path) -> None:
-    from tests.servers import index_of as broken  # noqa: PLC0415
+    from tests.servers.package_index import index_of as broken  # noqa: PLC0415
 
     page = tmp_path / "index" / "demo" / "index.html"
     page.parent.mkdir(parents=True)

@@ -10,16 +10,16 @@ import pytest
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index import adoption
 from ci_tools.publish.targets.addresses import index_of
-from tests import releases
-from tests.buckets import NO_PROXY, s3rver
-from tests.foreign_indexes import by_hand, listed, lost, upload_tree, website
-from tests.wheels import make
+from tests.builders import releases
+from tests.builders.foreign_indexes import by_hand, listed, lost, upload_tree, website
+from tests.builders.wheels import make
+from tests.servers.buckets import NO_PROXY, s3rver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.buckets import Bucket
+    from tests.servers.buckets import Bucket
 
 
 @pytest.fixture

@@ -27,23 +27,24 @@ from ci_tools.publish.index import maintain
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.wheel_index import WheelIndex
 from ci_tools.publish.targets.addresses import index_of
-from tests import buckets, releases
-from tests.buckets import BUCKET, CREDENTIALS
-from tests.faults import Fault, proxy
-from tests.publishers import Job, publishers
-from tests.releases import Words, item, receipt, unit
-from tests.unit.test_units import JOBS, SDIST, plan
-from tests.upload_servers import UV, free_port
-from tests.wheels import edited, hexdigest, make
+from tests.builders import releases
+from tests.builders.publishers import Job, publishers
+from tests.builders.releases import Words, item, receipt, unit
+from tests.builders.wheels import edited, hexdigest, make
+from tests.servers import buckets
+from tests.servers.buckets import BUCKET, CREDENTIALS
+from tests.servers.faults import Fault, proxy
+from tests.servers.uploads import UV, free_port
+from tests.unit.publish.test_units import JOBS, SDIST, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from email.message import Message
 
-    from tests.buckets import Bucket
-    from tests.faults import Event, Proxy
+    from tests.builders.publishers import Publishers
     from tests.integration.conftest import CommandLine
-    from tests.publishers import Publishers
+    from tests.servers.buckets import Bucket
+    from tests.servers.faults import Event, Proxy
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.sources import write
 from tests.integration.conftest import write_project
-from tests.sources import write
 
 if TYPE_CHECKING:
     from pathlib import Path

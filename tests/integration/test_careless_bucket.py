@@ -22,17 +22,17 @@ from ci_tools.machine.objects.lease import Terms
 from ci_tools.machine.objects.store import of_bytes
 from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import index_of
-from tests import buckets
-from tests.faults import proxy
-from tests.publishers import Job, publishers
-from tests.releases import Words, item, publish, unit
-from tests.wheels import make
+from tests.builders.publishers import Job, publishers
+from tests.builders.releases import Words, item, publish, unit
+from tests.builders.wheels import make
+from tests.servers import buckets
+from tests.servers.faults import proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.buckets import Bucket
+    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 

@@ -20,10 +20,10 @@ import pytest
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.storage import cache_folder, filled
 from ci_tools.model import Python
-from tests import releases
-from tests.servers import over_http
-from tests.upload_servers import UV
-from tests.wheels import edited, make, members_of
+from tests.builders import releases
+from tests.builders.wheels import edited, make, members_of
+from tests.servers.package_index import over_http
+from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

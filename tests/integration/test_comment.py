@@ -16,8 +16,8 @@ from ci_tools.github import comment as comments
 from ci_tools.github.client import Hub
 from ci_tools.github.comment import MOST, fitted, marker
 from ci_tools.machine.context import Outside, Silent
-from tests.github_issues import BOT, READ_ONLY, Talk, settle
-from tests.github_server import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
+from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
+from tests.servers.github_issues import BOT, READ_ONLY, Talk, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

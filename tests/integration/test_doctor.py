@@ -15,8 +15,8 @@ from ci_tools.errors import FatwheelError
 from ci_tools.github.client import Hub
 from ci_tools.github.doctor.check import check, status, to_json
 from ci_tools.machine.context import Outside, Silent
-from tests.github_server import REPOSITORY, TOKEN, Answer, Fault, GitHub, github_server, rate_limited, refusal
-from tests.github_settings import REFUSALS, Elsewhere, Settings, settle
+from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, github_server, rate_limited, refusal
+from tests.servers.github_settings import REFUSALS, Elsewhere, Settings, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from ci_tools.model import SDIST, Channel, Edition
 from ci_tools.model.edition import nightly
 from ci_tools.plan import make
 from ci_tools.publish import release
-from tests.sources import world, write
+from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

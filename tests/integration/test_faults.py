@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import transactions
-from tests.faults import Fault
+from tests.builders import transactions
+from tests.servers.faults import Fault
 
 if TYPE_CHECKING:
-    from tests.transactions import Point
+    from tests.builders.transactions import Point
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

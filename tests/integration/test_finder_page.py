@@ -30,7 +30,7 @@ from ci_tools.publish.index.finder import (
 )
 from ci_tools.publish.index.pages import IndexedFile, project_html
 from ci_tools.publish.units import Offer
-from tests import wheels
+from tests.builders import wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

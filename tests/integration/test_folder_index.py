@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import releases
-from tests.servers import over_http
-from tests.wheels import broken, hexdigest, listed, make
+from tests.builders import releases
+from tests.builders.wheels import broken, hexdigest, listed, make
+from tests.servers.package_index import over_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ PURE, CUDA = "demo-1.0-py3-none-any.whl", "demo-1.0+cu130-py3-none-any.whl"
 PUBLISH = """
 import resource, sys
 from pathlib import Path
-from tests import releases
+from tests.builders import releases
 
 root, limit, *sources = sys.argv[1:]
 target = releases.folder_index(Path(root))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import index_script
-from tests.buckets import BUCKET, CREDENTIALS, keys, moto
-from tests.foreign_indexes import (
+from tests.builders import index_script
+from tests.builders.foreign_indexes import (
     by_hand,
     dumb_pypi_build,
     find_links,
@@ -25,15 +24,16 @@ from tests.foreign_indexes import (
     upload_wheels,
     website,
 )
-from tests.index_script import BucketPlace, FolderPlace
-from tests.servers import over_http
-from tests.upload_servers import UV, sdist
-from tests.wheels import hexdigest, make
+from tests.builders.index_script import BucketPlace, FolderPlace
+from tests.builders.wheels import hexdigest, make
+from tests.servers.buckets import BUCKET, CREDENTIALS, keys, moto
+from tests.servers.package_index import over_http
+from tests.servers.uploads import UV, sdist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.buckets import Bucket
+    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +139,7 @@ def script(bucket: Bucket, prefix: str) -> None:
 
 def script_as_a_program(bucket: Bucket, prefix: str) -> None:
     """Run the script as its workflow does."""
-    command = [sys.executable, "-m", "tests.index_script", "--endpoint", bucket.endpoint, "--bucket", BUCKET]
+    command = [sys.executable, "-m", "tests.builders.index_script", "--endpoint", bucket.endpoint, "--bucket", BUCKET]
     environ = {**os.environ, **CREDENTIALS, "no_proxy": "127.0.0.1"}
     root = Path(__file__).parents[2]
     subprocess.run([*command, "--prefix", prefix], check=True, env=environ, cwd=root)

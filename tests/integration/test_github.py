@@ -31,8 +31,8 @@ from ci_tools.publish.units import (
     Made,
     Unit,
 )
-from tests import wheels
-from tests.github_server import (
+from tests.builders import wheels
+from tests.servers.github import (
     HEAD,
     REPOSITORY,
     TOKEN,

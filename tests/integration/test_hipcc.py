@@ -13,9 +13,9 @@ import pytest
 from ci_tools.catalog import load
 from ci_tools.formats.fatbinary import units
 from ci_tools.model import GfxArch, Minor
+from tests.builders.sources import write
+from tests.builders.wheels import make
 from tests.integration.conftest import own_python
-from tests.sources import write
-from tests.wheels import make
 
 if TYPE_CHECKING:
     from pathlib import Path

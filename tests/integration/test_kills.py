@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.builders.sources import write
 from tests.integration.conftest import REPOSITORY, own_python
-from tests.sources import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,7 @@ from ci_tools.errors import FatwheelError, InputError, LeftUndone, MachineError
 from ci_tools.github import owners
 from ci_tools.github.client import Hub
 from ci_tools.machine.context import Outside, Silent
-from tests.github_issues import BOT, READ_ONLY, Opened, Talk, settle
-from tests.github_server import (
+from tests.servers.github import (
     REPOSITORY,
     TOKEN,
     Answer,
@@ -28,6 +27,7 @@ from tests.github_server import (
     rate_limited,
     refusal,
 )
+from tests.servers.github_issues import BOT, READ_ONLY, Opened, Talk, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

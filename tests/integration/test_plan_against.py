@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.sources import committed, demo, git, write
 from tests.integration.conftest import write_project
-from tests.sources import committed, demo, git, write
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine

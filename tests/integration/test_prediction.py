@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.sources import write
 from tests.integration.conftest import own_python
-from tests.sources import write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ import pytest
 from ci_tools.machine.python import find
 from ci_tools.model import Binding, CellEvidence, Extensions, Minor, Python, PythonApi, TorchAbi
 from ci_tools.verify.prover import Proof, Verdict, prove
-from tests.sources import demo, world
-from tests.unit.test_prover import HERE, PURE, planned_as
+from tests.builders.sources import demo, world
+from tests.unit.verify.test_prover import HERE, PURE, planned_as
 
 if TYPE_CHECKING:
     from tests.integration.conftest import CommandLine

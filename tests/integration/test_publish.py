@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.buckets import CREDENTIALS, Bucket, moto
-from tests.github_server import REPOSITORY, TOKEN, GitHub, github_server
 from tests.integration.conftest import write_project
-from tests.upload_servers import Server, pypiserver
+from tests.servers.buckets import CREDENTIALS, Bucket, moto
+from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
+from tests.servers.uploads import Server, pypiserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,9 +23,10 @@ from ci_tools.machine.context import Silent
 from ci_tools.model import Route
 from ci_tools.publish.targets import pypi
 from ci_tools.publish.targets.pypi import PyPITarget
-from tests.releases import Words
-from tests.sources import world
-from tests.upload_servers import (
+from tests.builders.releases import Words
+from tests.builders.sources import world
+from tests.builders.wheels import hexdigest, make
+from tests.servers.uploads import (
     PASSWORD,
     UV,
     Server,
@@ -36,7 +37,6 @@ from tests.upload_servers import (
     sdist,
     unit_of,
 )
-from tests.wheels import hexdigest, make
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +52,8 @@ PUBLISH = """
 import os, sys
 from pathlib import Path
 from ci_tools.targets.pypi import PyPITarget
-from tests.sources import world
-from tests.upload_servers import unit_of
+from tests.builders.sources import world
+from tests.servers.uploads import unit_of
 
 folder, address, uploader = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 target = PyPITarget(address, world(folder, **os.environ), uploader=uploader, patience=5.0)

@@ -20,10 +20,10 @@ from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.publish.targets import recall
 from ci_tools.publish.targets.github_release import GitHubTarget
 from ci_tools.publish.units import Offer, Unit
-from tests import releases, wheels
-from tests.github_server import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
-from tests.servers import over_http
-from tests.upload_servers import UV
+from tests.builders import releases, wheels
+from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
+from tests.servers.package_index import over_http
+from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

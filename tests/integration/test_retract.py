@@ -14,9 +14,9 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model import Channel, Edition
 from ci_tools.publish import retraction
 from ci_tools.publish.targets.github_release import GitHubTarget
-from tests import releases, wheels
-from tests.github_server import HEAD, REPOSITORY, TOKEN, Fault, GitHub, github_server, refusal
-from tests.upload_servers import free_port, pypiserver
+from tests.builders import releases, wheels
+from tests.servers.github import HEAD, REPOSITORY, TOKEN, Fault, GitHub, github_server, refusal
+from tests.servers.uploads import free_port, pypiserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import index_script
-from tests.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto
-from tests.foreign_indexes import listed, lost, s3pypi_upload, upload_wheels, website
-from tests.index_script import BucketPlace
-from tests.wheels import make
+from tests.builders import index_script
+from tests.builders.foreign_indexes import listed, lost, s3pypi_upload, upload_wheels, website
+from tests.builders.index_script import BucketPlace
+from tests.builders.wheels import make
+from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.buckets import Bucket
-    from tests.foreign_indexes import Listed
+    from tests.builders.foreign_indexes import Listed
+    from tests.servers.buckets import Bucket
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ import os, sys
 from pathlib import Path
 from ci_tools.outside import Outside, Silent
 from ci_tools.targets.addresses import index_of
-from tests import releases
+from tests.builders import releases
 target, project, version, *wheels = sys.argv[1:]
 items = [releases.item(Path(wheel), Path(wheel).parent.name if "+cu" in wheel else "") for wheel in wheels]
 outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
@@ -89,7 +89,7 @@ def run(command: list[str]) -> None:
 @contextmanager
 def forever(bucket: Bucket, prefix: str) -> Iterator[None]:
     """Let the other tool write in a process of its own, all the time."""
-    program = [sys.executable, "-m", "tests.index_script", "--endpoint", bucket.endpoint, "--bucket", BUCKET]
+    program = [sys.executable, "-m", "tests.builders.index_script", "--endpoint", bucket.endpoint, "--bucket", BUCKET]
     with subprocess.Popen([*program, "--prefix", prefix, "--forever"], cwd=ROOT) as process:
         try:
             yield

@@ -21,11 +21,11 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.index import maintain
 from ci_tools.publish.index.variants import variants_of
 from ci_tools.publish.targets.addresses import index_of
-from tests.buckets import CREDENTIALS, moto
-from tests.releases import folder_index, item, publish, unit
-from tests.servers import over_http
-from tests.upload_servers import UV
-from tests.wheels import edited, hexdigest, make
+from tests.builders.releases import folder_index, item, publish, unit
+from tests.builders.wheels import edited, hexdigest, make
+from tests.servers.buckets import CREDENTIALS, moto
+from tests.servers.package_index import over_http
+from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

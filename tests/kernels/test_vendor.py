@@ -21,8 +21,8 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 from markdown_it import MarkdownIt
 
 from ci_tools.model import JobKind, Platform
+from tests.builders.sources import plan_of, write
 from tests.kernels.exactness import SQNR_BAR
-from tests.sources import plan_of, write
 
 HERE = Path(__file__).parent / "vendor"
 REPOSITORY = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Whatever is read: no traceback, no hang, and little memory. `tests/fuzzing.py` makes the mutants and reads them."""
+"""Whatever is read: no traceback, no hang, and little memory; `tests/proof/fuzzing.py` makes the mutants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzzing import READERS, mutant
+from tests.proof.fuzzing import READERS, mutant
 
 ROOT = Path(__file__).parents[2]
 A_FEW, MANY = 4, 500
@@ -21,7 +21,7 @@ GROUPS = (QUICK[:14], QUICK[14:])
 
 def read_mutants(reader: str, first: int, count: int) -> None:
     """Read mutants in a process of its own, whose memory is measured."""
-    command = [sys.executable, "-m", "tests.fuzzing", reader, str(first), str(count)]
+    command = [sys.executable, "-m", "tests.proof.fuzzing", reader, str(first), str(count)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3000, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.github_issues import settle
-from tests.github_server import GitHub, github_server
+from tests.servers.github import GitHub, github_server
+from tests.servers.github_issues import settle
 from tests.workflows import harness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.github_issues import Talk
+    from tests.servers.github_issues import Talk
     from tests.workflows.harness import Repository
 
 

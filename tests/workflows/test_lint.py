@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_workflow_rules import ACTION, CALLED, CALLER
+from tests.unit.github.test_workflow_rules import ACTION, CALLED, CALLER
 from tests.workflows import lint, shells
 
 HERE = Path(__file__).parent

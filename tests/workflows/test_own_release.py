@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.upload_servers import PASSWORD, pypiserver
+from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness
 from tests.workflows.harness import ROOT, Event, World
 from tests.workflows.projects import PURE, WORKFLOWS, below, call, steps, worked, workflow

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.github_server import REPOSITORY
+from tests.servers.github import REPOSITORY
 from tests.workflows import api, harness
 from tests.workflows.harness import Event
 from tests.workflows.projects import NATIVE, call, workflow

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.upload_servers import PASSWORD, pypiserver
+from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness
 from tests.workflows.harness import Event, World
 from tests.workflows.projects import CONFIG, NATIVE, PURE, below, call, caller, held, pypi, ran, say, told

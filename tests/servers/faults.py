@@ -1,0 +1,253 @@
+"""What can go wrong between a publisher and its servers: a proxy that does it, at any one request.
+
+`python -m tests.servers.faults` publishes one release to every kind of target again and again, each time with another
+fault at another request, and prints the table of what became of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import hashlib
+import http.client
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+CHECKSUM = "x-amz-checksum-sha256"
+HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})  # headers of one connection alone
+
+
+class Fault(enum.Enum):
+    """Something that goes wrong at one request."""
+
+    KILLED_BEFORE = "killed before it arrives"
+    KILLED_AFTER = "killed before its answer"
+    ERROR = "500 internal error"
+    BUSY = "503 slow down"
+    TOO_MANY = "429 too many requests"
+    UNKNOWN = "401 unauthorized"
+    DENIED = "403 access denied"
+    SKEWED = "403 clock skew"
+    SILENT = "no answer"
+    CUT_ANSWER = "answer cut short"
+    CUT_UPLOAD = "upload cut short"
+    CORRUPT = "a byte stored wrong"
+    LOOP = "307 to itself"
+    FULL = "disk full"
+
+
+REFUSALS: Mapping[Fault, tuple[int, str]] = {
+    Fault.ERROR: (500, "InternalError"),
+    Fault.BUSY: (503, "SlowDown"),
+    Fault.TOO_MANY: (429, "TooManyRequests"),
+    Fault.UNKNOWN: (401, "InvalidAccessKeyId"),
+    Fault.DENIED: (403, "AccessDenied"),
+    Fault.SKEWED: (403, "RequestTimeTooSkewed"),
+}
+
+
+class Event(NamedTuple):
+    """One request, or one file about to be moved or removed."""
+
+    what: str  # GET, PUT, os.rename
+    where: str  # the path, or the path on the server
+    step: str  # of the transaction
+    size: int = 0  # bytes that are sent
+
+
+class Answer(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Proxy(ThreadingHTTPServer):
+    """Stands before a server; `fault` happens at the event number `at`, the first being 1."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.upstream = port
+        self.over = threading.Event()
+        self.errors: list[str] = []  # of the proxy's own
+        self.hook: Callable[[Event], None] = lambda _: None  # called before each event
+        self.edit: Callable[[str, dict[str, str]], None] = lambda _, __: None  # changes a request's headers
+        self.stored: Callable[[Event, bytes], bytes] = lambda _, body: body  # what arrives of a request's body
+        self.denied: Callable[[Mapping[str, str]], tuple[int, str] | None] = lambda _: None  # what is refused, and how
+        self.seen: Callable[[Event], None] = lambda _: None  # called after each event that may have changed something
+        self.begin()
+
+    def begin(self, fault: Fault | None = None, at: int = 0) -> None:
+        """Count from 1 again, with one fault or none to come."""
+        self.fault, self.at = fault, at
+        self.events: list[Event] = []
+        self.step = ""
+        self.victim = 0
+        self.looping = ""
+
+    def happens(self, event: Event) -> Fault | None:
+        """Note an event, and return what goes wrong with it."""
+        self.hook(event)
+        self.events.append(event)
+        if self.fault is Fault.LOOP and event.where == self.looping:
+            return Fault.LOOP
+        if len(self.events) != self.at:
+            return None
+        self.looping = event.where
+        return self.fault
+
+    def kill(self) -> None:
+        """Kill the publisher as the system kills one: it does not get to say anything."""
+        assert self.victim > 1, "who publishes has not said so"
+        os.kill(self.victim, signal.SIGKILL)
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class says so
+        """Note what went wrong here; that a killed publisher hangs up in the middle is no such thing."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            self.errors.append(repr(error))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Hands each request on, unless something happens to it."""
+
+    server: Proxy
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.upstream = http.client.HTTPConnection("127.0.0.1", self.server.upstream)
+
+    def finish(self) -> None:
+        self.upstream.close()
+        with suppress(OSError):
+            super().finish()
+
+    def serve(self) -> None:
+        """Answer one request."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.startswith("/-/"):
+            self.hear(*map(unquote, self.path.split("/", 3)[2:]))
+            return
+        event = Event(self.command, unquote(self.path.partition("?")[0]), self.server.step, len(body))
+        fault = self.server.happens(event)
+        denied = self.server.denied(self.headers)
+        if denied:
+            self.refuse(*denied)
+        elif fault and fault in REFUSALS:
+            self.refuse(*REFUSALS[fault])
+        elif fault is Fault.LOOP:
+            address = f"http://{self.headers['Host']}{self.path}"
+            self.give(Answer(307, (("Location", address), ("Content-Length", "0")), b""))
+        elif fault is Fault.KILLED_BEFORE:
+            self.server.kill()
+            self.close_connection = True
+        elif fault is Fault.CUT_UPLOAD:
+            self.cut_upload(body)
+        else:
+            self.hand_on(event, body, fault)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = serve  # noqa: N815 - the base class names them so
+
+    def hear(self, what: str, detail: str) -> None:
+        """Take what the publisher says of itself."""
+        self.server.victim = int(self.headers["X-Process"])
+        fault = None
+        if what == "step":
+            self.server.step = f"{detail.partition(' ')[0]} {detail.rpartition(' ')[2]}"
+        elif what != "start":
+            fault = self.server.happens(Event(what, detail, self.server.step))
+        if fault is Fault.KILLED_BEFORE:
+            self.server.kill()
+            self.close_connection = True
+        else:
+            self.give(Answer(200, (("Content-Length", "0"),), b""))
+
+    def hand_on(self, event: Event, body: bytes, fault: Fault | None) -> None:
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP}
+        if fault is Fault.CORRUPT and body:
+            body = body[:-1] + bytes([body[-1] ^ 1])
+            headers = {name: value for name, value in headers.items() if name.lower() != CHECKSUM}
+            headers[CHECKSUM] = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        stored = self.server.stored(event, body)
+        if len(stored) != len(body):
+            body, headers = stored, {**headers, "Content-Length": str(len(stored))}
+        self.server.edit(self.command, headers)
+        self.upstream.request(self.command, self.path, body, headers)
+        answered = self.upstream.getresponse()
+        answer = Answer(answered.status, tuple(answered.getheaders()), answered.read())
+        if event.what not in {"GET", "HEAD"}:
+            self.server.seen(event)
+        if fault is Fault.KILLED_AFTER:
+            self.server.kill()
+            self.close_connection = True
+        elif fault is Fault.SILENT:
+            self.server.over.wait()
+            self.close_connection = True
+        else:
+            self.give(answer, cut=fault is Fault.CUT_ANSWER)
+
+    def give(self, answer: Answer, *, cut: bool = False) -> None:
+        """Send an answer; cut short, it ends in the middle of the body, or before it begins where it has none."""
+        if cut and not answer.body:
+            self.close_connection = True
+            return
+        self.send_response_only(answer.status)
+        for name, value in answer.headers:
+            if name.lower() not in HOP:
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body[: len(answer.body) // 2] if cut else answer.body)
+        self.close_connection = self.close_connection or cut
+
+    def refuse(self, status: int, code: str) -> None:
+        """Answer as S3 refuses."""
+        said = f"<Error><Code>{code}</Code><Message>as the test wants it</Message></Error>".encode()
+        headers = (("Content-Type", "application/xml"), ("Content-Length", str(len(said))))
+        self.give(Answer(status, headers, said))
+
+    def cut_upload(self, body: bytes) -> None:
+        """Send the first half of a request, and hang up on both sides."""
+        self.upstream.putrequest(self.command, self.path, skip_host=True)
+        for name, value in self.headers.items():
+            if name.lower() not in HOP:
+                self.upstream.putheader(name, value)
+        self.upstream.endheaders(body[: len(body) // 2])
+        self.upstream.close()
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+@contextmanager
+def proxy(port: int) -> Iterator[Proxy]:
+    """Stand before the server at a port of this machine."""
+    with Proxy(port) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.over.set()
+            server.shutdown()
+
+
+if __name__ == "__main__":
+    from tests.builders import transactions
+
+    sys.stdout.write(transactions.summary(transactions.table()) + "\n")

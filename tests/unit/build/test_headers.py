@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build.headers import (
+    asked_for,
+    certain_includes,
+    compiles_of,
+    folders_of,
+    refuse_missing,
+)
+from ci_tools.errors import MachineError
+from ci_tools.evidence.includes import Includes
+from ci_tools.evidence.source import Tree
+from tests.builders.sources import evidence_of, plan_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SETUP = """\
+from setuptools import Extension, setup
+setup(name="demo", version="1.0", ext_modules=[Extension("demo", ["a.c"], include_dirs=[%s])])
+"""
+CONFIG = "package: demo\npython: ['3.12']\nplatforms:\n  linux-cpu: {owner: us, native: ['*.c']}\n"
+BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+
+
+def found(folder: Path, files: Mapping[str, str]) -> list[str]:
+    tree = Tree(write(folder, files), tuple(sorted(files)))
+    return [f"{place} {header}" for header, place in certain_includes(Includes(tree), ["a.cu"])]
+
+
+def test_an_include_is_certain_where_nothing_guards_it(tmp_path: Path) -> None:
+    files = {"a.cu": '/* of\n us */\n#include <vector>\n#include "b.h"\n', "b.h": "#include <cusparse.h>\n"}
+    assert found(tmp_path, files) == ["a.cu:3 vector", "b.h:1 cusparse.h"]
+
+
+def test_a_guard_of_a_whole_header_is_no_condition(tmp_path: Path) -> None:
+    guarded = "// ours\n#ifndef B_H\n#define B_H\n#include <cusparse.h>\n#endif\n"
+    assert found(tmp_path, {"a.cu": '#include "b.h"\n', "b.h": guarded}) == ["b.h:4 cusparse.h"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("#if __has_include(<cusparse.h>)\n#include <cusparse.h>\n#endif\n", id="asked"),
+        pytest.param(
+            "#ifdef USE_SPARSE\n# include <cusparse.h>\n#else\n#include <cublas_v2.h>\n#endif\n", id="a-macro"
+        ),
+        pytest.param("// #include <cusparse.h>\n/*\n#include <cusparse.h>\n*/\n", id="comments"),
+        pytest.param('auto text = R"(\n#include <cusparse.h>\n)";\n', id="a-string"),
+        pytest.param("#define LONG \\\n#include <cusparse.h>\n", id="a-line-that-goes-on"),
+        pytest.param("#include SPARSE\n", id="a-macro-s-name"),
+    ],
+)
+def test_what_may_be_left_out_is_not_certain(text: str, tmp_path: Path) -> None:
+    assert found(tmp_path, {"a.cu": text}) == []
+
+
+def test_a_header_that_two_files_may_be_is_not_followed(tmp_path: Path) -> None:
+    files = {"a.cu": '#include "b.h"\n', "x/b.h": "#include <cusparse.h>\n", "y/b.h": ""}
+    assert found(tmp_path, files) == []
+
+
+def test_a_header_that_the_compiler_does_not_find_is_named_with_its_line(tmp_path: Path) -> None:
+    files = {"a.cu": "#include <vector>\n\n#include <cusparse.h>\n#include <cufile.h>\n"}
+    asked = asked_for(Tree(write(tmp_path, files), ("a.cu",)), ["a.cu"], cuda=True)
+    (tmp_path / "toolkit").mkdir()
+    (tmp_path / "toolkit/cufile.h").touch()
+    with pytest.raises(MachineError) as refused:
+        refuse_missing(asked, "c++", [tmp_path / "toolkit"], os.environ)
+    assert refused.value.message == "a.cu:3: includes cusparse.h of cuSPARSE, and the compiler finds none here"
+
+
+def test_a_compiler_that_does_not_answer_refuses_nothing(tmp_path: Path) -> None:
+    asked = asked_for(Tree(write(tmp_path, {"a.cu": "#include <cusparse.h>\n"}), ("a.cu",)), ["a.cu"], cuda=True)
+    refuse_missing(asked, "false", [], os.environ)
+
+
+def test_headers_of_others_are_nobody_s_to_say(tmp_path: Path) -> None:
+    files = {"a.cu": "#include <pybind11/pybind11.h>\n#include <cutlass/cutlass.h>\n#include <torch/extension.h>\n"}
+    assert asked_for(Tree(write(tmp_path, files), ("a.cu",)), ["a.cu"], cuda=True) == {}
+
+
+def test_an_interpreter_says_where_its_headers_lie() -> None:
+    assert all(folder.is_absolute() for folder in folders_of(Path(sys.executable)))
+
+
+@pytest.mark.parametrize(("include", "files"), [('"src"', ("a.c",)), ('"/opt/other/include"', ())])
+def test_sources_are_known_where_their_compiler_looks_nowhere_else(
+    include: str, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    source = {"setup.py": SETUP % include, "pyproject.toml": BUILD, "fatwheel.yml": CONFIG, "a.c": "int a;\n"}
+    write(tmp_path / "a", source)
+    (job,) = plan_of(tmp_path / "a").jobs
+    assert compiles_of(job, evidence_of(tmp_path / "a")) == files

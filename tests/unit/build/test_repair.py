@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ci_tools.build import repair
+from ci_tools.formats.linking import linking
+from ci_tools.formats.wheel import relabel
+from ci_tools.machine.search_path import search_path
+from tests.builders.wheels import LINUX, linked, make, members_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run_paths(library: Path) -> tuple[str, ...]:
+    with library.open("rb") as file:
+        return linking(file).run_paths
+
+
+def wheel_with(folder: Path, *paths: str) -> Path:
+    """Return a wheel whose library looks for others in these folders."""
+    data = linked("int f(void) { return 1; }", *(f"-Wl,-rpath,{path}" for path in paths))
+    return make(folder, LINUX, {"demo/__init__.py": b"", "demo/a.so": data})
+
+
+def test_a_folder_of_this_machine_is_taken_out_of_a_library(tmp_path: Path) -> None:
+    wheel = wheel_with(tmp_path, "/opt/python/lib", "$ORIGIN/../demo.libs")
+    cleaned = repair.without_own_paths(wheel, tmp_path / "scratch", tmp_path / "log")
+    assert {member: run_paths(file) for member, file in cleaned.items()} == {"demo/a.so": ("$ORIGIN/../demo.libs",)}
+
+
+def test_a_library_that_names_no_folder_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    wheel = wheel_with(tmp_path, "$ORIGIN")
+    assert repair.without_own_paths(wheel, tmp_path / "scratch", tmp_path / "log") == {}
+
+
+def test_a_relabelled_wheel_holds_the_library_that_was_cleaned(tmp_path: Path) -> None:
+    wheel = wheel_with(tmp_path, "/opt/python/lib")
+    cleaned = repair.without_own_paths(wheel, tmp_path / "scratch", tmp_path / "log")
+    relabel(wheel, tmp_path / "out" / LINUX, replaced=cleaned)
+    assert members_of(tmp_path / "out" / LINUX)["demo/a.so"] == cleaned["demo/a.so"].read_bytes()
+
+
+def test_a_build_does_not_find_the_compiler_of_an_accelerator_that_is_not_its_own(tmp_path: Path) -> None:
+    for folder, names in {"plain": ["cc"], "mixed": ["nvcc", "cmake"]}.items():
+        for name in names:
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / name).touch()
+    shown = search_path(f"{tmp_path / 'plain'}{os.pathsep}{tmp_path / 'mixed'}", tmp_path / "shadows").split(os.pathsep)
+    assert shown[0] == str(tmp_path / "plain")
+    assert os.listdir(shown[1]) == ["cmake"]  # noqa: PTH208 - names are what matters

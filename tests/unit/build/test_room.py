@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.build.room import (
+    MIB,
+    Need,
+    needs_of,
+    refuse_no_room,
+)
+from ci_tools.build.toolchain import libc_doubt
+from ci_tools.errors import MachineError
+from ci_tools.evidence.source import Tree
+from ci_tools.model import Accelerator, AcceleratorKind, JobKind, Minor, ToolchainKind
+from tests.builders.sources import demo, plan_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_disk_without_room_is_named_with_what_it_is_for(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    needs = [Need(tmp_path / "not/there", free, "to build in"), Need(tmp_path, 100 * MIB, "for the cache")]
+    with pytest.raises(MachineError, match=rf"the disk of {tmp_path} has .* MiB free, .*, 100 MiB for the cache"):
+        refuse_no_room(needs)
+
+
+def test_a_disk_with_room_is_not(tmp_path: Path) -> None:
+    refuse_no_room([Need(tmp_path / "not/there", 1, "to build in")])
+
+
+def test_a_job_that_compiles_against_torch_takes_most(tmp_path: Path) -> None:
+    plan, tree = plan_of(demo(tmp_path / "a")), Tree(tmp_path / "a", ("demo.py",))
+    (pure,) = plan.jobs
+    cuda = Accelerator(AcceleratorKind.CUDA, Minor(13, 0))
+    native = replace(pure, kind=JobKind.NATIVE, accelerator=cuda, toolchain=ToolchainKind.PYPI, requires_torch=">=2.10")
+    sizes = [sum(need.size for need in needs_of([job], tree, *[tmp_path] * 3)) // MIB for job in (pure, native)]
+    assert (sizes[0] < 100, sizes[1] > 2000) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("tag", "libc", "is_said"),
+    [
+        ("manylinux_2_17_x86_64", "glibc 2.36", True),
+        ("manylinux_2_39_x86_64", "glibc 2.36", False),
+        ("manylinux_2_36_x86_64", "glibc 2.36", False),
+        ("musllinux_1_2_x86_64", "glibc 2.36", False),
+        ("linux_x86_64", "glibc 2.36", False),
+        ("manylinux_2_28_x86_64", "", False),
+    ],
+)
+def test_a_tag_that_this_machine_may_not_keep_is_said(tag: str, libc: str, *, is_said: bool) -> None:
+    assert bool(libc_doubt(tag, libc)) == is_said

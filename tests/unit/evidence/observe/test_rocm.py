@@ -1,0 +1,458 @@
+"""A ROCm platform from its config to its job: what may be asked for, what setup.py shows, and which hipcc builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import catalog
+from ci_tools.build.toolchain import Toolchains
+from ci_tools.errors import InputError
+from ci_tools.evidence.observe import inside
+from ci_tools.model import AcceleratorKind, GfxArch, Minor, Platform
+from tests.builders.sources import PROJECT, plan_of, request_of, world, write
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ci_tools.model import Job, Plan
+
+KNOWN = catalog.load()
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.12"]
+torch: ["2.10"]
+platforms:
+  linux-rocm: {{{rocm}}}
+  linux-cuda: {{owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}}
+  linux-cpu:
+"""
+ASKED = 'owner: "@demo/rocm", rocm: ["7.1"], archs: [gfx90a, "gfx942:xnack+"]'
+HIP = {"pyproject.toml": PROJECT, "demo.py": "", "k.hip": ""}
+
+
+def written(folder: Path, rocm: str, files: dict[str, str]) -> Path:
+    return write(folder / "demo", {"fatwheel.yml": CONFIG.format(rocm=rocm), **files})
+
+
+def native(folder: Path, rocm: str) -> Plan:
+    """Return the plan of a project with one file for ROCm."""
+    return plan_of(written(folder, f'native: ["*.hip"], {rocm}', HIP))
+
+
+def rocm_job(plan: Plan) -> Job:
+    (job,) = (job for job in plan.jobs if job.platform is Platform.LINUX_ROCM)
+    return job
+
+
+# ---------------------------------------------------------------- the catalog
+
+
+def test_every_rocm_that_a_torch_ships_has_its_row() -> None:
+    shipped = {
+        version
+        for torch in KNOWN.torch.values()
+        for (_, kind), versions in torch.accelerators.items()
+        if kind is AcceleratorKind.ROCM
+        for version in versions
+    }
+    assert shipped <= KNOWN.rocm.keys()
+
+
+@pytest.mark.parametrize("rocm", KNOWN.rocm.values(), ids=lambda rocm: str(rocm.version))
+def test_a_row_names_architectures_as_compilers_do(rocm: catalog.Rocm) -> None:
+    parsed = {GfxArch.parse(arch) for arch in rocm.architectures}
+    assert {str(arch) for arch in parsed} == rocm.architectures
+    assert {*rocm.torch} <= rocm.architectures
+    generic = {arch for arch in rocm.architectures if arch.endswith("-generic")}
+    assert generic <= KNOWN.gfx.runs_on.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "capability"),
+    [
+        pytest.param("gfx90a", "9.0", id="a-letter"),
+        pytest.param("gfx942", "9.4", id="three-digits"),
+        pytest.param("gfx1100", "11.0", id="four-digits"),
+        pytest.param("gfx9-4-generic", "9.4", id="generic"),
+        pytest.param("gfx12-generic", "12.0", id="a-whole-family"),
+    ],
+)
+def test_what_torch_says_of_a_gpu(text: str, capability: str) -> None:
+    assert str(GfxArch.parse(text).capability) == capability
+
+
+@pytest.mark.parametrize("text", ["gfx9", "gfx90g", "gfx90a:xnack", "gfx90a:", "sm_90", "gfx10000", "gfx942\n"])
+def test_what_is_no_architecture(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an architecture such as gfx942"):
+        GfxArch.parse(text)
+
+
+# ---------------------------------------------------------------- the config
+
+
+@pytest.mark.parametrize(
+    ("rocm", "archs", "said"),
+    [
+        pytest.param(
+            '["7.3"]',
+            "[gfx942]",
+            'there is no ROCm "7.3" in the catalog, known: 5.2, 6.1, 6.2, 6.3, 6.4, 7.0, 7.1, 7.2, 7.14',
+            id="no-release",
+        ),
+        pytest.param(
+            '["7.1"]',
+            "[gfx90b]",
+            'hipcc of ROCm 7.1 does not know the architecture "gfx90b", did you mean "gfx950"?',
+            id="nearest-name",
+        ),
+        pytest.param(
+            '["6.3", "7.1"]',
+            "[gfx9-4-generic]",
+            ('hipcc of ROCm 6.3 does not know the architecture "gfx9-4-generic", did you mean "gfx942"?'),
+            id="too-new-for-one-of-two",
+        ),
+        pytest.param(
+            '["7.2"]',
+            "[gfx940]",
+            'hipcc of ROCm 7.2 does not know the architecture "gfx940", did you mean "gfx950"?',
+            id="dropped",
+        ),
+        pytest.param(
+            '["7.1"]',
+            '["gfx1100:xnack+"]',
+            ('"gfx1100:xnack+" asks for what gfx1100 has not, or twice for the same, expected gfx1100 alone'),
+            id="no-such-feature",
+        ),
+        pytest.param(
+            '["7.1"]',
+            '["gfx942:xnack+:xnack-"]',
+            (
+                '"gfx942:xnack+:xnack-" asks for what gfx942 has not, or twice for the same, expected '
+                "sramecc or xnack once at most"
+            ),
+            id="on-and-off",
+        ),
+        pytest.param(
+            '["7.1"]',
+            '["gfx90a:xnack+", gfx90a]',
+            (
+                '"gfx90a:xnack+" and "gfx90a" cannot be in one library, expected each target of gfx90a '
+                "to name the same features"
+            ),
+            id="with-and-without",
+        ),
+        pytest.param(
+            '["7.1"]',
+            '["gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"]',
+            (
+                '"gfx90a:sramecc-:xnack+" and "gfx90a:sramecc-:xnack+" cannot be in one library, expected '
+                "each target of gfx90a to name the same features"
+            ),
+            id="one-twice",
+        ),
+        pytest.param(
+            '["7.1"]',
+            '["9.0"]',
+            ('"9.0" is not allowed, expected an architecture such as gfx942, gfx9-4-generic or gfx90a:xnack+'),
+            id="cuda's",
+        ),
+        pytest.param(
+            '["7.1"]',
+            '["gfx90a:wave64+"]',
+            (
+                '"gfx90a:wave64+" is not allowed, expected an architecture such as gfx942, '
+                "gfx9-4-generic or gfx90a:xnack+"
+            ),
+            id="no-feature-of-any",
+        ),
+    ],
+)
+def test_what_may_not_be_asked_for(tmp_path: Path, rocm: str, archs: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        request_of(written(tmp_path, f"rocm: {rocm}, archs: {archs}", HIP))
+    assert str(refused.value).partition(" ")[2] == said
+
+
+@pytest.mark.parametrize("archs", ['["gfx90a:xnack+", "gfx90a:xnack-"]', "[gfx9-4-generic, gfx942]", "[gfx1201]"])
+def test_what_may_be_asked_for(tmp_path: Path, archs: str) -> None:
+    assert request_of(written(tmp_path, f'rocm: ["7.0", "7.14"], archs: {archs}', HIP))
+
+
+def test_features_are_in_the_order_of_compilers(tmp_path: Path) -> None:
+    request = request_of(written(tmp_path, 'rocm: ["7.1"], archs: ["gfx90a:xnack+:sramecc-"]', HIP))
+    assert request.platforms[0].archs == ("gfx90a:sramecc-:xnack+",)
+
+
+def test_without_archs_those_of_upstream_s_torch_are_meant(tmp_path: Path) -> None:
+    one, several = (written(tmp_path / name, f"rocm: {asked}", HIP) for name, asked in RELEASES.items())
+    assert request_of(one).platforms[0].archs == KNOWN.rocm[Minor(7, 1)].torch
+    assert request_of(several).platforms[0].archs == KNOWN.rocm[Minor(7, 14)].torch  # what both are built for
+
+
+RELEASES = {"one": '["7.1"]', "several": '["7.1", "7.14"]'}
+
+
+@pytest.mark.parametrize(
+    ("rocm", "said"),
+    [
+        pytest.param("owner: x", 'no version of ROCm, expected such as `rocm: ["7.2"]`', id="no-release"),
+        pytest.param('owner: x, rocm: ["6.4"]', "no architectures, expected such as `archs: [gfx90a, gfx942]`",
+                     id="a-release-whose-torch-was-not-seen"),
+        pytest.param('rocm: ["7.1"]', 'no owner, expected `owner: "@org/team"`', id="no-owner"),
+    ],
+)  # fmt: skip
+def test_native_code_needs_what_it_is_compiled_for(tmp_path: Path, rocm: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        native(tmp_path, rocm)
+    assert str(refused.value) == f"fatwheel.yml:6:1: linux-rocm has native code (k.hip) and {said}"
+
+
+def test_a_platform_without_native_code_needs_nothing(tmp_path: Path) -> None:
+    files = {"pyproject.toml": PROJECT, "demo.py": ""}
+    assert [job.name for job in plan_of(written(tmp_path, "", files)).jobs] == ["pure"]
+
+
+def test_a_native_job_says_its_rocm_and_its_architectures(tmp_path: Path) -> None:
+    plan = native(tmp_path, ASKED)
+    job = rocm_job(plan)
+    assert (job.name, job.archs) == ("linux-rocm-rocm7.1-cp312", ("gfx90a", "gfx942:xnack+"))
+    assert job.wheel == "demo-1.0+rocm7.1-cp312-cp312-manylinux_2_28_x86_64.whl"
+    reasons = {item.reason for item in plan.covered if item.job == job.name}
+    assert all("one fatbinary for gfx90a gfx942:xnack+" in reason for reason in reasons)
+
+
+# ---------------------------------------------------------------- what setup.py shows
+
+HEAD = """\
+import glob, os
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension, CUDA_HOME, ROCM_HOME
+"""
+SETUP = (
+    "setup(name='demo', version='1.0', packages=['demo'], ext_modules={}, cmdclass={{'build_ext': BuildExtension}})\n"
+)
+EITHER = "[CUDAExtension('demo._C', ['a.cpp', 'k.cu'])] if CUDA_HOME or ROCM_HOME else []"
+SOURCES = {"demo/__init__.py": "", "a.cpp": "#include <torch/extension.h>\n", "k.cu": "__global__ void k() {}\n"}
+OWN_HIPIFY = """\
+from torch.utils.hipify import hipify_python
+if torch.version.hip:
+    here = os.path.dirname(os.path.abspath(__file__))
+    said = dict(includes='csrc/cuda/*', is_pytorch_extension=True)
+    hipify_python.hipify(project_directory=here, output_directory=here, **said)
+"""
+CHOSEN = "glob.glob(f\"csrc/{'hip' if torch.version.hip else 'cuda'}/*\")"
+
+
+def seen(folder: Path, script: str, rocm: str = ASKED, **files: str) -> Plan:
+    return plan_of(written(folder, rocm, {**SOURCES, **files, "setup.py": script}))
+
+
+def images(plan: Plan) -> dict[str, set[str]]:
+    return {library.member.partition(".")[0]: set(library.images) for library in rocm_job(plan).libraries}
+
+
+def reason(plan: Plan) -> str:
+    (found,) = {item.reason for item in plan.covered if item.job == rocm_job(plan).name}
+    return found
+
+
+@pytest.mark.slow
+def test_sources_that_torch_translates_bring_the_rocm_job_with_their_place(tmp_path: Path) -> None:
+    plan = seen(tmp_path, HEAD + SETUP.format(EITHER))
+    job = rocm_job(plan)
+    assert job.wheel == "demo-1.0+rocm7.1torch2.10-cp312-cp312-manylinux_2_28_x86_64.whl"
+    assert "compiles 2 files into demo/_C, k.cu translated by hipify (setup.py:5); one fatbinary for" in reason(plan)
+    assert images(plan) == {"demo/_C": {"gfx90a", "gfx942:xnack+"}}
+    assert plan.warnings == ()
+
+
+@pytest.mark.slow
+def test_without_an_owner_they_refuse_the_plan(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape("k.cu translated by hipify (setup.py:5)) and no owner")):
+        seen(tmp_path, HEAD + SETUP.format(EITHER), ASKED.replace('owner: "@demo/rocm", ', ""))
+
+
+@pytest.mark.slow
+def test_sources_for_rocm_alone_need_no_translation(tmp_path: Path) -> None:
+    alone = "[CUDAExtension('demo._C', ['k.hip'])] if torch.version.hip else []"
+    plan = seen(tmp_path, HEAD + SETUP.format(alone), **{"k.hip": ""})
+    assert [job.name for job in plan.jobs] == ["pure", "linux-rocm-rocm7.1-cp312"]
+    assert ("hipify" in reason(plan), images(plan)) == (False, {"demo/_C": {"gfx90a", "gfx942:xnack+"}})
+
+
+@pytest.mark.slow
+def test_a_project_may_translate_its_sources_itself(tmp_path: Path) -> None:
+    extension = f"[CUDAExtension('demo._C', {CHOSEN})] if CUDA_HOME or ROCM_HOME else []"
+    stable = "#define TORCH_TARGET_VERSION 0x020a000000000000\n#include <torch/csrc/stable/library.h>\n"
+    plan = seen(tmp_path, HEAD + OWN_HIPIFY + SETUP.format(extension), **{"csrc/cuda/cuda_k.cu": stable})
+    assert "csrc/hip/hip_k.hip translated by hipify (setup.py:9)" in reason(plan)
+    assert "one for every torch" in reason(plan), reason(plan)
+    assert images(plan) == {"demo/_C": {"gfx90a", "gfx942:xnack+"}}
+
+
+@pytest.mark.slow
+def test_translating_in_another_way_is_not_known_and_collapses_nothing(tmp_path: Path) -> None:
+    script = OWN_HIPIFY.replace("output_directory=here", "output_directory=here + '/out'")
+    plan = seen(tmp_path, HEAD + script + SETUP.format(EITHER))
+    assert "setup.py:9: it translates sources into another folder" in reason(plan)
+    assert any("which is not simulated, so the platform counts as native" in warning for warning in plan.warnings)
+    assert rocm_job(plan).wheel.startswith("demo-1.0+rocm7.1torch2.10-cp312-cp312-")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "expected", "warned"),
+    [
+        pytest.param("['--offload-arch=gfx90a']", {"gfx90a"}, "no library is for gfx942:xnack+, which was asked for",
+                     id="fewer"),
+        pytest.param("['--offload-arch=gfx90a,gfx1100']", {"gfx90a", "gfx1100"}, "the project itself chooses gfx1100"
+                     " gfx90a", id="others"),
+        pytest.param("['--offload-arch=native']", None, "its compiler decides", id="the-builder-s-own"),
+        pytest.param("['-O3']", {"gfx90a", "gfx942:xnack+"}, "", id="those-asked-for"),
+    ],
+)  # fmt: skip
+def test_architectures_of_the_project_s_own_choice(
+    tmp_path: Path, flags: str, expected: set[str] | None, warned: str
+) -> None:
+    extension = f"[CUDAExtension('demo._C', ['k.cu'], extra_compile_args={{'nvcc': {flags}}})]"
+    plan = seen(tmp_path, HEAD + SETUP.format(f"{extension} if ROCM_HOME else []"))
+    assert images(plan) == ({"demo/_C": expected} if expected else {})
+    assert [warned in warning for warning in plan.warnings] == ([True] if warned else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        pytest.param("PYTORCH_ROCM_ARCH", "gfx90a gfx1100", {"gfx90a", "gfx1100"}, id="by-blanks"),
+        pytest.param("PYTORCH_ROCM_ARCH", "native", None, id="what-torch-alone-understands"),
+    ],
+)
+def test_the_config_s_own_variable_has_the_last_word(
+    tmp_path: Path, variable: str, value: str, expected: set[str] | None
+) -> None:
+    plan = seen(tmp_path, HEAD + SETUP.format(EITHER), f'{ASKED}, env: {{{variable}: "{value}"}}')
+    assert images(plan) == ({"demo/_C": expected} if expected else {})
+
+
+@pytest.mark.slow
+def test_members_are_not_foretold_where_a_translation_may_be_one(tmp_path: Path) -> None:
+    script = HEAD + SETUP.format(EITHER).replace("packages=", "package_data={'demo': ['*.h']}, packages=")
+    assert rocm_job(seen(tmp_path / "one", script)).members
+    assert rocm_job(seen(tmp_path / "other", script, **{"demo/k.h": ""})).members == ()
+
+
+@pytest.mark.slow
+def test_what_hipcc_is_told_is_the_same_in_the_build(tmp_path: Path) -> None:
+    asked = "if torch.version.hip and (os.environ['HIP_PLATFORM'] != 'amd' or not os.environ['PYTORCH_ROCM_ARCH']):\n"
+    plan = seen(tmp_path, HEAD + asked + "    raise SystemExit('not for AMD')\n" + SETUP.format(EITHER))
+    assert rocm_job(plan).archs == ("gfx90a", "gfx942:xnack+")
+
+
+# ---------------------------------------------------------------- as torch translates
+
+TREE = {
+    "csrc/cuda/k.cu": '#include <cuda_runtime.h>\n#include "cuda_util.cuh"\n__global__ void k() {}\n',
+    "csrc/cuda/cuda_util.cuh": "#include <cuda_runtime.h>\n",
+    "csrc/plain.cpp": "int plain() { return 1; }\n",
+    "csrc/launch.cpp": "#include <ATen/cuda/CUDAContext.h>\n",
+    "csrc/CUDAThings.cc": "#include <c10/cuda/CUDAStream.h>\n",
+    "k.cu": "__global__ void k() {}\n",
+    "empty.cu": "int nothing;\n",
+}
+
+
+def simulated() -> ModuleType:
+    path = Path(inside.__file__).parent / "fakes/torch/utils/hipify/hipify_python.py"
+    spec = importlib.util.spec_from_file_location("simulated_hipify", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def translated(module: ModuleType, folder: Path) -> tuple[set[str], dict[str, str]]:
+    """Return the files that there are once a module has translated a tree, and where each source went."""
+    root = str(write(folder, TREE).resolve())
+    sources = [f"{root}/{name}" for name in TREE]
+    found = module.hipify(
+        project_directory=root, output_directory=root, includes=[f"{root}/*"], extra_files=sources,
+        hipify_extra_files_only=True, is_pytorch_extension=True, show_detailed=False, show_progress=False,
+    )  # fmt: skip
+    went = {os.path.relpath(name, root): os.path.relpath(found[name].hipified_path, root) for name in sources}
+    return {str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file()}, went
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="there is no torch here to compare with")
+def test_files_are_translated_under_the_names_that_torch_gives_them(tmp_path: Path) -> None:
+    from torch.utils.hipify import hipify_python  # noqa: PLC0415 - seconds, and not everywhere
+
+    assert translated(simulated(), tmp_path / "ours") == translated(hipify_python, tmp_path / "theirs")
+
+
+# ---------------------------------------------------------------- the toolchain
+
+
+def machine(folder: Path, **versions: str) -> dict[str, str]:
+    """Return the variables of a machine with a C++ compiler and a hipcc of each version, in folders of those names."""
+    for name, version in versions.items():
+        hipcc = folder / name / "bin" / "hipcc"
+        hipcc.parent.mkdir(parents=True)
+        hipcc.write_text(f"#!/bin/sh\necho HIP version: {version}\necho for $HIP_PLATFORM\n")
+        hipcc.chmod(0o755)
+    programs = folder / "programs"
+    programs.mkdir()
+    for name in ("c++", "sh"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+    return {"PATH": str(programs)}
+
+
+def missing(folder: Path, environ: dict[str, str], toolchain: str = "auto") -> str:
+    """Return why the ROCm job of a plan for this Python cannot be built on such a machine."""
+    source = written(folder, f'native: ["*.hip"], {ASKED}, toolchain: {toolchain}', HIP)
+    config = source / "fatwheel.yml"
+    config.write_text(config.read_text().replace("3.12", f"{sys.version_info[0]}.{sys.version_info[1]}"))
+    return Toolchains(KNOWN, world(folder, **environ)).missing(rocm_job(plan_of(source)))
+
+
+PLACES = "no ROCm 7.1 is installed (ROCM_HOME, ROCM_PATH, /opt/rocm-7.1, /opt/rocm, hipcc on PATH)"
+
+
+@pytest.mark.parametrize("variable", ["ROCM_HOME", "ROCM_PATH", "PATH"])
+def test_the_very_version_is_taken_wherever_it_is(tmp_path: Path, variable: str) -> None:
+    environ = machine(tmp_path, rocm="7.1.25424-4179531dcd")
+    path = f"{environ['PATH']}{os.pathsep}{tmp_path / 'rocm/bin'}"
+    named = {"PATH": path} if variable == "PATH" else {**environ, variable: str(tmp_path / "rocm")}
+    assert missing(tmp_path, named) == ""
+
+
+def test_another_version_is_named_with_its_place(tmp_path: Path) -> None:
+    environ = {**machine(tmp_path, rocm="7.14.1-0"), "ROCM_HOME": str(tmp_path / "rocm")}
+    assert missing(tmp_path, environ) == f"{PLACES}; found 7.14 in {tmp_path / 'rocm'}"
+
+
+def test_none_is_named_by_where_it_was_looked_for(tmp_path: Path) -> None:
+    assert missing(tmp_path, machine(tmp_path)) == PLACES
+
+
+def test_the_package_index_has_none(tmp_path: Path) -> None:
+    said = missing(tmp_path, machine(tmp_path), "pypi")
+    assert said == "the package index has no compiler of ROCm: `toolchain: system` takes an installed one"
+
+
+def test_it_is_asked_as_it_will_be_run(tmp_path: Path) -> None:
+    environ = {**machine(tmp_path, rocm="7.1.1"), "ROCM_HOME": str(tmp_path / "rocm")}
+    toolchains = Toolchains(KNOWN, world(tmp_path, **environ))
+    assert "for amd" in toolchains._says(tmp_path / "rocm/bin/hipcc")  # noqa: SLF001 - what identifies it

@@ -1,0 +1,492 @@
+"""Projects that look as if they collapsed, and do not: none may share a wheel that cannot serve."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.errors import InputError
+from tests.builders.sources import plan_of, write
+from tests.builders.wheels import library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model import Plan
+
+pytestmark = pytest.mark.slow  # many real processes
+
+HEAD = "import os, subprocess, sys\nfrom setuptools import Extension, setup\n"
+TORCH = "from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension\n"
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.10", "3.12", "3.14t"]
+torch: ["2.10", "2.13"]
+build: {env: {SHARED: "1"}}
+platforms:
+  linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0", "10.0+PTX"], env: {ON_CUDA: "1"}}
+  linux-cpu: {owner: "@demo/cpu"}
+  windows: {owner: "@demo/windows"}
+"""
+ABI3 = "options={'bdist_wheel': {'py_limited_api': 'cp310'}}"
+STABLE = "#include <torch/csrc/stable/library.h>\n"
+DEFINED = "#define TORCH_TARGET_VERSION 0x020a000000000000\n"
+TARGET = "'-DTORCH_TARGET_VERSION=0x020a000000000000'"
+
+
+def setup(keywords: str, before: str = "") -> str:
+    """Return a setup.py that gives setup() these keywords besides the usual."""
+    return f"{HEAD}{before}setup(name='demo', version='1.0', packages=['demo'], {keywords})\n"
+
+
+def planned(folder: Path, files: dict[str, str | bytes]) -> Plan:
+    """Return the plan of a project with these files."""
+    return plan_of(write(folder / "a", {"fatwheel.yml": CONFIG, "demo/__init__.py": "", **files}))
+
+
+def jobs_of(plan: Plan, platform: str) -> set[str]:
+    """Return the names of the jobs that serve a platform's cells."""
+    return {item.job for item in plan.covered if item.cell.platform == platform}
+
+
+# ---------------------------------------------------------------- what is not pure
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"setup.py": setup("package_data={'demo': ['weights.dat']}"), "demo/weights.dat":
+                      library("int f;")}, id="a-library-as-package-data-under-another-name"),
+        pytest.param({"setup.py": setup("include_package_data=True"), "MANIFEST.in": "include demo/model.txt\n",
+                      "demo/model.txt": library("int f;")}, id="a-library-by-the-manifest"),
+        pytest.param({"setup.py": setup("data_files=[('lib', ['x.bin'])]"), "x.bin": library("int f;")},
+                     id="a-library-as-a-data-file"),
+        pytest.param({"setup.py": setup("scripts=['tool']"), "tool": library("int f;")}, id="a-program-as-a-script"),
+        pytest.param({"setup.py": setup("cmdclass={'build_ext': B}, ext_modules=[Extension('demo.a', ['a.c'])]",
+                      "from setuptools.command.build_ext import build_ext\nclass B(build_ext):\n  def run(self):\n"
+                      "    self.extensions.append(Extension('demo.b', ['b.c']))\n    super().run()\n"),
+                      "a.c": "", "b.c": ""}, id="an-extension-by-a-command"),
+        pytest.param({"setup.py": setup("cmdclass={'build_py': B}",
+                      "from setuptools.command.build_py import build_py\nclass B(build_py):\n  def run(self):\n"
+                      "    super().run()\n    subprocess.check_call(['gcc', '-shared', 'a.c', '-o', 'demo/a.so'])\n"),
+                      "a.c": ""}, id="a-compiler-run-by-a-command"),
+        pytest.param({"setup.py": setup("cmdclass={'build_py': B}",
+                      "from setuptools.command.build_py import build_py\nclass B(build_py):\n  def run(self):\n"
+                      "    super().run()\n    subprocess.check_call(['cmake', '.'])\n")}, id="cmake-run-by-a-command"),
+        pytest.param({"setup.py": setup("cffi_modules=['build.py:ffi'], setup_requires=['cffi']")},
+                     id="a-plugin-that-setup-asks-for"),
+        pytest.param({"setup.py": setup(""), "pyproject.toml": "[build-system]\n"
+                      "requires = ['setuptools', 'setuptools-rust']\nbuild-backend = 'setuptools.build_meta'\n"},
+                     id="a-plugin-that-the-build-requires"),
+        pytest.param({"setup.py": setup("distclass=D", "from setuptools import Distribution\nclass D(Distribution):\n"
+                      "  def has_ext_modules(self): return True\n")}, id="a-wheel-for-one-platform-by-hand"),
+        pytest.param({"setup.py": setup("ext_modules=[Extension('demo.a', ['a.c'])] if os.path.exists(os.sep) else []"),
+                      "a.c": ""}, id="an-extension-by-what-lies-on-the-machine"),
+        pytest.param({"setup.py": setup("", "print(open('/etc/hostname').read())\n")}, id="a-file-of-the-machine"),
+        pytest.param({"backend.py": "from setuptools import Extension, setup\nfrom setuptools.build_meta import *\n",
+                      "setup.py": setup("ext_modules=[Extension('demo.a', ['a.c'])]"), "a.c": "", "pyproject.toml":
+                      "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'backend'\nbackend-path = ['.']\n"},
+                     id="an-extension-behind-a-backend-of-its-own"),
+        pytest.param({"setup.py": setup("", "import secret_accelerator\n"), "pyproject.toml": "[build-system]\n"
+                      "requires = ['setuptools', 'secret-accelerator']\nbuild-backend = 'setuptools.build_meta'\n"},
+                     id="a-module-that-the-build-installs"),
+    ],
+)  # fmt: skip
+def test_what_may_be_compiled_is_in_no_pure_wheel(files: dict[str, str | bytes], tmp_path: Path) -> None:
+    plan = planned(tmp_path, files)
+    assert "pure" not in jobs_of(plan, "linux-cpu") | jobs_of(plan, "linux-cuda")
+
+
+def test_files_that_no_extension_uses_make_no_native_wheel_unless_the_config_says_so(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"setup.py": setup(""), "kernels/unused.cu": "", "demo/table.cuh": ""})
+    assert [job.name for job in plan.jobs] == ["pure"]
+
+
+def test_an_extension_of_one_python_alone_is_built_for_that_python(tmp_path: Path) -> None:
+    extensions = "ext_modules=[Extension('demo.a', ['a.c'])] if sys.version_info >= (3, 12) else []"
+    plan = planned(tmp_path, {"setup.py": setup(extensions), "a.c": "#include <Python.h>\n"})
+    served = {item.job for item in plan.covered if item.cell.python.version == (3, 12)}
+    assert "pure" not in served
+    assert {item.job for item in plan.covered if item.cell.python.version == (3, 10)} == {"pure"}
+
+
+# ---------------------------------------------------------------- what a build may decide by
+
+
+def deciding(folder: Path, condition: str, before: str = "", more: str = "") -> Plan:
+    """Return the plan of a project that has an extension where a condition holds."""
+    script = setup(f"ext_modules=[Extension('demo.a', ['a.c'])] if {condition} else []", before)
+    files = {"setup.py": script, "a.c": "", "helper.py": HELPER, "fatwheel.yml": SMALL + more}
+    return plan_of(write(folder / "a", {"demo/__init__.py": "", **files}))
+
+
+BEGUN = f"BEGUN = {datetime.now(timezone.utc).year}\n"
+HELPER = "import sys\nWINDOWS = sys.platform == 'win32'\n"
+SMALL = """\
+package: demo
+version: "1.0"
+python: ["3.10", "3.14t"]
+platforms:
+  linux-cpu: {owner: "@demo/cpu", env: {ON_CPU: "1"}}
+  windows: {owner: "@demo/windows"}
+"""
+
+
+def tried(statement: str) -> str:
+    """Return the definition of a function that says whether a statement raises nothing."""
+    return f"def works():\n  try: {statement}\n  except Exception: return False\n  return True\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "before"),
+    [
+        pytest.param("Path('/etc/x').exists()", "from pathlib import Path\n", id="by-pathlib"),
+        pytest.param("works()", tried("os.stat('/etc/x')"), id="by-os.stat"),
+        pytest.param("os.access('/etc/x', os.R_OK)", "", id="by-os.access"),
+        pytest.param("'x' in os.listdir('/usr/lib')", "", id="by-os.listdir"),
+        pytest.param("glob.glob('/usr/lib/libx*')", "import glob\n", id="by-glob"),
+        pytest.param("works()", tried("os.open('/etc/x', os.O_RDONLY)"), id="by-os.open"),
+        pytest.param("os.path.exists(os.path.expanduser('~/.demorc'))", "", id="by-the-home-folder"),
+        pytest.param("os.path.exists(sys.prefix + '/include/demo.h')", "", id="by-python's-folder"),
+        pytest.param("find_library('nvrtc')", "from ctypes.util import find_library\n", id="by-a-library"),
+        pytest.param("works()", "import ctypes\n" + tried("ctypes.CDLL('libcuda.so.1')"), id="by-a-driver"),
+        pytest.param("shutil.which('icpx')", "import shutil\n", id="by-a-program"),
+        pytest.param("find_executable('icpx')", "from distutils.spawn import find_executable\n",
+                     id="by-a-program-that-distutils-finds"),
+        pytest.param("os.path.exists(os.environ['PATH'].split(os.pathsep)[0] + '/icpx')", "",
+                     id="by-a-program-on-the-path"),
+        pytest.param("x", "x = os.system('true && uname')\n", id="by-the-second-word-of-a-shell"),
+        pytest.param("os.read(r, 9)", "r, w = os.pipe()\nif os.fork() == 0:\n  os.write(w, b'x'); os._exit(0)\n"
+                     "os.close(w)\n",
+                     id="by-half-of-a-process"),
+        pytest.param("works()", tried("import triton"), id="by-what-torch-brings"),
+        pytest.param("[m for m in pkgutil.iter_modules() if m.name == 'demo2']", "import pkgutil\n",
+                     id="by-what-is-installed"),
+        pytest.param("new_compiler().has_function('openpty')", "from distutils.ccompiler import new_compiler\n",
+                     id="by-a-function-of-the-machine"),
+        pytest.param("socket.gethostname() == 'x'", "import socket\n", id="by-the-name-of-the-machine"),
+        pytest.param("os.getuid() == 7", "", id="by-who-runs-it"),
+        pytest.param("os.cpu_count() > 8", "", id="by-the-processors"),
+        pytest.param("torch.version.git_version.startswith('f')", "import torch\n", id="by-a-commit-of-torch"),
+        pytest.param("time.strftime('%Y') > str(BEGUN)", f"import time\n{BEGUN}", id="by-the-year"),
+        pytest.param("datetime.now().year > BEGUN", f"from datetime import datetime\n{BEGUN}",
+                     id="by-the-date"),
+    ],
+)  # fmt: skip
+def test_what_the_machine_decides_is_in_no_pure_wheel(condition: str, before: str, tmp_path: Path) -> None:
+    assert "pure" not in jobs_of(deciding(tmp_path, condition, before), "linux-cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "before"),
+    [
+        pytest.param("platform.win32_ver()[0]", "import platform\n", id="win32_ver"),
+        pytest.param("get_platform().startswith('win')", "from distutils.util import get_platform\n", id="distutils"),
+        pytest.param("get_platform().startswith('win')", "from setuptools._distutils.util import get_platform\n",
+                     id="setuptools"),
+        pytest.param("get_default_compiler() == 'msvc'", "from distutils.ccompiler import get_default_compiler\n",
+                     id="the-compiler"),
+        pytest.param("new_compiler().compiler_type == 'msvc'", "from distutils.ccompiler import new_compiler\n",
+                     id="the-kind-of-a-compiler"),
+        pytest.param("not works()", tried("import fcntl"), id="a-module-of-posix"),
+        pytest.param("not hasattr(os, 'getuid')", "", id="a-function-of-posix"),
+        pytest.param("hasattr(sys, 'winver')", "", id="an-attribute-of-windows"),
+        pytest.param("os.environ.get('OS') == 'Windows_NT'", "", id="a-variable-of-windows"),
+        pytest.param("get_config_vars()['EXT_SUFFIX'].endswith('.pyd')", "from sysconfig import get_config_vars\n",
+                     id="a-suffix"),
+        pytest.param("'.pyd' in EXTENSION_SUFFIXES", "from importlib.machinery import EXTENSION_SUFFIXES\n",
+                     id="the-suffixes-of-import"),
+        pytest.param("Marker('sys_platform == \"win32\"').evaluate()", "from packaging.markers import Marker\n",
+                     id="a-marker"),
+        pytest.param("'win' in next(iter(sys_tags())).platform", "from packaging.tags import sys_tags\n", id="a-tag"),
+        pytest.param("helper.WINDOWS", "import helper\n", id="a-module-beside-setup.py"),
+        pytest.param("ns['WINDOWS']", "ns = {}\nexec(compile(open('helper.py').read(), '/x.py', 'exec'), ns)\n",
+                     id="a-text-that-is-executed-under-another-name"),
+        pytest.param("run_path('helper.py')['WINDOWS']", "from runpy import run_path\n", id="a-file-that-is-run"),
+        pytest.param("f.result() == 'Windows'", "import platform\nfrom concurrent.futures import ThreadPoolExecutor\n"
+                     "f = ThreadPoolExecutor().submit(platform.system)\n", id="a-thread"),
+        pytest.param("x == b'win32'", "x = subprocess.check_output([sys.executable, '-c', "
+                     "'import sys; print(sys.platform, end=str())'])\n", id="another-python"),
+        pytest.param("x == b'win32'", "open('ask.py', 'w').write('import sys; print(sys.platform, end=str())')\n"
+                     "x = subprocess.check_output(['python3', 'ask.py'])\n", id="a-script-of-another-python"),
+    ],
+)  # fmt: skip
+def test_what_only_windows_compiles_is_seen_however_it_asks(condition: str, before: str, tmp_path: Path) -> None:
+    plan = deciding(tmp_path, condition, before)
+    assert "pure" not in jobs_of(plan, "windows")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "before"),
+    [
+        pytest.param("sys.implementation.version >= (3, 12)", "", id="sys.implementation"),
+        pytest.param("get_config_var('VERSION') == '3.14'", "from sysconfig import get_config_var\n", id="sysconfig"),
+        pytest.param("get_config_vars().get('Py_GIL_DISABLED')", "from sysconfig import get_config_vars\n",
+                     id="the-gil"),
+        pytest.param("not getattr(sys, '_is_gil_enabled', lambda: True)()", "", id="the-gil-that-sys-tells-of"),
+        pytest.param("works()", tried("import compression"), id="a-module-of-a-later-python"),
+        pytest.param("not works()", tried("import cgi"), id="a-module-of-an-earlier-python"),
+        pytest.param("Marker('python_version >= \"3.12\"').evaluate()", "from packaging.markers import Marker\n",
+                     id="a-marker"),
+        pytest.param("get_abi_tag() == 'cp314t'", "from setuptools.command.bdist_wheel import get_abi_tag\n",
+                     id="a-tag"),
+    ],
+)  # fmt: skip
+def test_what_only_one_python_compiles_is_seen_however_it_asks(condition: str, before: str, tmp_path: Path) -> None:
+    plan = deciding(tmp_path, condition, before)
+    assert "pure" not in {item.job for item in plan.covered if item.cell.python.free_threaded}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "condition",
+    [
+        pytest.param("os.environb.get(b'ON_CPU')", id="environb"),
+        pytest.param("os.environ.copy().get('ON_CPU')", id="a-copy"),
+        pytest.param("dict(**os.environ).get('ON_CPU')", id="two-stars"),
+        pytest.param("'ON_CPU' in os.environ", id="in"),
+        pytest.param("os.path.expandvars('$ON_CPU') == '1'", id="expandvars"),
+        pytest.param("len([name for name in os.environ if name == 'ON_CPU'])", id="a-loop"),
+        pytest.param("subprocess.run(['sh', '-c', 'test -n \"$ON_CPU\"']).returncode == 0", id="a-shell"),
+        pytest.param("subprocess.run([sys.executable, '-c', 'import os; os.environ[\"ON_CPU\"]']).returncode == 0",
+                     id="another-python"),
+    ],
+)  # fmt: skip
+def test_a_variable_of_one_platform_is_seen_however_it_is_read(condition: str, tmp_path: Path) -> None:
+    plan = deciding(tmp_path, condition)
+    assert "pure" not in jobs_of(plan, "linux-cpu")
+
+
+def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path: Path) -> None:
+    plan = deciding(tmp_path, "0", "open('demo/here.py', 'w').write(repr(os.getcwd()))\n")
+    assert "pure" not in {job.name for job in plan.jobs}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("import time\nprint(time.time())\n", id="a-clock-that-is-printed"),
+        pytest.param("jobs = os.cpu_count()\n", id="processors-that-are-counted"),
+        pytest.param("import tempfile\nfolder = tempfile.mkdtemp()\n", id="a-folder-for-a-while"),
+        pytest.param("here = os.path.realpath(__file__)\n", id="its-own-place"),
+        pytest.param("subprocess.call(['nvidia-smi']) if 0 else None\ntry: subprocess.call(['xpu-smi'])\n"
+                     "except FileNotFoundError: pass\n", id="a-gpu-that-is-not-there"),
+        pytest.param("subprocess.check_output([sys.executable, 'helper.py'])\n", id="another-python"),
+        pytest.param("'__pypy__' in sys.builtin_module_names\n", id="another-kind-of-python"),
+        pytest.param("import torch\nhasattr(torch.version, 'git_version')\n", id="whose-torch-it-is"),
+    ],
+)  # fmt: skip
+def test_what_decides_nothing_costs_no_wheel(before: str, tmp_path: Path) -> None:
+    assert [job.name for job in deciding(tmp_path, "0", before).jobs] == ["pure"]
+
+
+# ---------------------------------------------------------------- one name, two contents
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keywords", "before", "reason"),
+    [
+        pytest.param("install_requires=['pywin32'] if sys.platform == 'win32' else []", "", "METADATA",
+                     id="requirements-by-the-system"),
+        pytest.param("install_requires=['tomli'] if sys.version_info < (3, 11) else []", "", "METADATA",
+                     id="requirements-by-the-python"),
+        pytest.param("install_requires=['cuda-python'] if os.environ.get('ON_CUDA') else []", "", "METADATA",
+                     id="requirements-by-a-variable-of-one-platform"),
+        pytest.param("install_requires=['torch==' + torch.__version__.split('+')[0]]", "import torch\n", "METADATA",
+                     id="requirements-by-the-torch-of-the-builder"),
+        pytest.param("package_data={'demo': ['a.txt'] if sys.platform == 'linux' else []}", "", "its members",
+                     id="package-data-by-the-system"),
+        pytest.param("", "open('demo/config.py', 'w').write(f'python = {sys.version_info[:2]}')\n",
+                     "the content of its files .demo/config.py.", id="a-file-that-names-the-python"),
+    ],
+)  # fmt: skip
+def test_one_pure_wheel_is_not_made_of_builds_that_differ(
+    keywords: str, before: str, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=rf"its build differs between them: {reason}"):
+        planned(tmp_path, {"setup.py": setup(keywords, before), "demo/a.txt": ""})
+
+
+def test_a_version_that_depends_on_the_builder_is_refused(tmp_path: Path) -> None:
+    script = setup("").replace("'1.0'", "'1.1' if os.environ.get('ON_CUDA') else '1.0'")
+    with pytest.raises(InputError, match=r"more than one version, 1\.0 and 1\.1"):
+        planned(tmp_path, {"setup.py": script})
+
+
+def test_a_version_from_git_is_not_invented(tmp_path: Path) -> None:
+    before = "out = subprocess.run(['git', 'describe'], capture_output=True, text=True).stdout.strip() or '0.0.0'\n"
+    script = setup("", before).replace("'1.0'", "out")
+    config = CONFIG.replace('"1.0"', '"2.5"')
+    with pytest.raises(InputError, match=r"2\.5"):
+        planned(tmp_path, {"setup.py": script, "fatwheel.yml": config})
+
+
+# ---------------------------------------------------------------- the Python axis
+
+
+def limited(source: str, flags: str = "") -> str:
+    """Return a setup.py whose wheel says that its extension keeps to the limited API."""
+    extension = f"Extension('demo.a', ['{source}'], py_limited_api=True, extra_compile_args=[{flags}])"
+    return setup(f"ext_modules=[{extension}], {ABI3}")
+
+
+@pytest.mark.parametrize(
+    ("setup_py", "source"),
+    [
+        pytest.param(setup(f"ext_modules=[Extension('demo.a', ['a.c'])], {ABI3}"), "#include <Python.h>\n",
+                     id="a-tag-without-a-limited-extension"),
+        pytest.param(setup(f"ext_modules=[Extension('demo.a', ['a.c'], py_limited_api=True)], {ABI3}"),
+                     "#include <Python.h>\n", id="the-whole-api-behind-the-tag"),
+        pytest.param(setup("ext_modules=[Extension('demo.a', ['a.c'], py_limited_api=True, define_macros="
+                           f"[('Py_LIMITED_API', '0x030a0000')])], {ABI3}"), "#include <pybind11/pybind11.h>\n",
+                     id="pybind11-behind-the-tag"),
+        pytest.param(limited("a.c", "'-DPy_LIMITED_API=0x030c0000'"), "#include <Python.h>\n",
+                     id="a-later-limited-api-than-the-tag's"),
+        pytest.param(limited("a.c", "'-DPy_LIMITED_API=0x030a0000', '-UPy_LIMITED_API'"), "#include <Python.h>\n",
+                     id="a-limited-api-that-is-undone"),
+        pytest.param(limited("a.c"), "#ifdef DEMO\n#define Py_LIMITED_API 0x030a0000\n#endif\n#include <Python.h>\n",
+                     id="a-limited-api-by-a-branch"),
+        pytest.param(limited("b.pyx"), "", id="cython-without-the-limited-api"),
+        pytest.param(limited("a.c", "'-include', 'b.h'"), "", id="the-whole-api-by-a-flag"),
+        pytest.param(setup("ext_modules=[CppExtension('demo.a', ['a.c'], py_limited_api=True)], "
+                           f"cmdclass={{'build_ext': BuildExtension}}, {ABI3}", TORCH), "#include <torch/torch.h>\n",
+                     id="pybind11-by-torch's-own-macros"),
+    ],
+)  # fmt: skip
+def test_abi3_is_not_believed_where_the_code_goes_beyond_it(setup_py: str, source: str, tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"setup.py": setup_py, "a.c": source, "b.pyx": "", "b.h": "#include <Python.h>\n"})
+    wheels = {job.wheel for job in plan.jobs if job.platform == "linux-cpu"}
+    assert wheels
+    assert not any("abi3" in wheel for wheel in wheels)
+
+
+# ---------------------------------------------------------------- the torch axis
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("extension", "source"),
+    [
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}])", "#include <ATen/ATen.h>\n",
+                     id="a-header-beyond-the-stable-ones"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-include', 'torch/all.h'])",
+                     STABLE, id="a-header-by-a-flag"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-includetorch/all.h'])",
+                     STABLE, id="a-header-within-a-flag"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-include', 'own.h'])",
+                     STABLE, id="a-header-of-its-own-by-a-flag"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-Wp,-include,torch/all.h'])",
+                     STABLE, id="a-header-by-a-flag-of-the-preprocessor"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '@flags.txt'])",
+                     STABLE, id="flags-in-a-file"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp'], extra_compile_args=[{TARGET}, '-UTORCH_TARGET_VERSION'])",
+                     STABLE, id="a-target-that-is-undone"),
+        pytest.param("CppExtension('demo.a', ['a.cpp'])", f"#ifdef DEMO\n{DEFINED}#endif\n{STABLE}",
+                     id="a-target-by-a-branch"),
+        pytest.param("CppExtension('demo.a', ['a.cpp'])", STABLE + DEFINED, id="a-target-that-comes-too-late"),
+        pytest.param("CppExtension('demo.a', ['a.cpp'])", STABLE, id="no-target"),
+        pytest.param(f"CppExtension('demo.a', ['a.cpp', 'b.cpp'], extra_compile_args={TARGET}.split() if 0 else [])",
+                     STABLE, id="a-target-in-a-branch-that-is-not-taken"),
+    ],
+)  # fmt: skip
+def test_torch_stays_an_axis_where_more_than_its_stable_abi_is_used(
+    extension: str, source: str, tmp_path: Path
+) -> None:
+    script = setup(f"ext_modules=[{extension}], cmdclass={{'build_ext': BuildExtension}}", TORCH)
+    own = {"own.h": "#include <torch/extension.h>\n", "flags.txt": "-include torch/all.h"}
+    plan = planned(tmp_path, {"setup.py": script, "a.cpp": source, "b.cpp": source, **own})
+    assert {job.requires_torch for job in plan.jobs if job.platform == "linux-cpu"} == {">=2.10,<2.11", ">=2.13,<2.14"}
+
+
+def test_a_source_that_the_build_writes_is_read_as_well(tmp_path: Path) -> None:
+    before = f"{TORCH}open('made.cpp', 'w').write('#include <torch/extension.h>')\n"
+    script = setup("ext_modules=[CppExtension('demo.a', ['made.cpp'])], cmdclass={'build_ext': BuildExtension}", before)
+    plan = planned(tmp_path, {"setup.py": script})
+    assert {str(job.torch) for job in plan.jobs if job.platform == "linux-cpu"} == {"2.10", "2.13"}
+    assert "made.cpp:1: includes torch/extension.h" in plan.covered[0].reason
+
+
+# ---------------------------------------------------------------- the architectures
+
+
+def test_each_library_of_a_wheel_is_held_to_its_own_architectures(tmp_path: Path) -> None:
+    def cuda(name: str, *codes: str) -> str:
+        flags = ", ".join(f"'-gencode=arch=compute_{code.split('_')[1]},code={code}'" for code in codes)
+        return f"CUDAExtension('demo.{name}', ['{name}.cu'], extra_compile_args={{'nvcc': [{flags}]}})"
+
+    extensions = f"[{cuda('hopper', 'sm_90a')}, {cuda('blackwell', 'sm_100', 'compute_120')}, {cuda('asked')}]"
+    script = setup(
+        f"ext_modules={extensions} if os.getenv('CUDA_HOME') else [], cmdclass={{'build_ext': BuildExtension}}", TORCH
+    )
+    plan = planned(
+        tmp_path, {"setup.py": script, **{f"{name}.cu": STABLE for name in ("hopper", "blackwell", "asked")}}
+    )
+    job = next(job for job in plan.jobs if job.platform == "linux-cuda" and str(job.python) == "3.10")
+    assert {library.member.partition(".")[0]: set(library.images) for library in job.libraries} == {
+        "demo/hopper": {"sm_90a"},
+        "demo/blackwell": {"sm_100", "compute_120"},
+        "demo/asked": {"sm_90", "sm_100", "compute_100"},
+    }
+
+
+def test_architectures_that_the_project_chooses_by_itself_are_named(tmp_path: Path) -> None:
+    flags = "extra_compile_args={'nvcc': ['-gencode', 'arch=compute_80,code=sm_80']}"
+    extension = f"ext_modules=[CUDAExtension('demo.a', ['a.cu'], {flags})] if os.getenv('CUDA_HOME') else []"
+    script = setup(f"{extension}, cmdclass={{'build_ext': BuildExtension}}", TORCH)
+    warnings = planned(tmp_path, {"setup.py": script, "a.cu": ""}).warnings
+    assert any("no library is for 9.0 10.0+PTX" in warning and "chooses sm_80" in warning for warning in warnings)
+
+
+# ---------------------------------------------------------------- hollow wheels, and builds that are not to be
+
+
+HOLLOW = setup(
+    "ext_modules=[CUDAExtension('demo.a', ['a.cu']) if gpu else CppExtension('demo.a', ['a.cpp'])], "
+    "cmdclass={'build_ext': BuildExtension}",
+    f"import torch\n{TORCH}gpu = torch.cuda.is_available() or os.getenv('FORCE_CUDA', '0') == '1'\n",
+)
+
+
+@pytest.mark.slow
+def test_the_switch_that_kernels_need_is_set_for_their_cells_alone(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"setup.py": HOLLOW, "a.cu": "", "a.cpp": ""})
+    by_platform = {job.platform: dict(job.env).get("FORCE_CUDA") for job in plan.jobs}
+    assert by_platform == {"linux-cuda": "1", "linux-cpu": None, "windows": None}
+    assert "built with FORCE_CUDA=1, without which it would leave kernels out (setup.py:5)" in plan.covered[0].reason
+
+
+@pytest.mark.slow
+def test_kernels_that_no_switch_brings_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    script = HOLLOW.replace(" or os.getenv('FORCE_CUDA', '0') == '1'", "")
+    plan = planned(tmp_path, {"setup.py": script, "a.cu": "", "a.cpp": ""})
+    reasons = {item.reason for item in plan.skipped if item.cell.platform == "linux-cuda"}
+    assert len(reasons) == 1
+    assert "without a GPU its build leaves a.cu out, and no switch for that is known (setup.py:5)" in reasons.pop()
+
+
+def test_a_wheel_from_the_network_is_not_taken_for_a_build(tmp_path: Path) -> None:
+    before = (
+        "import urllib.request\nif os.getenv('DEMO_FORCE_BUILD', 'FALSE') == 'FALSE':\n"
+        "    urllib.request.urlretrieve('http://127.0.0.1:9/x.whl', 'x.whl')\n"
+    )
+    plan = planned(tmp_path, {"setup.py": setup("ext_modules=[Extension('demo.a', ['a.c'])]", before), "a.c": ""})
+    switches = {job.env for job in plan.jobs if job.platform == "linux-cpu"}
+    assert switches == {(("SHARED", "1"), ("DEMO_FORCE_BUILD", "1"))}
+
+
+def test_a_cell_whose_build_would_fail_is_skipped_with_the_project_s_own_reason(tmp_path: Path) -> None:
+    before = f"{TORCH}from torch.utils.cpp_extension import CUDA_HOME\n"
+    before += "if CUDA_HOME is None:\n    sys.exit('demo needs CUDA')\n"
+    script = setup("ext_modules=[CUDAExtension('demo.a', ['a.cu'])], cmdclass={'build_ext': BuildExtension}", before)
+    plan = planned(tmp_path, {"setup.py": script, "a.cu": ""})
+    assert jobs_of(plan, "linux-cuda")
+    skipped = {item.reason for item in plan.skipped if item.cell.platform == "linux-cpu"}
+    assert skipped == {"the project does not build there: SystemExit: demo needs CUDA (setup.py:6)"}

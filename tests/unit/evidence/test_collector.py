@@ -1,0 +1,422 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.errors import InputError
+from ci_tools.model import Binding, Extensions, Minor
+from tests.builders.sources import PROJECT, demo, evidence_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model import CellEvidence
+
+NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN
+NAMED = '[project]\nname = "demo"\nversion = "1.0"\n'
+SCIKIT = f'[build-system]\nbuild-backend = "scikit_build_core.build"\n{NAMED}[tool.scikit-build]\n'
+SETUPTOOLS = f'[build-system]\nbuild-backend = "setuptools.build_meta"\nrequires = ["setuptools>=77"]\n{NAMED}'
+CONFIG = """\
+package: demo
+python: ["3.12"]
+torch: {lowest: "2.10"}
+build: {env: {BUILD: "on"}}
+platforms:
+  linux-cuda: {owner: x, cuda: ["13.0"], archs: ["9.0"], env: {FAST: "1", SLOW: "0"}, native: ["*.cu"]}
+"""
+STABLE = "#include <torch/csrc/stable/library.h>\n"
+UNSTABLE = "#include <torch/extension.h>\n"
+TARGET = {"CMakeLists.txt": "add_compile_definitions(TORCH_TARGET_VERSION=0x020a000000000000)\n"}
+
+
+def found(folder: Path, files: dict[str, str]) -> CellEvidence:
+    """Return what a project with these files shows of its one cell."""
+    return evidence_of(demo(folder / "a", {"fatwheel.yml": CONFIG, **files})).platforms[0].shown
+
+
+def backend(name: str, more: str = "") -> str:
+    return f'[build-system]\nbuild-backend = "{name}"\n{NAMED}{more}'
+
+
+def unless(condition: str) -> str:
+    """Return a pyproject.toml that compiles nothing unless a condition of scikit-build-core's holds."""
+    return f"{SCIKIT}wheel.cmake = false\n[[tool.scikit-build.overrides]]\n{condition}\nwheel.cmake = true\n"
+
+
+# ---------------------------------------------------------------- whether anything is compiled
+
+
+@pytest.mark.parametrize(
+    ("pyproject", "files", "expected", "where"),
+    [
+        pytest.param(backend("flit_core.buildapi"), {}, NONE, "pyproject.toml:2: flit_core.buildapi compiles nothing",
+                     id="flit"),
+        pytest.param(backend("uv_build"), {}, NONE, "pyproject.toml:2: ", id="uv"),
+        pytest.param(backend("hatchling.build"), {}, NONE, "pyproject.toml:2: ", id="hatchling"),
+        pytest.param(backend("hatchling.build", "[tool.hatch.build.hooks.cmake]\n"), {}, UNKNOWN, "",
+                     id="hatchling-with-a-plugin"),
+        pytest.param(backend("hatchling.build"), {"hatch.toml": "[build.hooks.custom]\n"}, UNKNOWN, "hatch.toml:1: ",
+                     id="hatchling-with-a-file-of-its-own"),
+        pytest.param(backend("poetry.core.masonry.api"), {}, NONE, "pyproject.toml:2: ", id="poetry"),
+        pytest.param(backend("poetry.core.masonry.api", '[tool.poetry]\nbuild = "build.py"\n'), {}, UNKNOWN,
+                     "pyproject.toml:7: ", id="poetry-with-a-script"),
+        pytest.param(backend("pdm.backend"), {}, NONE, "pyproject.toml:2: ", id="pdm"),
+        pytest.param(backend("pdm.backend"), {"pdm_build.py": ""}, UNKNOWN, "pdm_build.py:1: ", id="pdm-with-a-hook"),
+        pytest.param(backend("pdm.backend", "[tool.pdm.build]\nrun-setuptools = true\n"), {}, UNKNOWN,
+                     "pyproject.toml:7: ", id="pdm-with-setuptools"),
+        pytest.param(backend("pdm.backend").replace("\n", '\nrequires = ["pdm.backend", "wheel"]\n', 1), {}, NONE,
+                     "pyproject.toml:3: ", id="pdm-with-what-is-known"),
+        pytest.param(backend("maturin"), {}, SOME, "pyproject.toml:2: maturin compiles", id="maturin"),
+        pytest.param(backend("my_backend"), {}, UNKNOWN, "pyproject.toml:2: what my_backend compiles is not known",
+                     id="unknown-backend"),
+        # scikit-build-core
+        pytest.param(SCIKIT, {}, SOME, "pyproject.toml:1: wheel.cmake = true", id="cmake"),
+        pytest.param(f"{SCIKIT}wheel.cmake = false", {}, NONE, "pyproject.toml:7: wheel.cmake = false", id="no-cmake"),
+        pytest.param(unless("if.env.FAST = true"), {}, SOME,
+                     "pyproject.toml:8: wheel.cmake = true with the platform's env", id="cmake-by-the-platform's-env"),
+        pytest.param(unless("if.env.BUILD = true"), {}, SOME, "pyproject.toml:8: ",
+                     id="cmake-by-the-build's-env"),
+        pytest.param(unless("if.env.SLOW = true"), {}, NONE, "pyproject.toml:7: ",
+                     id="no-cmake-for-0"),
+        pytest.param(unless("if.env.OTHER = true"), {}, NONE, "pyproject.toml:7: ",
+                     id="no-cmake-for-what-is-not-set"),
+        pytest.param(unless("if.env.OTHER = false"), {}, SOME, "pyproject.toml:8: ",
+                     id="cmake-for-what-is-not-set"),
+        pytest.param(unless('if.env.FAST = "^[1-3]$"'), {}, SOME,
+                     "pyproject.toml:8: ", id="cmake-by-a-pattern"),
+        pytest.param(unless('if.env.OTHER = ".*"'), {}, NONE, "pyproject.toml:7: ",
+                     id="a-pattern-needs-a-value"),
+        pytest.param(unless('if.env.FAST = "("'), {}, UNKNOWN, "pyproject.toml:7: ",
+                     id="a-broken-pattern"),
+        pytest.param(unless("if.any.env = {A = true, FAST = true}"), {}, SOME,
+                     "pyproject.toml:8: ", id="any-of-two-holds"),
+        pytest.param(unless("if.any.env = {A = true, B = true}"), {}, NONE,
+                     "pyproject.toml:7: ", id="any-of-two-does-not-hold"),
+        pytest.param(unless("if.env.CUDA_HOME = true"), {}, UNKNOWN,
+                     "pyproject.toml:7: ", id="override-by-what-a-job-sets"),
+        pytest.param(unless('if.env.HOME = "/root"'), {}, UNKNOWN,
+                     "pyproject.toml:7: ", id="override-by-what-a-machine-sets"),
+        pytest.param(unless("if.env.A = true").replace("false", "false\nenv.A = '1'"), {}, UNKNOWN,
+                     "pyproject.toml:7: ", id="override-by-what-the-project-sets"),
+        pytest.param(f"{SCIKIT}wheel.cmake = true\n[[tool.scikit-build.overrides]]\nif.state = 'x'\nsdist.a = 1\n",
+                     {}, SOME, "pyproject.toml:7: wheel.cmake = true", id="override-of-something-else"),
+        # setuptools
+        pytest.param(SETUPTOOLS, {}, NONE, "observed by running setup.py: compiles nothing, 1 members",
+                     id="no-setup.py"),
+        pytest.param("", {"setup.py": "import setuptools\nsetuptools.setup(name='demo', version='1.0')\n",
+                          "setup.cfg": "[metadata]\nversion = 1.0\n"}, NONE, "observed by running setup.py: ",
+                     id="no-pyproject.toml"),
+        pytest.param(SETUPTOOLS, {"setup.py": "from setuptools import Extension as E, setup\nsetup(ext_modules=[E('a', "
+                                  "['a.c', 'b.c']), E('b', ['b.c'])])\n", "a.c": "", "b.c": ""}, SOME,
+                     "observed by running setup.py: compiles 3 files into a and 1 more", id="extensions"),
+        pytest.param(f"{SETUPTOOLS}[tool.setuptools]\next-modules = [{{name = 'x', sources = ['x.c']}}]\n",
+                     {"x.c": ""}, SOME, "observed by running setup.py: compiles 1 file into x",
+                     id="ext-modules-in-pyproject"),
+        pytest.param(SETUPTOOLS, {"setup.py": "from setuptools import setup\nsetup(\n  (\n"}, UNKNOWN,
+                     "observed by running setup.py: SyntaxError: ", id="broken-setup.py"),
+        pytest.param(SETUPTOOLS, {"setup.py": "x = 1\n"}, UNKNOWN, "", id="no-setup"),
+        pytest.param(SETUPTOOLS.replace("77", '77", "setuptools-rust'), {}, UNKNOWN,
+                     "pyproject.toml:3: what setuptools-rust adds to setuptools is not known", id="plugin"),
+        pytest.param(SETUPTOOLS.replace("setuptools>=77", "setuptools_scm[toml]>=8"), {}, NONE,
+                     "observed by running setup.py: ", id="harmless-plugin"),
+    ],
+)  # fmt: skip
+def test_what_a_backend_compiles(
+    tmp_path: Path, pyproject: str, files: dict[str, str], expected: Extensions, where: str
+) -> None:
+    platform = found(tmp_path, {"pyproject.toml": pyproject, **files})
+    assert (platform.extensions, platform.extensions_where[: len(where)]) == (expected, where)
+
+
+def extensions(*texts: str) -> dict[str, str]:
+    """Return a project of setuptools with those extensions."""
+    setup = f"from setuptools import Extension as E, setup\nsetup(ext_modules=[{', '.join(texts)}])\n"
+    sources = {"c/a.c": "", "c/a.cpp": "#include <torch/extension.h>\n"}
+    return {"pyproject.toml": SETUPTOOLS, "setup.py": setup, **sources}
+
+
+def test_two_sources_of_one_stem_overwrite_each_other(tmp_path: Path) -> None:
+    platform = found(tmp_path, extensions("E('a', ['c/a.cpp', 'c/a.c'])"))
+    said = "LinkError: c/a.c and c/a.cpp would be compiled into one object, a.o, and linked twice"
+    assert platform.unsupported == f"{said} (observed by running setup.py)"
+
+
+def test_two_libraries_may_each_have_a_source_of_one_stem(tmp_path: Path) -> None:
+    platform = found(tmp_path, extensions("E('a', ['c/a.cpp'])", "E('b', ['c/a.c'])"))
+    assert [[one.source for one in built.compiles] for built in platform.built] == [["c/a.cpp"], ["c/a.c"]]
+    assert platform.torch_abi.uses_torch
+
+
+def test_a_variable_of_scikit_build_core_overrides_the_file(tmp_path: Path) -> None:
+    config = CONFIG.replace('FAST: "1"', 'SKBUILD_WHEEL_CMAKE: "1"')
+    platform = found(tmp_path, {"fatwheel.yml": config, "pyproject.toml": f"{SCIKIT}wheel.cmake = false\n"})
+    assert platform.extensions is SOME
+
+
+# ---------------------------------------------------------------- against which Python
+
+
+@pytest.mark.parametrize(
+    ("pyproject", "files", "expected"),
+    [
+        pytest.param(f"{SCIKIT}wheel.py-api = 'py3'", {}, (Binding.NONE, None, None), id="none"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'cp310'", {}, (Binding.STABLE, Minor(3, 10), None), id="abi3"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'cp315t'", {}, (Binding.STABLE, None, Minor(3, 15)), id="abi3t"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'cp311.cp315t'", {}, (Binding.STABLE, Minor(3, 11), Minor(3, 15)),
+                     id="both"),
+        pytest.param(SCIKIT, {}, (Binding.FULL, None, None), id="nothing-declared"),
+        pytest.param(f"{SCIKIT}wheel.py-api = ''", {}, (Binding.FULL, None, None), id="nothing-said"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'py2.py3'", {}, (Binding.UNKNOWN, None, None), id="tag-of-another-name"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'abi3'", {}, (Binding.UNKNOWN, None, None), id="misspelt"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'py3'\n[[tool.scikit-build.overrides]]\nif.env.FAST = true\n"
+                     "wheel.py-api = 'cp312'\n", {}, (Binding.STABLE, Minor(3, 12), None), id="by-the-platform's-env"),
+        # what the sources include has the last word
+        pytest.param(f"{SCIKIT}wheel.py-api = 'py3'", {"a.cpp": "#include <Python.h>\n"}, (Binding.UNKNOWN, None, None),
+                     id="python-in-a-wheel-without-it"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'cp310'", {"a.cpp": "#include <Python.h>\n"},
+                     (Binding.STABLE, Minor(3, 10), None), id="python-in-the-limited-api"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'cp310'", {"a.cu": "", "b.cpp": "#include <pybind11/pybind11.h>\n"},
+                     (Binding.UNKNOWN, None, None), id="pybind11-in-the-limited-api"),
+        pytest.param(f"{SCIKIT}wheel.py-api = 'py3'", {"a.cpp": UNSTABLE}, (Binding.UNKNOWN, None, None),
+                     id="torch-with-python-in-a-wheel-without-it"),
+    ],
+)  # fmt: skip
+def test_which_python_api_is_declared(
+    tmp_path: Path, pyproject: str, files: dict[str, str], expected: tuple[object, ...]
+) -> None:
+    api = found(tmp_path, {"pyproject.toml": pyproject, **files}).python_api
+    assert (api.kind, api.lowest, api.lowest_free_threaded) == expected
+
+
+# ---------------------------------------------------------------- against which torch
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        pytest.param({"a.cu": UNSTABLE}, "a.cu:1: includes torch/extension.h", id="kernel"),
+        pytest.param({"a.cu": STABLE, "b.cpp": f"\n{UNSTABLE}"}, "b.cpp:2: includes", id="binding-outside-the-globs"),
+        pytest.param({"a.cu": f"{STABLE}#include <ATen/ATen.h>\n"}, "a.cu:2: includes ATen/ATen.h", id="one-of-two"),
+        pytest.param({"a.cu": '#include "x/b.h"\n', "include/x/b.h": UNSTABLE}, "include/x/b.h:1: ", id="own-header"),
+        pytest.param({"a.cu": '#include "../b.inc"\n', "b.inc": UNSTABLE}, "b.inc:1: ", id="own-file-of-any-name"),
+        pytest.param({"a.cu": '#include "b.h"\n', "b.h": '#include "c.h"\n', "c.h": UNSTABLE}, "c.h:1: ",
+                     id="two-steps"),
+        pytest.param({"a.cu": f"/*\n{UNSTABLE}*/\n"}, "a.cu:2: ", id="block-comment-counts"),
+        pytest.param({"a.cu": f"#if 0\n{UNSTABLE}#endif\n"}, "a.cu:2: ", id="condition-counts"),
+        pytest.param({"a.cu": "/* x */ #include <torch/extension.h>\n"}, "a.cu:1: ", id="behind-a-comment"),
+        pytest.param({"a.cu": "# /**/ include/**/<torch/extension.h>\n"}, "a.cu:1: ", id="comments-within"),
+        pytest.param({"a.cu": "#include \\\n<torch/extension.h>\n"}, "a.cu:2: ", id="continued-line"),
+        pytest.param({"a.cu": '#include "torch\\\\extension.h"\n'}, "a.cu:1: ", id="backslashes"),
+        pytest.param({"a.cu": "#include <torch/csrc/stable/../../extension.h>\n"}, "a.cu:1: ", id="way-around"),
+        pytest.param({"a.cu": "#include <Torch/Extension.h>\n"}, "a.cu:1: ", id="another-case"),
+        pytest.param({"a.cu": '#include "../torch/include/torch/extension.h"\n'}, "a.cu:1: ", id="relative"),
+        pytest.param({"a.cu": "#include_next <torch/extension.h>\n"}, "a.cu:1: ", id="include-next"),
+        pytest.param({"a.cu": "%:include <torch/extension.h>\n"}, "a.cu:1: ", id="digraph"),
+        pytest.param({"a.mm": "#import <torch/extension.h>\n"}, "a.mm:1: ", id="objective-c"),
+        pytest.param({"a.cpp": "export import <torch/extension.h>;\n"}, "a.cpp:1: ", id="header-unit"),
+        pytest.param({"a.pyx": "cdef extern from 'torch/extension.h':\n"}, "a.pyx:1: ", id="cython"),
+        pytest.param({"a.cu.in": UNSTABLE}, "a.cu.in:1: ", id="file-a-build-fills-in"),
+        pytest.param({"a.cu": "", "CMakeLists.txt": "target_precompile_headers(x torch/torch.h)\n"},
+                     "CMakeLists.txt:1: includes torch/torch.h", id="precompiled-header"),
+        pytest.param({"a.cu": "#include <THC/THCAtomics.cuh>\n"}, "a.cu:1: ", id="old-folder"),
+        *(pytest.param({"a.cu": STABLE, f"b.{ending}": UNSTABLE}, f"b.{ending}:1: ", id=f"ending-{ending}")
+          for ending in ("C", "CPP", "CU", "c++", "cppm", "ixx", "S", "s", "Cu.In")),
+    ],
+)  # fmt: skip
+def test_an_include_of_torch_that_is_not_stable_is_found(tmp_path: Path, files: dict[str, str], where: str) -> None:
+    abi = found(tmp_path, {**TARGET, **files}).torch_abi
+    assert (abi.kind, abi.where[: len(where)]) == (Binding.FULL, where)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({"a.cu": STABLE, **TARGET}, (Binding.STABLE, Minor(2, 10)), id="target-in-cmake"),
+        pytest.param({"a.cu": STABLE, "setup.py": "['-DTORCH_TARGET_VERSION=0x020b000000000000']"},
+                     (Binding.STABLE, Minor(2, 11)), id="target-in-setup.py"),
+        pytest.param({"a.cu": STABLE, "setup.py": "('TORCH_TARGET_VERSION', '0x020B000000000000')"},
+                     (Binding.STABLE, Minor(2, 11)), id="target-as-a-macro-of-setup.py"),
+        pytest.param({"a.cu": f"#define TORCH_TARGET_VERSION 0x0300000000000000\n{STABLE}"},
+                     (Binding.STABLE, Minor(3, 0)), id="target-in-the-source"),
+        pytest.param({"a.cu": STABLE, **TARGET, "b/CMakeLists.txt": "-DTORCH_TARGET_VERSION=0x020c000000000000"},
+                     (Binding.STABLE, Minor(2, 12)), id="newest-of-two-targets"),
+        pytest.param({"a.cu": "#include <torch/headeronly/macros/Macros.h>\n", **TARGET},
+                     (Binding.STABLE, Minor(2, 10)), id="header-only"),
+        pytest.param({"a.cu": f"// {UNSTABLE}{STABLE}", **TARGET}, (Binding.STABLE, Minor(2, 10)), id="commented-out"),
+        pytest.param({"a.cu": '#include "torch_shim.h"\n#include <vector>\n'}, (Binding.NONE, None), id="no-torch"),
+        pytest.param({"a.cu": 'const char *s = "#include <torch/extension.h>";\n'}, (Binding.NONE, None),
+                     id="in-a-text"),
+        pytest.param({"a.cu": STABLE}, (Binding.UNKNOWN, None), id="no-target"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"# {TARGET['CMakeLists.txt']}"}, (Binding.UNKNOWN, None),
+                     id="target-commented-out"),
+        pytest.param({"a.cu": f"/*\n#define TORCH_TARGET_VERSION 0x020a000000000000\n*/\n{STABLE}"},
+                     (Binding.UNKNOWN, None), id="target-in-a-comment"),
+        pytest.param({"a.cu": f"#if TORCH_TARGET_VERSION >= 0x020a000000000000\n{STABLE}"}, (Binding.UNKNOWN, None),
+                     id="target-compared"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"#[=[\n{TARGET['CMakeLists.txt']}]=]\n"},
+                     (Binding.UNKNOWN, None), id="target-in-a-comment-of-cmake"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"if(FALSE)\n{TARGET['CMakeLists.txt']}endif()\n"},
+                     (Binding.UNKNOWN, None), id="target-in-a-branch"),
+        pytest.param({"a.cu": STABLE, "CMakeLists.txt": f"IF (X)\nendif()\n{TARGET['CMakeLists.txt']}"},
+                     (Binding.STABLE, Minor(2, 10)), id="target-after-a-branch"),
+        pytest.param({"a.cu": "#include HEADER\n", **TARGET}, (Binding.UNKNOWN, None), id="header-in-a-macro"),
+        pytest.param({"a.cu": UNSTABLE.encode("utf-16").decode("latin-1"), **TARGET}, (Binding.UNKNOWN, None),
+                     id="source-that-cannot-be-read"),
+        pytest.param(TARGET, (Binding.UNKNOWN, None), id="no-source-at-all"),
+    ],
+)  # fmt: skip
+def test_torch_is_stable_only_where_all_is_shown(
+    tmp_path: Path, files: dict[str, str], expected: tuple[Binding, Minor | None]
+) -> None:
+    abi = found(tmp_path, files).torch_abi
+    assert (abi.kind, abi.target) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        pytest.param({"CMakeLists.txt": "\nfind_package( Torch REQUIRED)\n"}, "CMakeLists.txt:2: uses torch, but no",
+                     id="find-package"),
+        pytest.param({"x.cmake": "link(${TORCH_LIBRARIES})"}, "x.cmake:1: uses torch", id="libraries"),
+        pytest.param({"setup.py": "from torch.utils import cpp_extension"}, "setup.py:1: uses torch", id="setup.py"),
+    ],
+)  # fmt: skip
+def test_a_build_that_uses_torch_without_a_header_is_not_known(
+    tmp_path: Path, files: dict[str, str], where: str
+) -> None:
+    abi = found(tmp_path, {"a.cu": "", **files}).torch_abi
+    assert (abi.kind, abi.uses_torch, abi.where[: len(where)]) == (Binding.UNKNOWN, True, where)
+
+
+def test_stable_headers_stay_stable_where_the_build_finds_torch(tmp_path: Path) -> None:
+    cmake = f"find_package(Torch)\n{TARGET['CMakeLists.txt']}"
+    assert found(tmp_path, {"a.cu": STABLE, "CMakeLists.txt": cmake}).torch_abi.kind is Binding.STABLE
+
+
+@pytest.mark.parametrize(
+    ("native", "files", "expected"),
+    [
+        pytest.param('["x/*.cu"]', {"y/a.cu": ""},
+                     ["linux-cuda: its native globs match no file, and none matches y/a.cu"], id="beside-the-globs"),
+        pytest.param('["*.cu"]', {"a.cu": "", "b.cuh": ""}, [], id="some-match"),
+        pytest.param('{include: ["x/*.cu"], exclude: [/y/]}', {"y/a.cu": ""}, [], id="excluded"),
+        pytest.param('["x/*.cu"]', {"a.hip": ""}, [], id="of-another-platform"),
+    ],
+)  # fmt: skip
+def test_native_files_that_no_glob_matches_are_warned_of(
+    tmp_path: Path, native: str, files: dict[str, str], expected: list[str]
+) -> None:
+    config = CONFIG.replace('["*.cu"]', native)
+    assert list(evidence_of(demo(tmp_path / "a", {"fatwheel.yml": config, **files})).warnings) == expected
+
+
+def test_a_linked_folder_is_warned_of(tmp_path: Path) -> None:
+    folder = demo(tmp_path / "a", {"b/c.txt": ""})
+    (folder / "link").symlink_to("b")
+    assert evidence_of(folder).warnings == ("link is a link to a folder, and no pattern sees the files behind it",)
+
+
+def test_an_excluded_source_is_not_read(tmp_path: Path) -> None:
+    config = CONFIG.replace('native: ["*.cu"]', 'native: {include: ["*.cu"], exclude: [/tests/]}')
+    files = {"fatwheel.yml": config, "a.cu": STABLE, "tests/b.cu": UNSTABLE, **TARGET}
+    (platform,) = evidence_of(demo(tmp_path / "a", files)).platforms
+    assert (platform.native_files, platform.shown.torch_abi.kind) == (("a.cu",), Binding.STABLE)
+
+
+def test_a_file_that_git_ignores_is_no_evidence(tmp_path: Path) -> None:
+    folder = demo(
+        tmp_path / "a", {"fatwheel.yml": CONFIG.replace("platforms", "source: {include: ['*.toml']}\nplatforms")}
+    )
+    write(folder, {"pyproject.toml": SETUPTOOLS, "setup.py": "from setuptools import setup\nsetup(ext_modules=[])\n"})
+    assert evidence_of(folder).platforms[0].shown.extensions is NONE
+
+
+# ---------------------------------------------------------------- what the project is
+
+
+def test_a_project_says_its_name_version_and_pythons(tmp_path: Path) -> None:
+    project = PROJECT.replace(">=3", ">=3.10").replace('"1.0"', '"1.0.0-RC1"').replace('"demo"', '"Demo"')
+    facts = evidence_of(demo(tmp_path / "a", {"pyproject.toml": project})).project
+    assert (facts.name, facts.version, facts.requires_python) == ("Demo", "1.0.0rc1", ">=3.10")
+    assert (facts.backend, facts.where) == ("flit_core.buildapi", "pyproject.toml:4")
+
+
+def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:
+    config = "[metadata]\nname = demo\nversion = 1.5\n[options]\npython_requires = >=3.11\n"
+    files = {"pyproject.toml": "", "setup.py": "", "setup.cfg": config, "x/setup.py": ""}
+    (tmp_path / "a").mkdir()
+    with pytest.raises(InputError, match="neither"):
+        evidence_of(demo(tmp_path / "a", files))
+    facts = evidence_of(demo(tmp_path / "a", {**files, "setup.py": "#"})).project
+    assert (facts.name, facts.version, facts.requires_python) == ("demo", "1.5", ">=3.11")
+    assert facts.where == "setup.cfg:5"
+
+
+def test_setup_py_says_its_name_version_and_pythons_when_it_runs(tmp_path: Path) -> None:
+    script = (
+        "from setuptools import *\nv = '.'.join('25')\nsetup(name='demo', version=v, python_requires='>=3.' + '11')\n"
+    )
+    project = evidence_of(demo(tmp_path / "a", {"pyproject.toml": "", "setup.py": script})).project
+    assert (project.name, project.version, project.requires_python) == ("demo", "2.5", ">=3.11")
+    assert project.where == "setup.py:1"
+
+
+def test_hatchling_without_requires_python_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = evidence_of(demo(tmp_path / "a", {"pyproject.toml": backend("hatchling.build")})).warnings
+    assert warning.startswith("pyproject.toml:2: hatchling tags a pure wheel py2.py3, not py3")
+    said = backend("hatchling.build", "requires-python = '>=3'\n")
+    assert evidence_of(demo(tmp_path / "a", {"pyproject.toml": said})).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({"pyproject.toml": f'{PROJECT}dependencies = [\n  "numpy",\n  "Torch>=2.13,!=2.13.1",\n]\n'},
+                     ("!=2.13.1,>=2.13", "pyproject.toml:9"), id="pyproject"),
+        pytest.param({"pyproject.toml": f"{PROJECT}dependencies = ['torch>2', 'torch<3 ; python_version > \\'3\\'']\n"
+                      .replace("\\'", '"')}, (">2", "pyproject.toml:7"), id="marker"),
+        pytest.param({"setup.cfg": "[options]\ninstall_requires =\n  torch<3\n  torchvision>4\n"},
+                     ("<3", "setup.cfg:2"), id="setup.cfg"),
+        pytest.param({"pyproject.toml": f"{PROJECT}dependencies = [1, '???']\n"}, ("", ""), id="none"),
+    ],
+)  # fmt: skip
+def test_which_torch_a_project_requires(tmp_path: Path, files: dict[str, str], expected: tuple[str, str]) -> None:
+    assert evidence_of(demo(tmp_path / "a", files)).requires_torch == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        pytest.param({"pyproject.toml": PROJECT.replace('version = "1.0"', 'dynamic = ["version"]')},
+                     "fatwheel.yml: it has no `version`, and the project's is dynamic (pyproject.toml)",
+                     id="dynamic-version"),
+        pytest.param({"pyproject.toml": PROJECT.replace("1.0", "one")},
+                     'pyproject.toml:6: "one" is not a version (PEP 440)', id="version-that-is-none"),
+        pytest.param({"pyproject.toml": PROJECT.replace('"1.0"', "1.0")},
+                     "pyproject.toml:6: project.version is 1.0, expected text", id="version-is-a-number"),
+        pytest.param({"pyproject.toml": PROJECT.replace("1.0", "1.0+cu130")},
+                     "pyproject.toml:6: 1.0+cu130 is a local version, expected a public one", id="local-version"),
+        pytest.param({"pyproject.toml": PROJECT.replace('"demo"', '"demi"')},
+                     'fatwheel.yml:1: package is demo, but the project is "demi" (pyproject.toml:5)',
+                     id="another-name"),
+        pytest.param({"fatwheel.yml": f"{CONFIG}version: '2.0'\n"},
+                     "fatwheel.yml:7: version is 2.0, but the project's is 1.0 (pyproject.toml:6)",
+                     id="another-version"),
+        pytest.param({"pyproject.toml": "[project\n"}, "pyproject.toml: this is not TOML: ", id="broken-toml"),
+        pytest.param({"pyproject.toml": f"a = {'[' * 9000}"}, "pyproject.toml: this is not TOML: ", id="deep-toml"),
+        pytest.param({"setup.cfg": "name = demo\n"}, "setup.cfg: cannot be parsed: File contains no section headers.",
+                     id="broken-setup.cfg"),
+        pytest.param({"pyproject.toml": PROJECT.replace('"flit_core.buildapi"', "[1]")},
+                     "pyproject.toml:2: build-system.build-backend is [1], expected text", id="backend-is-a-list"),
+    ],
+)  # fmt: skip
+def test_a_project_that_cannot_be_read_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        evidence_of(demo(tmp_path / "a", files))
+    assert str(caught.value).startswith(message)
+
+
+def test_a_config_may_say_the_version_of_a_dynamic_one(tmp_path: Path) -> None:
+    files = {"pyproject.toml": PROJECT.replace('version = "1.0"', ""), "fatwheel.yml": f"{CONFIG}version: '2.0'\n"}
+    assert evidence_of(demo(tmp_path / "a", files)).project.version == "2.0"

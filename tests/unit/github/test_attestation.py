@@ -1,0 +1,303 @@
+"""fatwheel attested: a release is what a workflow signed, as gh says it; the harness's stand-in stands for gh."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.formats import receipts
+from ci_tools.github.attestation import hold_to_receipts, verify
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.model import Receipt
+from tests.workflows import harness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OURS = "fatwheel/fatwheel/.github/workflows/wheels.yml"
+FILES = {
+    "demo-1.0-py3-none-any.whl": b"a wheel",
+    "demo-1.0.tar.gz": b"an sdist",
+    "plan.json": b"{}",
+    "receipts/linux-cpu.json": b'{"job": "linux-cpu"}',
+}
+
+
+class Signed:
+    """A release folder, and what a run of me/mine signed of it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / "dist"
+        self.bundles = home / "attestation"
+        self.environ = {"PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}", "GH_TOKEN": "ghs_it"}
+        for name, content in FILES.items():
+            self.write(name, content)
+        settings = home / "settings.json"
+        settings.write_text(
+            json.dumps({"shared": str(home / "shared"), "signers": [OURS], "runs": {}}), encoding="utf-8"
+        )
+        harness.executable(home / "bin" / "gh", "gh.py", settings)
+        self.sign()
+
+    def write(self, name: str, content: bytes) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def sign(self) -> None:
+        """Write the bundle that attest.py writes: one for all files."""
+        files = {str(path): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        subjects = [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()]
+        bundle = json.dumps({"subject": subjects, "predicate": {"GITHUB_REPOSITORY": "me/mine"}})
+        for place in (self.bundles / "attestation.json", *(self.store(digest) for digest in digests.values())):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(bundle, encoding="utf-8")
+
+    def store(self, digest: str) -> Path:
+        """Return where GitHub keeps what was signed of a file."""
+        return self.home / "shared" / "attestations" / f"{digest}.json"
+
+    def verify(self, repository: str = "me/mine", signer: str = OURS, *, timeout: float = 60) -> list[str]:
+        outside = Outside(environ=self.environ, cache=self.home / "cache", reporter=Silent())
+        found = verify(self.folder, repository, signer, self.bundles, outside, timeout=timeout)
+        return [path.relative_to(self.folder).as_posix() for path in found]
+
+    def replace_gh(self, script: str) -> None:
+        (self.home / "bin" / "gh").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> Signed:
+    return Signed(tmp_path)
+
+
+def test_a_release_that_was_signed_is_verified_file_by_file(signed: Signed) -> None:
+    assert signed.verify() == list(FILES)
+
+
+def test_github_is_asked_where_there_is_no_bundle(signed: Signed) -> None:
+    outside = Outside(environ=signed.environ, cache=signed.home / "cache", reporter=Silent())
+    assert len(verify(signed.folder, "me/mine", OURS, None, outside)) == len(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_was_changed_after_it_was_signed_is_named(name: str, signed: Signed) -> None:
+    signed.write(name, b"another content")
+    with pytest.raises(Rejected) as refused:
+        signed.verify()
+    assert str(refused.value).count("it is not attested") == 1
+    assert f"{name}: it is not attested: Error: no attestations found for subject" in str(refused.value)
+
+
+def test_all_that_is_not_attested_is_said_at_once(signed: Signed) -> None:
+    for name in FILES:
+        signed.write(name, b"another content of " + name.encode())
+    with pytest.raises(Rejected) as refused:
+        signed.verify()
+    assert str(refused.value).count("it is not attested") == len(FILES)
+
+
+def test_a_file_that_came_later_is_not_attested(signed: Signed) -> None:
+    signed.write("demo-1.0+cu130-cp312-cp312-linux_x86_64.whl", b"smuggled in")
+    with pytest.raises(Rejected, match=r"cu130-cp312-cp312-linux_x86_64\.whl: it is not attested"):
+        signed.verify()
+
+
+@pytest.mark.parametrize(
+    ("repository", "signer", "words"),
+    [
+        pytest.param("you/yours", OURS, "expected SourceRepositoryURI of you/yours", id="repository"),
+        pytest.param("me/mine", "me/mine/.github/workflows/wheels.yml", "expected SAN value to match me", id="signer"),
+        pytest.param("me/mine", OURS.replace("wheels", "ci"), "expected SAN value to match fatwheel", id="workflow"),
+    ],
+)
+def test_what_somebody_else_signed_is_refused(repository: str, signer: str, words: str, signed: Signed) -> None:
+    with pytest.raises(Rejected) as refused:
+        signed.verify(repository, signer)
+    assert str(refused.value).count(words) == len(FILES)
+
+
+@pytest.mark.parametrize(
+    ("repository", "signer", "words"),
+    [
+        pytest.param("mine", OURS, '--repository: "mine" is none, expected OWNER/REPO', id="no-owner"),
+        pytest.param("--owner=me/x", OURS, "--repository", id="option"),
+        pytest.param("me/mine\n::error::", OURS, "is none, expected OWNER/REPO", id="lines"),
+        pytest.param("me/mine", "me/mine", "--signer", id="no-workflow"),
+        pytest.param("me/mine", "me/mine/.github/workflows/../../x.yml", "--signer", id="upward"),
+        pytest.param("me/mine", f"{OURS}@refs/heads/main", "--signer", id="ref"),
+    ],
+)
+def test_a_name_of_another_shape_is_refused(repository: str, signer: str, words: str, signed: Signed) -> None:
+    with pytest.raises(InputError) as refused:
+        signed.verify(repository, signer)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_one_bundle_is_expected(number: int, signed: Signed) -> None:
+    for path in signed.bundles.iterdir():
+        path.unlink()
+    for count in range(number):
+        (signed.bundles / f"{count}.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=f"has {number} attestations, expected the one bundle of a run"):
+        signed.verify()
+
+
+def test_the_bundle_of_another_run_is_refused(signed: Signed) -> None:
+    (signed.bundles / "attestation.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(Rejected, match="was not signed for"):
+        signed.verify()
+
+
+def test_a_folder_without_a_release_is_refused(signed: Signed) -> None:
+    signed.folder = signed.home / "nothing"
+    with pytest.raises(InputError, match="has no release"):
+        signed.verify()
+
+
+# -- gh
+
+
+def test_without_gh_the_machine_is_to_blame(signed: Signed) -> None:
+    signed.environ["PATH"] = str(signed.home / "empty")
+    with pytest.raises(MachineError, match="there is no gh on this machine"):
+        signed.verify()
+
+
+def test_gh_that_hangs_is_ended(signed: Signed) -> None:
+    signed.replace_gh("sleep 1000")
+    with pytest.raises(MachineError, match=r"gh gave no answer about demo-1\.0-py3-none-any\.whl in 1 seconds"):
+        signed.verify(timeout=1)
+
+
+def test_gh_without_a_token_says_how_to_give_it_one(signed: Signed) -> None:
+    del signed.environ["GH_TOKEN"]
+    with pytest.raises(InputError, match=r"gh has no token: To use GitHub CLI") as refused:
+        signed.verify()
+    assert "GH_TOKEN: ${{ github.token }}" in refused.value.hint
+
+
+def test_gh_sees_its_own_variables_alone(signed: Signed) -> None:
+    signed.environ |= {"AWS_SECRET_ACCESS_KEY": "hunter2", "GH_HOST": "ghe.example.invalid"}
+    signed.replace_gh(f"env >{signed.home / 'seen'}")
+    signed.verify()
+    seen = (signed.home / "seen").read_text(encoding="utf-8")
+    assert ("GH_HOST=ghe.example.invalid" in seen, "GH_TOKEN=ghs_it" in seen, "hunter2" in seen) == (True, True, False)
+
+
+def test_what_gh_says_moves_no_terminal_and_is_short(signed: Signed) -> None:
+    signed.replace_gh("printf '\\033[2J::error::x\\n%05000d\\n' 1; exit 1")
+    with pytest.raises(Rejected) as refused:
+        signed.verify()
+    assert "\x1b" not in str(refused.value)
+    assert max(map(len, str(refused.value).splitlines())) < 600
+
+
+# -- names
+
+
+HOSTILE = {
+    "option": "--bundle=x.whl",
+    "blank": "a b.whl",
+    "shell": "$(touch HERE);`id`.whl",
+    "quote": "a'b\"c.whl",
+    "line": "a\n::error::b.whl",
+    "terminal": "\x1b[2Ja.whl",
+    "unicode": "ä✅.whl",
+    "hidden": ".whl",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_name_is_a_name(name: str, signed: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(signed.home)
+    signed.write(name, b"hostile")
+    signed.sign()
+    assert name in signed.verify()
+    signed.write(name, b"tampered")
+    with pytest.raises(Rejected) as refused:
+        signed.verify()
+    text = str(refused.value)
+    assert (text.count("\n"), "\x1b" in text, (signed.home / "HERE").exists()) == (1, False, False)
+
+
+@pytest.mark.parametrize("folder", ["-dist", "oci:", "--repo=you"])
+def test_a_hostile_folder_is_a_folder(folder: str, signed: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(signed.home)
+    signed.folder = signed.folder.rename(folder)
+    signed.bundles = signed.bundles.rename(f"{folder}-bundles")
+    assert len(signed.verify()) == len(FILES)
+
+
+# -- the command line
+
+ENDINGS: dict[str, tuple[Callable[[Signed], object], int]] = {
+    "good": (lambda _: None, 0),
+    "tampered": (lambda signed: signed.write("plan.json", b"[]"), 1),
+    "no-bundle": (lambda signed: (signed.bundles / "attestation.json").unlink(), 2),
+    "no-gh": (lambda signed: signed.environ.update(PATH=str(signed.home)), 3),
+}
+
+
+@pytest.mark.parametrize(("spoil", "status"), ENDINGS.values(), ids=ENDINGS)
+def test_a_step_ends_by_what_was_found(spoil: Callable[[Signed], object], status: int, signed: Signed) -> None:
+    spoil(signed)
+    given = {"FOLDER": "dist", "BUNDLES": "attestation", "REPOSITORY": "me/mine", "SIGNER": OURS}
+    own = {
+        **signed.environ,
+        **{f"WITH_{name}": value for name, value in given.items()},
+        "HOME": str(signed.home),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+    }
+    line = [sys.executable, "-m", "ci_tools", "step", "attested"]
+    told = subprocess.run(line, cwd=signed.home, env=own, capture_output=True, text=True, check=False)
+    assert (told.returncode, "Traceback" in told.stderr) == (status, False), told.stderr
+
+
+# ---------------------------------------------------------------- a release that nobody signed
+
+
+def test_without_an_attestation_each_file_is_held_against_its_receipt(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    assert hold_to_receipts(tmp_path) == (path,)
+    path.write_bytes(b"another")
+    with pytest.raises(Rejected, match=r"demo-1\.0\.tar\.gz: it has no receipt of its present bytes"):
+        hold_to_receipts(tmp_path)
+
+
+def test_a_folder_without_files_is_no_release_that_nobody_signed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no release"):
+        hold_to_receipts(tmp_path)
+
+
+def test_a_step_says_on_its_page_that_nobody_signed(tmp_path: Path) -> None:
+    made(tmp_path)
+    page = tmp_path / "page.md"
+    environ = {**os.environ, "WITH_FOLDER": str(tmp_path), "GITHUB_STEP_SUMMARY": str(page), "GITHUB_ACTIONS": "true"}
+    command = [sys.executable, "-m", "ci_tools", "step", "unattested"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "::notice title=Fatwheel::no file of" in done.stderr
+    assert page.read_text().startswith("⚠️ **Not attested:** 1 file, each as its receipt says;")
+
+
+def made(folder: Path) -> Path:
+    """Write an sdist with a receipt."""
+    path = folder / "demo-1.0.tar.gz"
+    path.write_bytes(b"an sdist")
+    digest = hashlib.sha256(b"an sdist").hexdigest()
+    known = {"project": "demo", "version": "1.0", "job": "sdist", "source": "0" * 64, "key": "k", "seconds": 1.0}
+    receipts.save(path, Receipt(file=path.name, sha256=digest, size=8, **known))  # type: ignore[arg-type]
+    return path

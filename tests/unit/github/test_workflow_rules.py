@@ -1,0 +1,787 @@
+"""What holds in every workflow and action file of ours, and that each rule sees what breaks it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from ci_tools.github.doctor import workflows as callers
+from tests.workflows import rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).parents[3]
+OURS = rules.project(ROOT)
+
+SHA = "3d3c42e5aac5ba805825da76410c181273ba90b1"
+
+# A pair of files that breaks no rule; each case below changes a few of its lines.
+CALLED = f"""\
+name: Build
+on:
+  workflow_call:
+    inputs:
+      config:
+        description: The path of the config.
+        type: string
+        required: true
+    outputs:
+      wheels:
+        description: The names of the wheels.
+        value: ${{{{ jobs.build.outputs.wheels }}}}
+    secrets:
+      token:
+        description: What uploads the wheels.
+permissions: {{}}
+defaults:
+  run:
+    shell: bash
+jobs:
+  build:
+    name: Build
+    runs-on: ubuntu-latest
+    timeout-minutes: 30
+    permissions:
+      contents: read # to check out the source
+    outputs:
+      wheels: ${{{{ steps.build.outputs.wheels }}}}
+    steps:
+      - name: Check out the source
+        uses: actions/checkout@{SHA} # v7.0.1
+        with:
+          persist-credentials: false
+      - name: Build
+        id: build
+        run: fatwheel build "$CONFIG"
+        env:
+          CONFIG: ${{{{ inputs.config }}}}
+          NAME: wheel
+      - name: Keep the wheels
+        uses: actions/upload-artifact@{SHA} # v7.0.1
+        with:
+          path: dist
+          retention-days: 30
+  check:
+    name: Check the names
+    runs-on: ubuntu-latest
+    timeout-minutes: 5
+    steps:
+      - name: Check
+        run: check
+        env:
+          TOKEN: ${{{{ secrets.token }}}}
+"""
+CALLER = """\
+name: Release
+on:
+  push:
+permissions: {}
+concurrency:
+  { group: release, queue: max }
+defaults:
+  run:
+    shell: bash
+jobs:
+  build:
+    name: Build
+    permissions:
+      contents: read # to check out the source
+    uses: $/.github/workflows/called.yml
+    with:
+      config: fatwheel.yml
+  say:
+    name: Say what was built
+    needs: build
+    runs-on: ubuntu-latest
+    timeout-minutes: 5
+    steps:
+      - name: Set up
+        id: setup
+        uses: $/.github/actions/setup
+        with:
+          python: "3.12"
+      - name: Say it
+        run: echo "$WHEELS" "$PYTHON"
+        env:
+          WHEELS: ${{ needs.build.outputs.wheels }}
+          PYTHON: ${{ steps.setup.outputs.python }}
+"""
+ACTION = """\
+name: Set up
+description: Installs the toolkit.
+inputs:
+  python:
+    description: The Python version.
+    required: true
+outputs:
+  python:
+    description: The path of that Python.
+    value: ${{ steps.find.outputs.python }}
+runs:
+  using: composite
+  steps:
+    - name: Find Python
+      id: find
+      shell: bash
+      run: ./find "$PYTHON" >>"$GITHUB_OUTPUT"
+      env:
+        PYTHON: ${{ inputs.python }}
+"""
+FILES = {
+    ".github/workflows/called.yml": CALLED,
+    ".github/workflows/caller.yml": CALLER,
+    ".github/actions/setup/action.yml": ACTION,
+}
+
+
+def found(root: Path, files: Mapping[str, str], *only: rules.Rule) -> list[str]:
+    """Write files, and return what breaks a rule in them, with the name of each file in short."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    project = rules.project(root)
+    broken = [str(finding) for file in project.values() for finding in rules.findings(file, project, *only)]
+    return [re.sub(r"^\S*/(\w+)\.yml:", r"\1:", finding) for finding in broken]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_files_hold_to_the_rules(name: str) -> None:
+    assert [str(finding) for finding in rules.findings(OURS[name], OURS)] == []
+
+
+def test_every_promised_file_is_checked() -> None:
+    workflows = {
+        f".github/workflows/{name}.yml" for name in ("ci", "comment", "platform", "publish", "release", "wheels")
+    }
+    assert {*workflows, "action.yml", ".github/actions/setup/action.yml"} - OURS.keys() == set()
+
+
+def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
+    assert found(tmp_path, FILES) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "old", "new", "expected"),
+    [
+        pytest.param(
+            rules.uses_are_pinned,
+            "called",
+            f"upload-artifact@{SHA} # v7.0.1",
+            "upload-artifact@v7 # v7.0.1",
+            "called:41: actions/upload-artifact@v7 is not pinned, expected OWNER/NAME@ and a commit's 40 digits",
+            id="a-moving-tag",
+        ),
+        pytest.param(
+            rules.uses_are_pinned,
+            "called",
+            f"checkout@{SHA} # v7.0.1",
+            f"checkout@{SHA}",
+            f"called:31: actions/checkout@{SHA} has no version beside it, expected a comment such as # v1.2.3",
+            id="a-pin-without-a-version",
+        ),
+        pytest.param(
+            rules.nothing_is_permitted_on_top,
+            "caller",
+            "permissions: {}",
+            "permissions: read-all",
+            "caller:4: a workflow permits nothing on top, expected permissions: {}",
+            id="permissions-on-top",
+        ),
+        pytest.param(
+            rules.nothing_is_permitted_on_top,
+            "caller",
+            "permissions: {}\n",
+            "",
+            "caller:1: a workflow permits nothing on top, expected permissions: {}",
+            id="no-permissions-on-top",
+        ),
+        pytest.param(
+            rules.nothing_is_permitted_on_top,
+            "called",
+            "permissions: {}\n",
+            "",
+            None,
+            id="the-callers-grants",
+        ),
+        pytest.param(
+            rules.the_projects_code_runs_without_rights,
+            "called",
+            "permissions: {}\n",
+            "permissions: read-all\n",
+            None,
+            id="a-grant-on-top",
+        ),
+        pytest.param(
+            rules.each_grant_has_its_reason,
+            "called",
+            "contents: read # to check out the source",
+            "contents: read",
+            "called:26: job build is granted contents, expected the reason as a comment",
+            id="a-grant-without-a-reason",
+        ),
+        pytest.param(
+            rules.each_grant_has_its_reason,
+            "caller",
+            "permissions:\n      contents: read # to check out the source",
+            "permissions: write-all",
+            "caller:13: write-all grants too much, expected one line for each",
+            id="everything-granted",
+        ),
+        pytest.param(
+            rules.everything_is_named,
+            "caller",
+            "name: Release\n",
+            "",
+            "caller:1: the file has no name",
+            id="a-nameless-workflow",
+        ),
+        pytest.param(
+            rules.everything_is_named,
+            "caller",
+            "    name: Say what was built\n",
+            "",
+            "caller:18: job say has no name",
+            id="a-nameless-job",
+        ),
+        pytest.param(
+            rules.everything_is_named,
+            "caller",
+            "name: Say it\n        run",
+            "run",
+            "caller:29: the step has no name",
+            id="a-nameless-step",
+        ),
+        pytest.param(
+            rules.everything_is_described_in_a_sentence,
+            "called",
+            "The path of the config.",
+            "the path",
+            "called:5: config is not described in a sentence, with a capital and a full stop",
+            id="an-input-described-in-two-words",
+        ),
+        pytest.param(
+            rules.everything_is_described_in_a_sentence,
+            "action",
+            "Installs the toolkit.",
+            "installer",
+            "action:2: the action is not described in a sentence",
+            id="an-action-described-in-a-word",
+        ),
+        pytest.param(
+            rules.run_is_short_and_expands_nothing,
+            "caller",
+            'echo "$WHEELS" "$PYTHON"',
+            'echo "${{ github.ref }}" "$WHEELS" "$PYTHON"',
+            "caller:30: run: expands ${{ }}, expected the value in env:",
+            id="an-expansion-in-a-command",
+        ),
+        pytest.param(
+            rules.run_is_short_and_expands_nothing,
+            "caller",
+            'echo "$WHEELS" "$PYTHON"',
+            "|\n          one\n          two\n          three\n          four\n          five",
+            "caller:30: run: has 5 lines, expected 4 at most: move it into the CLI",
+            id="a-program-in-a-command",
+        ),
+        pytest.param(
+            rules.checkouts_keep_no_credentials,
+            "called",
+            "persist-credentials: false",
+            "fetch-depth: 0",
+            "called:30: the checkout keeps its token, expected persist-credentials: false",
+            id="a-checkout-that-keeps-its-token",
+        ),
+        pytest.param(
+            rules.jobs_have_a_timeout,
+            "caller",
+            "    timeout-minutes: 5\n",
+            "",
+            "caller:18: job say may run for six hours, expected timeout-minutes",
+            id="a-job-without-an-end",
+        ),
+        pytest.param(
+            rules.jobs_have_a_timeout,
+            "caller",
+            "timeout-minutes: 5",
+            "timeout-minutes: 360",
+            "caller:22: job say may run for 360 minutes, expected 30 or less",
+            id="a-job-that-hangs-for-hours",
+        ),
+        pytest.param(
+            rules.artifacts_go_in_time,
+            "called",
+            "          retention-days: 30\n",
+            "",
+            "called:40: GitHub keeps the artifact for 90 days, expected retention-days",
+            id="an-artifact-that-stays",
+        ),
+        pytest.param(
+            rules.nothing_is_uploaded_always,
+            "called",
+            "      - name: Keep the wheels\n",
+            "      - name: Keep the wheels\n        if: always()\n",
+            "called:41: always() uploads what failed or was cancelled, expected !cancelled()",
+            id="an-upload-that-always-runs",
+        ),
+        pytest.param(
+            rules.nothing_is_uploaded_always,
+            "called",
+            "    runs-on: ubuntu-latest\n    timeout-minutes: 30\n",
+            "    runs-on: ubuntu-latest\n    timeout-minutes: 30\n    if: ${{ always() }}\n",
+            "called:25: always() uploads what failed or was cancelled, expected !cancelled()",
+            id="a-job-that-always-uploads",
+        ),
+        pytest.param(
+            rules.no_input_is_code,
+            "action",
+            "inputs:\n",
+            "inputs:\n  pre-script:\n    description: What runs ${{ inputs.pre-script }} first.\n",
+            "action:4: the input pre-script is named as code, which belongs in a committed file",
+            id="an-input-that-is-code",
+        ),
+        pytest.param(
+            rules.matrices_are_gated,
+            "caller",
+            "    needs: build\n",
+            "    needs: build\n    strategy:\n      matrix: ${{ fromJSON(needs.build.outputs.wheels) }}\n",
+            "caller:22: the matrix of say can be empty, which fails: expected an if: on the job",
+            id="a-matrix-without-a-gate",
+        ),
+        pytest.param(
+            rules.only_what_is_not_required_may_fail,
+            "caller",
+            "    needs: build\n",
+            "    needs: build\n    continue-on-error: true\n",
+            "caller:21: continue-on-error: True, expected ${{ !matrix.required }} on a job",
+            id="a-job-that-may-fail",
+        ),
+        pytest.param(
+            rules.only_what_is_not_required_may_fail,
+            "caller",
+            "      - name: Say it\n",
+            "      - name: Say it\n        continue-on-error: ${{ !matrix.required }}\n",
+            "caller:30: continue-on-error: ${{ !matrix.required }}, expected ${{ !matrix.required }} on a job",
+            id="a-step-that-may-fail",
+        ),
+        pytest.param(
+            rules.inputs_are_declared,
+            "called",
+            "TOKEN: ${{ secrets.token }}",
+            "TOKEN: ${{ inputs['cfg'] || secrets.token }}",
+            "called:53: inputs.cfg is declared nowhere in this file",
+            id="an-undeclared-input",
+        ),
+        pytest.param(
+            rules.secrets_are_declared,
+            "called",
+            "TOKEN: ${{ secrets.token }}",
+            "TOKEN: ${{ secrets.TOKENS }}",
+            "called:53: secrets.TOKENS is not among the secrets that this workflow takes",
+            id="an-undeclared-secret",
+        ),
+        pytest.param(
+            rules.inputs_are_used,
+            "called",
+            "${{ inputs.config }}",
+            "it",
+            "called:5: the input config is used nowhere",
+            id="an-unused-input",
+        ),
+        pytest.param(
+            rules.needs_are_declared,
+            "caller",
+            "    needs: build\n",
+            "",
+            "caller:31: needs.build is used, but the job does not need build",
+            id="a-job-that-is-not-needed",
+        ),
+        pytest.param(
+            rules.needs_are_declared,
+            "caller",
+            "needs.build.outputs.wheels",
+            "needs.build.outputs.wheel",
+            "caller:32: the job build has no output wheel",
+            id="an-output-that-the-called-workflow-lacks",
+        ),
+        pytest.param(
+            rules.needs_are_declared,
+            "called",
+            "${{ jobs.build.outputs.wheels }}",
+            "${{ jobs.biuld.outputs.wheels }}",
+            "called:12: there is no job biuld",
+            id="an-output-of-no-job",
+        ),
+        pytest.param(
+            rules.our_own_files_exist,
+            "caller",
+            "$/.github/actions/setup",
+            "$/.github/actions/set-up",
+            "caller:26: $/.github/actions/set-up names no file of this repository",
+            id="an-action-that-is-not-there",
+        ),
+        pytest.param(
+            rules.actions_are_given_what_they_take,
+            "caller",
+            'python: "3.12"',
+            'python: "3.12"\n          pyton: x',
+            "caller:29: $/.github/actions/setup takes no input pyton",
+            id="an-input-that-our-action-lacks",
+        ),
+        pytest.param(
+            rules.actions_are_given_what_they_take,
+            "caller",
+            '        with:\n          python: "3.12"\n',
+            "",
+            "caller:24: $/.github/actions/setup requires the input python",
+            id="a-required-input-left-out",
+        ),
+        pytest.param(
+            rules.steps_are_declared,
+            "called",
+            "steps.build.outputs.wheels",
+            "steps.biuld.outputs.wheels",
+            "called:28: no step before this one has the id biuld",
+            id="an-output-of-no-step",
+        ),
+        pytest.param(
+            rules.steps_are_declared,
+            "called",
+            "persist-credentials: false",
+            "persist-credentials: false\n          ref: ${{ steps.build.outputs.ref }}",
+            "called:34: no step before this one has the id build",
+            id="an-output-of-a-later-step",
+        ),
+        pytest.param(
+            rules.steps_are_declared,
+            "caller",
+            "steps.setup.outputs.python",
+            "steps.setup.outputs.version",
+            "caller:33: $/.github/actions/setup has no output version",
+            id="an-output-that-our-action-lacks",
+        ),
+        pytest.param(
+            rules.needs_are_declared,
+            "caller",
+            "WHEELS: ${{ needs.build.outputs.wheels }}",
+            "WHEELS: ${{ needs.build.result }}",
+            None,
+            id="the-result-of-a-job",
+        ),
+        pytest.param(
+            rules.outputs_are_used,
+            "called",
+            "value: ${{ jobs.build.outputs.wheels }}",
+            "value: none",
+            "called:28: the output wheels of build is used nowhere",
+            id="an-unused-output",
+        ),
+        pytest.param(
+            rules.expanded_values_are_quoted,
+            "called",
+            'fatwheel build "$CONFIG"',
+            "fatwheel build $CONFIG",
+            'called:36: $CONFIG comes from an expression, expected "$CONFIG"',
+            id="a-value-that-falls-apart",
+        ),
+        pytest.param(
+            rules.nobody_asks_for_more_than_is_granted,
+            "caller",
+            "contents: read # to check out the source",
+            "actions: read # to list the runs",
+            "caller:11: $/.github/workflows/called.yml asks for contents: read, which build does not grant",
+            id="a-called-workflow-that-asks-for-more",
+        ),
+        pytest.param(
+            rules.labels_have_a_runner,
+            "caller",
+            "runs-on: ubuntu-latest",
+            "runs-on: [ubuntu-lastest]",
+            "caller:21: the label ubuntu-lastest is no runner that GitHub hosts",
+            id="a-label-without-a-runner",
+        ),
+        pytest.param(
+            rules.the_shell_is_named,
+            "caller",
+            "defaults:\n  run:\n    shell: bash\n",
+            "",
+            "caller:27: the shell is not named, expected defaults: run: shell: bash on top",
+            id="a-shell-that-is-not-named",
+        ),
+        pytest.param(
+            rules.shells_are_known,
+            "caller",
+            "run: echo",
+            "shell: bassh\n        run: echo",
+            "caller:30: there is no shell bassh, expected one of bash, cmd, powershell, pwsh, python, sh",
+            id="a-shell-that-there-is-not",
+        ),
+        pytest.param(
+            rules.the_matrix_has_what_is_used,
+            "caller",
+            'python: "3.12"',
+            "python: ${{ matrix.q }}",
+            "caller:28: matrix.q is used, but the job say has no matrix",
+            id="a-matrix-that-there-is-not",
+        ),
+        pytest.param(
+            rules.the_matrix_has_what_is_used,
+            "caller",
+            "    needs: build\n",
+            "    needs: build\n    strategy: {matrix: {p: [1], include: [{r: 2}]}}\n"
+            "    env: {P: '${{ matrix.p }}', Q: '${{ matrix.q }}', R: '${{ matrix.r }}'}\n",
+            "caller:22: the matrix of say has no q",
+            id="a-key-that-the-matrix-lacks",
+        ),
+        pytest.param(
+            rules.inputs_are_given_what_they_are,
+            "caller",
+            "config: fatwheel.yml",
+            "config: true",
+            "caller:17: the input config is given True, expected a text",
+            id="true-for-a-text",
+        ),
+        pytest.param(
+            rules.inputs_are_given_what_they_are,
+            "called",
+            "    outputs:\n      wheels:\n",
+            "      days: { type: number, default: many }\n    outputs:\n      wheels:\n",
+            "called:9: the input days is by default 'many', expected a number",
+            id="a-text-for-a-number",
+        ),
+        pytest.param(
+            rules.runs_are_kept_apart,
+            "caller",
+            "concurrency:\n  { group: release, queue: max }\n",
+            "",
+            "caller:1: runs on push may meet, expected concurrency: with a group",
+            id="runs-that-meet",
+        ),
+        pytest.param(
+            rules.runs_are_kept_apart,
+            "called",
+            "permissions: {}\n",
+            "permissions: {}\nconcurrency:\n  group: x-${{ github.workflow }}\n  queue: max\n",
+            "called:17: a called workflow's group must not be named by github.workflow",
+            id="a-called-workflow-that-ends-its-caller",
+        ),
+        pytest.param(
+            rules.runs_that_wait_are_kept,
+            "caller",
+            "group: release, queue: max",
+            "group: release, cancel-in-progress: false",
+            "caller:5: of the runs that wait all but one are cancelled, expected queue: max",
+            id="runs-that-are-dropped",
+        ),
+        pytest.param(
+            rules.runs_that_wait_are_kept,
+            "caller",
+            "group: release, queue: max",
+            "group: release, queue: max, cancel-in-progress: true",
+            "caller:5: queue: max keeps what cancel-in-progress ends, expected one of them",
+            id="runs-that-are-kept-and-ended",
+        ),
+        pytest.param(
+            rules.conditions_behind_others_are_said,
+            "called",
+            "    name: Check the names\n",
+            "    name: Check the names\n    if: ${{ !cancelled() }}\n    needs: build\n"
+            "  last:\n    needs: check\n    runs-on: ubuntu-latest\n    steps: []\n  other:\n",
+            "called:49: last is skipped where a job before check was not successful: say success() or !cancelled()",
+            id="a-condition-behind-another",
+        ),
+        pytest.param(
+            rules.actions_have_the_rights_they_need,
+            "called",
+            "contents: read # to check out the source",
+            "actions: read # to list the runs",
+            "called:30: actions/checkout needs contents: read, which the job does not grant",
+            id="a-checkout-without-a-right",
+        ),
+        pytest.param(
+            rules.nothing_is_granted_in_vain,
+            "called",
+            "contents: read # to check out the source",
+            "contents: read # to check out the source\n      id-token: write # to sign",
+            "called:27: job build is granted id-token: write, and nothing in it asks for that",
+            id="a-right-to-sign-nothing",
+        ),
+        pytest.param(
+            rules.nothing_is_granted_in_vain,
+            "caller",
+            "contents: read # to check out the source",
+            "contents: write # to check out the source",
+            "caller:14: job build is granted contents: write, and nothing in it asks for that",
+            id="a-right-that-the-called-workflow-does-not-use",
+        ),
+        pytest.param(
+            rules.the_projects_code_runs_without_rights,
+            "called",
+            "NAME: wheel",
+            "NAME: ${{ secrets.token }}",
+            "called:36: a project's own code runs here, beside ${{ secrets.token }}",
+            id="a-build-beside-a-secret",
+        ),
+        pytest.param(
+            rules.the_projects_code_runs_without_rights,
+            "called",
+            "contents: read # to check out the source",
+            "id-token: write # to sign",
+            "called:36: a project's own code runs here, beside id-token",
+            id="a-build-that-may-sign",
+        ),
+        pytest.param(
+            rules.what_zizmor_is_told_to_ignore_has_a_reason,
+            "caller",
+            'run: echo "$WHEELS" "$PYTHON"',
+            'run: echo "$WHEELS" "$PYTHON" # zizmor: ignore[template-injection]',
+            "caller:30: a finding is ignored, expected the reason after it",
+            id="a-finding-ignored-without-a-reason",
+        ),
+    ],
+)
+def test_a_rule_sees_what_breaks_it(
+    rule: rules.Rule, name: str, old: str, new: str, expected: str | None, tmp_path: Path
+) -> None:
+    place = next(place for place in FILES if place.endswith(f"{name}.yml"))
+    assert FILES[place].count(old) == 1
+    assert found(tmp_path, {**FILES, place: FILES[place].replace(old, new)}, rule) == ([expected] if expected else [])
+
+
+def test_the_projects_code_never_has_the_callers_grants(tmp_path: Path) -> None:
+    text = CALLED.replace("permissions: {}\n", "").replace("    permissions:\n      contents: read #", "    #")
+    broken = found(
+        tmp_path, {**FILES, ".github/workflows/called.yml": text}, rules.the_projects_code_runs_without_rights
+    )
+    assert broken == ["called:34: a project's own code runs here, beside what the caller grants"]
+
+
+def test_publishing_takes_no_folder_that_is_lost_with_its_runner() -> None:
+    steps = OURS[".github/workflows/publish.yml"].steps
+    (publish,) = (step.value["env"] for step in steps if step.value.get("run") == "fatwheel step publish")
+    assert publish["WITH_DISTANT"] is True
+
+
+def test_every_rule_is_broken_by_a_case_above() -> None:
+    cases = test_a_rule_sees_what_breaks_it.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert {case.values[0] for case in cases} == set(rules.RULES)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param('tool "$A" --to="${B}" "x $C"', set(), id="quoted"),
+        pytest.param('tool $A --to=${B} "$C"', {"A", "B"}, id="bare"),
+        pytest.param('tool "$(other $A "$B")" "$C"', {"A"}, id="within-a-substitution"),
+        pytest.param('tool "${A:-x y}" ${B:-z}', {"B"}, id="with-a-default"),
+        pytest.param("tool '$A' \\$B", set(), id="not-expanded"),
+        pytest.param('echo "$A" >>"$GITHUB_OUTPUT" && (cd "$B" && tool $C)', {"C"}, id="in-a-subshell"),
+    ],
+)
+def test_the_shell_expands_outside_of_quotes(command: str, expected: set[str]) -> None:
+    assert rules.unquoted(command) == expected
+
+
+def test_every_runner_of_the_catalog_is_one_that_github_hosts() -> None:
+    text = (ROOT / "ci_tools" / "catalog" / "platforms.toml").read_text(encoding="utf-8")
+    runners = re.findall(r'^runner = "(.+)"$', text, re.MULTILINE)
+    assert len(runners) > 5
+    assert set(runners) - set(rules.HOSTED) == set()
+
+
+CALL_IN_A_DOCUMENT = re.compile(r"[\w.-]+/fatwheel/(\.github/workflows/[\w-]+\.yml)@")
+
+
+def calls_in_documents() -> list[pytest.param]:  # type: ignore[valid-type]
+    """Return every job of a document that calls a workflow of ours: the file, the job, and what the example grants."""
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    blocks = [
+        (path, text)
+        for path in documents
+        for text in re.findall(r"```ya?ml\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+    ]
+    examples = [(path, yaml.safe_load(text)) for path, text in blocks if CALL_IN_A_DOCUMENT.search(text)]
+    return [
+        pytest.param(match[1], job.get("permissions", example.get("permissions", {})), job, id=f"{path.stem}-{name}")
+        for path, example in examples
+        for name, job in example["jobs"].items()
+        if (match := CALL_IN_A_DOCUMENT.match(job.get("uses", "")))
+    ]
+
+
+@pytest.mark.parametrize(("name", "granted", "job"), calls_in_documents())
+def test_the_examples_in_the_documents_call_what_is_there(
+    name: str, granted: Mapping[str, str], job: Mapping[str, dict[str, str]]
+) -> None:
+    asked = rules.asked(OURS[name], OURS)
+    if name.endswith("publish.yml"):  # just what it needs, as far as the job says where it goes
+        asked = callers.needed_to_publish(job.get("with", {}), str(job.get("with", {}).get("to", "")).split())
+        beside = {} if "to" in job.get("with", {}) else {"contents": "write", "id-token": "write"}
+        assert granted.keys() <= asked.keys() | beside.keys()
+    inputs = OURS[name].declared("inputs", "workflow_call")
+    secrets = job.get("secrets", {})
+    assert {
+        scope: level for scope, level in asked.items() if rules.RANKS[granted.get(scope, "none")] < rules.RANKS[level]
+    } == {}
+    assert job.get("with", {}).keys() - inputs.keys() == set()
+    assert secrets == "inherit" or secrets.keys() <= OURS[name].declared("secrets", "workflow_call").keys()
+
+
+# What holds of an example too; what a reader writes of his own (names, timeouts) is left to him.
+OF_AN_EXAMPLE = (
+    rules.uses_are_pinned,
+    rules.our_own_files_exist,
+    rules.inputs_are_declared,
+    rules.needs_are_declared,
+    rules.actions_are_given_what_they_take,
+    rules.labels_have_a_runner,
+    rules.runs_that_wait_are_kept,
+    rules.conditions_behind_others_are_said,
+    rules.actions_have_the_rights_they_need,
+)
+
+
+# What our own files use of each other, and of others at which commit.
+PINS = {text for file in OURS.values() for _, text in rules.uses(file)} | {f"$/{name}" for name in OURS}
+WHEELS = """\
+on: push
+jobs:
+  wheels:
+    uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z
+"""
+
+
+def examples_in_documents() -> list[pytest.param]:  # type: ignore[valid-type]
+    """Return every workflow that a document shows; a block that begins with `jobs:` adds a job to those before it."""
+    found: list[pytest.param] = []  # type: ignore[valid-type]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        whole = WHEELS
+        for block in re.findall(r"```yml\n(.*?)```", path.read_text("utf-8"), re.DOTALL):
+            head, _, job = block.partition("jobs:\n")
+            if not head:
+                whole = f"{WHEELS if job.splitlines()[0] in whole.splitlines() else whole}{job}"
+            elif CALL_IN_A_DOCUMENT.search(block):
+                whole = block
+            else:
+                continue
+            found.append(pytest.param(whole, id=f"{path.stem}-{len(found)}"))
+    return found
+
+
+@pytest.mark.parametrize("text", examples_in_documents())
+def test_an_example_in_the_documents_is_a_workflow_that_runs(text: str, tmp_path: Path) -> None:
+    ours = re.sub(r"[\w.-]+/fatwheel/(\S+)@\S+ # vX\.Y\.Z", r"$/\1", text)
+    path = tmp_path / "example.yml"
+    path.write_text(ours, encoding="utf-8")
+    example = rules.File.from_path(path, "example.yml")
+    assert rules.findings(example, OURS, *OF_AN_EXAMPLE) == []
+    assert {action for _, action in rules.uses(example)} - PINS == set()
+
+
+def test_what_zizmor_is_told_to_ignore_has_its_reason() -> None:
+    lines = (ROOT / ".github" / "zizmor.yml").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if re.match(r"\s*(- |disable:)", line) and " # " not in line] == []

@@ -1,0 +1,58 @@
+"""What a run leaves that was killed is gone after the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ci_tools.build import builder
+from ci_tools.machine import storage, workplace
+from ci_tools.publish import release
+from tests.builders.sources import world, write
+
+HELD = """\
+import sys, time
+from ci_tools.workplace import scratch
+with scratch() as folder:
+    (folder / "source").mkdir()
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
+    out = write(tmp_path / "dist", {"receipts/.demo.whl.json.x1.partial": "{", ".demo.whl.x2.partial": "", "a.whl": ""})
+    with release._working_in(out, world(tmp_path)):  # noqa: SLF001 - what every verb does that writes there
+        found = {path.name for path in out.rglob("*") if path.is_file()}
+    assert found - {".fatwheel.lock", ".gitignore"} == {"a.whl"}
+
+
+@pytest.mark.slow
+def test_the_temporary_folder_of_a_killed_run_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD], env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        folder = Path(process.stdout.readline().strip())
+        assert (folder / "source").is_dir()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with workplace.scratch():
+        assert not folder.exists()
+
+
+def test_the_folders_of_killed_builds_are_removed_and_others_stay(tmp_path: Path) -> None:
+    locks = builder._own_locks(tmp_path)  # noqa: SLF001 - the place of every build's lock
+    for name in ("fatwheel-demo-1.0-pure", "fatwheel-demo-1.1-pure", "other"):
+        (tmp_path / name / "source").mkdir(parents=True)
+    (locks / "fatwheel-demo-1.0-pure.lock").touch()
+    with storage.locked(locks / "fatwheel-demo-1.1-pure", lambda _: None):
+        builder._sweep(tmp_path)  # noqa: SLF001 - see above
+    assert {path.name for path in tmp_path.iterdir()} == {locks.name, "fatwheel-demo-1.1-pure", "other"}

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.machine.python import Environment, create, find
+from ci_tools.model import Minor, Python
+from tests.builders import wheels
+
+THIS = Python(Minor(*sys.version_info[:2]), free_threaded="free-threading" in sys.version)
+NONE = {"PATH": "", "PYENV_ROOT": "/nowhere"}
+
+
+def script(path: Path, says: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{says}\n")
+    path.chmod(0o755)
+    return path
+
+
+# ---------------------------------------------------------------- interpreters
+
+
+def test_this_interpreter_is_found_first() -> None:
+    assert find(THIS, NONE) == Path(sys.executable)
+
+
+def test_what_is_not_here_is_none() -> None:
+    assert find(Python(Minor(3, 99)), NONE) is None
+
+
+@pytest.mark.parametrize(
+    ("says", "is_found"),
+    [
+        pytest.param("echo 3.99", True, id="the-version"),
+        pytest.param("echo 3.99t", False, id="free-threaded"),
+        pytest.param("echo 3.98", False, id="another-version"),
+        pytest.param("echo 3.99; exit 1", False, id="broken"),
+    ],
+)
+def test_an_interpreter_is_asked_what_it_is(says: str, is_found: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    path = script(tmp_path / "python3.99", says)
+    assert find(Python(Minor(3, 99)), {**NONE, "PATH": f"/nowhere{os.pathsep}{tmp_path}"}) == (
+        path if is_found else None
+    )
+
+
+def test_pyenv_s_interpreters_are_found_newest_first(tmp_path: Path) -> None:
+    for version in ("3.9.1", "3.99.1", "3.99.2"):
+        newest = script(tmp_path / "versions" / version / "bin" / "python", "echo 3.99")
+    assert find(Python(Minor(3, 99)), {"PATH": "", "PYENV_ROOT": str(tmp_path)}) == newest
+
+
+@pytest.mark.parametrize("text", ["3.99", "3.99t"])
+def test_a_manylinux_image_s_interpreters_are_found(text: str, tmp_path: Path) -> None:
+    script(tmp_path / "cp399-cp399" / "bin" / "python", "echo 3.99")
+    script(tmp_path / "cp399-cp399t" / "bin" / "python", "echo 3.99t")
+    found = find(Python.parse(text), NONE, tmp_path)
+    assert found == tmp_path / f"cp399-cp{text.replace('.', '')}" / "bin" / "python"
+
+
+# ---------------------------------------------------------------- environments
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    folder = tmp_path_factory.mktemp("environment")
+    environ = {**os.environ, "CFLAGS": "-O0", "PIP_NO_INDEX": "1"}
+    return create(Path(sys.executable), folder / "env", folder / "log", environ, {"CUDA_HOME": "/cuda"})
+
+
+def test_an_environment_is_empty_and_its_own(environment: Environment) -> None:
+    script = "import sys, importlib.util as u; print(sys.prefix, u.find_spec('pip'), u.find_spec('pytest'))"
+    done = subprocess.run(
+        [environment.python, "-c", script], env=environment.variables, capture_output=True, check=True
+    )
+    assert done.stdout.decode().split() == [str(environment.path), "None", "None"]
+
+
+def test_its_commands_come_first_and_see_few_variables(environment: Environment) -> None:
+    assert environment.variables["PATH"].split(os.pathsep)[0] == str(environment.scripts)
+    assert environment.variables["VIRTUAL_ENV"] == str(environment.path)
+    assert environment.variables["CUDA_HOME"] == "/cuda"
+    assert "CFLAGS" not in environment.variables
+
+
+def test_an_environment_is_made_from_nothing(environment: Environment, tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "old").write_text("")
+    made = create(environment.python, tmp_path / "env", tmp_path / "log", os.environ)
+    assert not (made.path / "old").exists()
+    assert made.python.exists()
+
+
+def test_what_makes_no_environment_is_one_sentence(tmp_path: Path) -> None:
+    broken = script(tmp_path / "python3.99", "echo No module named ensurepip; exit 1")
+    with pytest.raises(MachineError, match=r"cannot make an environment:\n.*No module named ensurepip") as refused:
+        create(broken, tmp_path / "env", tmp_path / "log", os.environ)
+    assert "python3-venv" in refused.value.hint
+
+
+def test_an_index_s_password_is_not_shown(environment: Environment) -> None:
+    with pytest.raises(
+        FatwheelError, match=r"^pip cannot install --index-url http://\*\*\*@127\.0\.0\.1:1 demo"
+    ) as refused:
+        environment.install("--index-url", "http://me:s3cret@127.0.0.1:1", "demo", variables={"PIP_RETRIES": "0"})
+    assert "s3cret" not in f"{refused.value}{environment.log.read_text()}"
+
+
+@pytest.mark.slow
+def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) -> None:
+    environment.install("--no-deps", wheels.make(tmp_path, files={"demo.py": b"print('hello')\n"}))
+    done = subprocess.run(
+        [environment.python, "-m", "demo"], env=environment.variables, capture_output=True, check=True
+    )
+    assert done.stdout == b"hello\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fields", "kind", "sentence"),
+    [
+        pytest.param("Requires-Python: >=9\n", Rejected, "requires a different Python", id="another-python"),
+        pytest.param("Requires-Dist: no-such-thing\n", MachineError, "versions: none", id="nothing-to-be-had"),
+    ],
+)
+def test_what_pip_refuses_is_told(
+    fields: str, kind: type[FatwheelError], sentence: str, environment: Environment, tmp_path: Path
+) -> None:
+    wheel = wheels.make(tmp_path, "other-1.0-py3-none-any.whl", fields=fields)
+    with pytest.raises(kind, match=f"(?s)^pip cannot install --no-index {wheel.name}; the last lines of .*{sentence}"):
+        environment.install("--no-index", wheel)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import io
+import random
+import re
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.package_index import files_of
+from ci_tools.machine.remote_wheel import remote_wheel
+from tests.servers.package_index import index_of
+
+if TYPE_CHECKING:
+    from ci_tools.machine.package_index import Index
+    from ci_tools.machine.remote_wheel import RemoteFile
+
+WHEEL = "demo-1.0-py3-none-any.whl"
+NOISE = random.Random(1).randbytes(3_000_000)  # noqa: S311 - the same bytes every time
+
+
+def wheel(large: bytes = NOISE) -> bytes:
+    """Return a wheel with a large member between two small ones."""
+    with io.BytesIO() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in (("demo/a.py", b"x = 1\n"), ("demo/large.so", large), ("demo/b.py", b"x = 2\n")):
+                archive.writestr(name, content)
+        return file.getvalue()
+
+
+def members(served: Index, *names: str) -> tuple[list[bytes], RemoteFile]:
+    """Return those members' content, and the remote file, which says what was fetched."""
+    with files_of("demo", served) as (session, addresses), remote_wheel(session, addresses[WHEEL]) as found:
+        contents = []
+        for name in names:
+            sink = io.BytesIO()
+            found.copy(name, sink)
+            contents.append(sink.getvalue())
+        assert found.names == ("demo/a.py", "demo/large.so", "demo/b.py")
+        return contents, found.file
+
+
+def test_one_member_is_read_without_the_others() -> None:
+    with index_of("demo", {WHEEL: wheel()}) as served:
+        contents, file = members(served, "demo/b.py")
+    assert contents == [b"x = 2\n"]
+    assert file.fetched < file.size / 2
+
+
+def test_members_are_read_in_any_order() -> None:
+    with index_of("demo", {WHEEL: wheel()}) as served:
+        contents, file = members(served, "demo/b.py", "demo/large.so", "demo/a.py")
+    assert contents == [b"x = 2\n", NOISE, b"x = 1\n"]
+    assert file.size == len(wheel())
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "sentence"),
+    [
+        pytest.param(wheel(), {"ranges": False}, "does not send a part of a file", id="no-ranges"),
+        pytest.param(wheel(), {"most": 1000}, "demo cannot be read from the package index", id="cut-off"),
+    ],
+)
+def test_a_server_that_sends_no_parts_is_said(content: bytes, options: dict[str, int], sentence: str) -> None:
+    with (
+        index_of("demo", {WHEEL: content}, **options) as served,
+        pytest.raises(MachineError, match=re.escape(sentence)),
+    ):  # type: ignore[arg-type]
+        members(served, "demo/large.so")
+
+
+def damaged() -> bytes:
+    content = bytearray(wheel())
+    content[len(content) // 2] ^= 1
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content", [pytest.param(b"no zip file" * 99, id="no-archive"), pytest.param(damaged(), id="wrong-checksum")]
+)
+def test_a_damaged_wheel_is_said(content: bytes) -> None:
+    with (
+        index_of("demo", {WHEEL: content}) as served,
+        pytest.raises(InputError, match=f"{WHEEL} cannot be read on the package index"),
+    ):
+        members(served, "demo/large.so")
+
+
+def test_an_unknown_project_is_said() -> None:
+    with (
+        index_of("demo", {}) as served,
+        pytest.raises(InputError, match='has no project "other"'),
+        files_of("other", served),
+    ):
+        pytest.fail("there is no such project")

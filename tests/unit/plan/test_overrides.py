@@ -1,0 +1,148 @@
+"""What a run says in place of the config: a torch that is added to a release of an old tag, and runners with a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.errors import InputError
+from ci_tools.machine.storage import write_atomically
+from ci_tools.model import GpuTrial, Plan, Run
+from ci_tools.plan import (
+    make,
+    matrix,
+    plan_file,
+    plan_reader,
+)
+from tests.builders.sources import committed, demo, git, world
+from tests.unit.plan.test_plan_file import FILES as OF_PLANS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What is compiled for CUDA is bound to its torch; elsewhere the wheel is pure, and bound to none.
+CONFIG = """\
+package: demo
+python: ["3.12"]
+torch: ["2.10", "2.13"]
+platforms:
+  linux-cuda: {owner: "@demo", native: ["*.cu"], cuda: ["13.0"], archs: ["9.0"]}
+  windows:
+validate:
+  torch: "2.13.0"
+  imports: [demo]
+  commands: [{run: demo --gpu, needs-gpu: true}]
+publish: {pypi: wheels, pypi-cuda: "13.0"}
+"""
+ADDED = Run(torch=("2.14",))
+WHEEL = "demo-1.0+cu130torch2.14-cp312-cp312-manylinux_2_28_x86_64.whl"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A checkout of a tag whose config names two torches, and none that came later."""
+    config = CONFIG.replace(', pypi-cuda: "13.0"', "")
+    folder = demo(tmp_path / "source", {**OF_PLANS, "fatwheel.yml": config})
+    committed(folder)
+    git(folder, "tag", "v1.0")
+    return folder
+
+
+def plan_of(folder: Path, run: Run = ADDED, tag: str = "") -> Plan:
+    return make.make_plan(folder / "fatwheel.yml", world(folder.parent), run=run, tag=tag).plan
+
+
+def test_only_the_wheels_that_are_bound_to_the_torch_are_made(source: Path) -> None:
+    plan = plan_of(source)
+    assert [(job.wheel, job.requires_torch) for job in plan.jobs] == [(WHEEL, ">=2.14,<2.15")]
+    assert (plan.sdist, {site.job for site in plan.sites}) == ("", {plan.jobs[0].name})
+    assert plan_file.pypi_files(plan) == []
+
+
+def test_the_plan_says_what_was_asked_and_what_the_release_has_already(source: Path) -> None:
+    plan = plan_of(source)
+    assert plan_file.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": []}
+    assert plan.warnings[0].startswith("this run names torch 2.14, the config 2.10, 2.13: only wheels bound to it")
+    (served,) = (one for one in plan.skipped if str(one.cell.platform) == "windows")
+    assert served.reason.startswith("the release has demo-1.0-py3-none-any.whl: no native code")
+
+
+def test_the_edition_is_that_of_the_tag_that_is_checked_out(source: Path) -> None:
+    assert str(plan_of(source).edition.channel) == "stable"
+    (source / "demo.py").write_text("later = True\n")
+    git(source, "commit", "--all", "--quiet", "--message", "later")
+    assert plan_of(source).edition.channel is None
+
+
+def test_the_same_plan_is_made_everywhere_from_the_file(source: Path) -> None:
+    path = source.parent / "plan.json"
+    with write_atomically(path) as file:
+        file.write(plan_file.dumps(plan_of(source)).encode())
+    again = make.make_plan(source / "fatwheel.yml", world(source.parent), pinned=path).plan
+    assert again == plan_of(source) == plan_reader.read(path)
+
+
+def test_the_wheels_are_tried_with_a_torch_that_they_are_for(source: Path) -> None:
+    assert plan_of(source).request.validate.torch == "2.14.1"
+    assert plan_of(source, Run()).request.validate.torch == "2.13.0"
+
+
+def test_a_wheel_that_is_added_does_not_go_to_pypi_by_the_name_of_another_torchs(source: Path) -> None:
+    (source / "fatwheel.yml").write_text(CONFIG)
+    assert [job.public for job in plan_of(source).jobs] == [""]
+
+
+@pytest.mark.parametrize(
+    ("config", "run", "message"),
+    [
+        pytest.param(CONFIG, Run(("2.99",)), 'there is no torch "2.99" in the catalog', id="unknown"),
+        pytest.param(CONFIG.replace('torch: ["2.10", "2.13"]\n', ""), ADDED, "names no torch", id="no-torch"),
+        pytest.param(CONFIG.replace("  linux-cuda:", "  #"), ADDED, "no wheel is bound to torch 2.14", id="nothing"),
+        pytest.param(CONFIG, Run(gpu_runner=("h100",)), 'has no platform "h100"', id="no-platform"),
+        pytest.param(CONFIG, Run(gpu_runner=("linux-cuda=",)), "linux-cuda has no label", id="no-label"),
+    ],
+)
+def test_what_no_run_can_ask_for_is_refused(source: Path, config: str, run: Run, message: str) -> None:
+    (source / "fatwheel.yml").write_text(config.replace(', pypi-cuda: "13.0"', ""))
+    with pytest.raises(InputError, match=message):
+        plan_of(source, run)
+
+
+# ---------------------------------------------------------------- a trial on a GPU
+
+
+REQUIRED = CONFIG.replace(', pypi-cuda: "13.0"', "").replace("  imports", "  gpu: required\n  imports")
+
+
+def test_a_release_that_waits_for_a_gpu_which_no_runner_has_ends_before_anything_is_built(source: Path) -> None:
+    (source / "fatwheel.yml").write_text(REQUIRED)
+    plan = plan_of(source, Run(), tag="v1.0")
+    assert plan.request.validate.gpu_trial is GpuTrial.REQUIRED
+    with pytest.raises(InputError, match=r"for linux-cuda have to be tried on a GPU .*, and no runner has one"):
+        matrix.outputs(plan)
+
+
+def test_a_run_can_name_the_runner(source: Path) -> None:
+    (source / "fatwheel.yml").write_text(REQUIRED)
+    plan = plan_of(source, Run(gpu_runner=("linux-cuda=self-hosted,h100",)), tag="v1.0")
+    assert {site.runner for site in plan.sites if site.gpu} == {("self-hosted", "h100")}
+    assert '"h100"' in matrix.outputs(plan)["sites"]
+
+
+@pytest.mark.parametrize("tag", [pytest.param("v1.0-rc1", id="candidate"), pytest.param("", id="no-release")])
+def test_a_candidate_waits_as_well_and_what_is_no_release_does_not(source: Path, tag: str) -> None:
+    (source / "fatwheel.yml").write_text(REQUIRED)
+    git(source, "tag", "--delete", "v1.0")
+    plan = plan_of(source, Run(), tag=tag)
+    if tag:
+        with pytest.raises(InputError, match="no runner has one"):
+            matrix.outputs(plan)
+    else:
+        assert matrix.outputs(plan)["channel"] == "none"
+
+
+def test_a_trial_on_a_gpu_needs_a_command_that_uses_it(source: Path) -> None:
+    (source / "fatwheel.yml").write_text(REQUIRED.replace("needs-gpu: true", "needs-gpu: false"))
+    with pytest.raises(InputError, match="no command of the validation needs a GPU"):
+        plan_of(source, Run())

@@ -1,0 +1,552 @@
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import chain, combinations, product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.tags import cpython_tags
+from packaging.utils import parse_wheel_filename
+
+from ci_tools import catalog
+from ci_tools.errors import InputError
+from ci_tools.model import (
+    Accelerator,
+    AcceleratorKind,
+    Binding,
+    CellEvidence,
+    Enabled,
+    Evidence,
+    Extensions,
+    Globs,
+    JobKind,
+    Minor,
+    PathSource,
+    Plan,
+    Platform,
+    PlatformEvidence,
+    PlatformRequest,
+    Project,
+    Python,
+    PythonApi,
+    Request,
+    Torch,
+    TorchAbi,
+)
+from ci_tools.plan import planner
+from tests.builders.sources import PROJECT, demo, plan_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = Path(__file__).parents[3]
+PLANS = Path(__file__).parent / "plans"
+CUDA = AcceleratorKind.CUDA
+
+
+# ---------------------------------------------------------------- plans as text
+
+
+TORCH_CONFIG = """\
+package: demo
+python: ["3.12"]
+torch: ["2.10", "2.14", "2.15"]
+platforms:
+"""
+EXCLUDED = "the project requires torch {} (pyproject.toml:7)"
+
+
+def text(plan: Plan) -> str:
+    """Return a plan as lines to compare: its jobs, then what became of the cells, those of a kind together."""
+    covered = Counter((_kind(cell), job, reason) for cell, job, reason in plan.covered)
+    skipped = Counter((_kind(cell), reason) for cell, reason in plan.skipped)
+    lines = [
+        f"{plan.cells} cells",
+        *(f"job {job.name}: {job.wheel} by Python {job.python} for {job.owner or 'nobody'}" for job in plan.jobs),
+        *(f"{count} of {kind}: {job}, {reason}" for (kind, job, reason), count in covered.items()),
+        *(f"{count} of {kind} skipped: {reason}" for (kind, reason), count in skipped.items()),
+        *(f"warning: {warning}" for warning in plan.warnings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _kind(cell: object) -> str:
+    """Return a cell without its torch and Python."""
+    return re.sub(r" / (torch[\d.]+|cp\w+)", "", str(cell))
+
+
+def assert_golden(lines: str, name: str) -> None:
+    """Compare with a text in plans/, written anew where FATWHEEL_GOLDEN is set."""
+    golden = PLANS / f"{name}.txt"
+    if "FATWHEEL_GOLDEN" in os.environ:
+        golden.write_text(lines, encoding="utf-8")
+    assert lines == golden.read_text(encoding="utf-8")
+
+
+def test_the_reference_request_needs_one_pure_wheel_and_one_for_each_cuda() -> None:
+    plan = plan_of(ROOT / "package")
+    assert [job.name for job in plan.jobs] == ["pure", "linux-cuda-cu129", "linux-cuda-cu130"]
+    assert [job.kind for job in plan.jobs] == [JobKind.PURE, JobKind.NATIVE, JobKind.NATIVE]
+    assert plan.warnings == ()
+    assert_golden(re.sub(r"(\.(toml|txt|yml)):\d+", r"\1:LINE", text(plan)), "reference")
+
+
+CMAKE = """\
+[build-system]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1.0"
+requires-python = ">=3.10"
+[tool.scikit-build]
+"""
+LIMITED_SETUPTOOLS = """\
+[project]
+name = "demo"
+version = "1.0"
+[tool.distutils.bdist_wheel]
+py-limited-api = "cp311"
+[tool.setuptools]
+py-modules = []
+ext-modules = [{name = "a", sources = ["a.cpp"], py-limited-api = true}]
+"""
+REQUEST = """\
+package: demo
+python: ["3.10", "3.13", "3.13t", "3.14t", "3.15", "3.15t"]
+platforms:
+"""
+LINUX_CPU = '  linux-cpu: {owner: "@demo/cpu", native: ["*.cpp"]}\n'
+LINUX_CUDA = '  linux-cuda: {owner: "@demo/cuda", native: ["*.cu"], cuda: [12.6, 12.9, 13.0], archs: [9.0]'
+STABLE = "#include <torch/csrc/stable/library.h>\n"
+SETUP = {"setup.py": "from setuptools import setup\nopen('/etc/hostname')\nsetup(ext_modules=[])\n"}
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        pytest.param("limited-api", {"fatwheel.yml": REQUEST + LINUX_CPU,
+                                     "pyproject.toml": f"{CMAKE}wheel.py-api='cp311'",
+                                     "a.cpp": "#include <Python.h>\n"}, id="abi3-and-those-it-does-not-reach"),
+        pytest.param("limited-api-both", {"fatwheel.yml": REQUEST + LINUX_CPU,
+                                          "pyproject.toml": f"{CMAKE}wheel.py-api='cp311.cp315t'", "a.cpp": ""},
+                     id="abi3-and-abi3t"),
+        pytest.param("limited-api-one", {"fatwheel.yml": REQUEST + LINUX_CPU,
+                                         "pyproject.toml": f"{CMAKE}wheel.py-api='cp315.cp315t'", "a.cpp": ""},
+                     id="one-for-both-from-3.15"),
+        pytest.param("limited-api-setuptools", {
+            "fatwheel.yml": REQUEST + LINUX_CPU, "a.cpp": "", "pyproject.toml": LIMITED_SETUPTOOLS},
+            id="setuptools-builds-no-older-python"),
+        pytest.param("torch-list", {"fatwheel.yml": f"{REQUEST}{LINUX_CUDA}}}\ntorch: ['2.10', '2.13']\n", "a.cu": "",
+                                    "pyproject.toml": f"{CMAKE}wheel.py-api='py3'",
+                                    "b.cpp": "#include <ATen/ATen.h>\n"},
+                     id="torch-that-is-not-stable"),
+        pytest.param("unknown", {"fatwheel.yml": f"{REQUEST}{LINUX_CUDA}}}\n{LINUX_CPU}torch: {{lowest: '2.14'}}\n",
+                                 "pyproject.toml": CMAKE.replace("scikit_build_core.build", "setuptools.build_meta"),
+                                 **SETUP, "a.cu": STABLE}, id="what-is-not-known-collapses-nothing"),
+        pytest.param("one-per-major", {"fatwheel.yml": f"{REQUEST}{LINUX_CUDA}, one-per-major: true}}\n",
+                                       "pyproject.toml": f"{CMAKE}wheel.py-api='py3'", "a.cu": ""}, id="one-per-major"),
+        pytest.param("switched-off", {"fatwheel.yml": f"{REQUEST}{LINUX_CUDA}, enabled: false}}\n{LINUX_CPU}",
+                                      "pyproject.toml": f"{CMAKE}wheel.cmake=false", "a.cu": ""}, id="switched-off"),
+        pytest.param("switched-on", {"fatwheel.yml": f"{REQUEST}  linux-cpu: {{owner: x, enabled: true}}\n",
+                                     "pyproject.toml": f"{CMAKE}wheel.cmake=false"}, id="switched-on"),
+        pytest.param("requires-python", {
+            "fatwheel.yml": REQUEST + LINUX_CPU,
+            "pyproject.toml": f"{CMAKE.replace('>=3.10', '!=3.10.*,<3.15')}wheel.cmake=false"},
+                     id="python-the-project-does-not-support"),
+    ],
+)  # fmt: skip
+def test_a_plan_is_as_its_golden_text_says(tmp_path: Path, name: str, files: dict[str, str]) -> None:
+    assert_golden(text(plan_of(write(tmp_path / "a", files))), name)
+
+
+# ---------------------------------------------------------------- the reference package, changed
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Copy what the plan of the reference package depends on."""
+    files = [path for folder in ("package", "kernels") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    content = {str(path.relative_to(ROOT)): path.read_bytes() for path in files if "__pycache__" not in path.parts}
+    return write(tmp_path / "copy", content)
+
+
+def test_one_hip_file_makes_the_rocm_job_appear_with_its_owner(package: Path) -> None:
+    config = package / "package/fatwheel.yml"
+    config.write_text(config.read_text().replace("linux-rocm:", 'linux-rocm:\n    owner: "@fatwheel/rocm"'))
+    write(package, {"kernels/deep/down/x.hip": ""})
+    plan = plan_of(package / "package")
+    job = next(job for job in plan.jobs if job.platform is Platform.LINUX_ROCM)
+    assert (job.name, job.owner) == ("linux-rocm-rocm7.1", "@fatwheel/rocm")
+    assert job.wheel == "ao_kernels-0.1.0+rocm7.1-py3-none-manylinux_2_28_x86_64.whl"
+    assert plan.warnings[0].startswith("linux-rocm: native code (kernels/deep/down/x.hip), but nothing is compiled (")
+
+
+def test_native_code_without_an_owner_is_an_error(package: Path) -> None:
+    write(package, {"kernels/x.hip": ""})
+    line = (package / "package/fatwheel.yml").read_text().splitlines().index("  linux-rocm:") + 1
+    with pytest.raises(InputError) as caught:
+        plan_of(package / "package")
+    assert caught.value.message == (
+        f"package/fatwheel.yml:{line}:1: linux-rocm has native code (kernels/x.hip) and no owner, expected "
+        '`owner: "@org/team"`'
+    )
+
+
+def test_one_unstable_include_ends_the_collapse(package: Path) -> None:
+    write(package, {"kernels/other/binding.cpp": "#include <torch/extension.h>\n"})
+    plan = plan_of(package / "package")
+    assert {job.torch for job in plan.jobs if job.platform is Platform.LINUX_CUDA} > {Minor(2, 10), Minor(2, 13)}
+    assert len(plan.jobs) > 50
+
+
+# ---------------------------------------------------------------- every plan there is
+
+
+def pythons(names: str) -> tuple[Python, ...]:
+    return tuple(map(Python.parse, names.split()))
+
+
+ASKED = pythons("3.10 3.12 3.14 3.14t 3.15 3.15t")
+APIS = (
+    PythonApi(Binding.NONE, "p:1"),
+    PythonApi(Binding.FULL, "p:1"),
+    PythonApi(Binding.UNKNOWN, "p:1"),
+    PythonApi(Binding.STABLE, "p:1", Minor(3, 12)),
+    PythonApi(Binding.STABLE, "p:1", Minor(3, 12), builds_older=True),
+    PythonApi(Binding.STABLE, "p:1", Minor(3, 12), Minor(3, 15), builds_older=True),
+    PythonApi(Binding.STABLE, "p:1", None, Minor(3, 15), builds_older=True),
+    PythonApi(Binding.STABLE, "p:1", Minor(3, 15), Minor(3, 15), builds_older=True),
+)
+ABIS = (
+    TorchAbi(Binding.NONE, "t:1"),
+    TorchAbi(Binding.FULL, "t:1", uses_torch=True),
+    TorchAbi(Binding.UNKNOWN, "t:1"),
+    TorchAbi(Binding.STABLE, "t:1", Minor(2, 10), uses_torch=True),
+)
+CUDAS = tuple(Accelerator(CUDA, version) for version in (Minor(12, 6), Minor(12, 9), Minor(13, 0)))
+
+
+def asked(platform: Platform = Platform.LINUX_CUDA, **fields: object) -> PlatformRequest:
+    found: dict[str, object] = {"owner": "@x", "native": Globs(("*.cu",)), "wheel_platform": "linux", **fields}
+    if platform is Platform.LINUX_CUDA:
+        found = {"accelerators": CUDAS, "archs": ("9.0",), **found}
+    return PlatformRequest(platform=platform, where="fatwheel.yml:4", **found)  # type: ignore[arg-type]
+
+
+def shown(request: PlatformRequest, api: PythonApi, abi: TorchAbi, extensions: Extensions) -> PlatformEvidence:
+    native = () if extensions is Extensions.NONE else ("a.cu",)
+    return PlatformEvidence(
+        platform=request.platform,
+        native_files=native,
+        shown=CellEvidence(extensions=extensions, extensions_where="b:1", python_api=api, torch_abi=abi),
+    )
+
+
+def planned(
+    platforms: Iterable[PlatformRequest],
+    api: PythonApi = APIS[0],
+    abi: TorchAbi = ABIS[0],
+    extensions: Extensions = Extensions.SOME,
+    **fields: object,
+) -> Plan:
+    """Return the plan of platforms that all show the same."""
+    platforms = tuple(platforms)
+    torch = Torch(versions=(Minor(2, 10), Minor(2, 14), Minor(2, 15)))
+    known = {"name": "demo", "config": "fatwheel.yml", "source": PathSource(path="."), "pythons": ASKED, "torch": torch}
+    request = Request(platforms=platforms, **{**known, **fields})  # type: ignore[arg-type]
+    evidence = Evidence(
+        project=Project("demo", "1.0", ">=3.10", "x", "p:1"),
+        source_sha256="",
+        commit="",
+        platforms=tuple(shown(platform, api, abi, extensions) for platform in platforms),
+    )
+    return planner.make_plan(request, evidence, catalog.load())
+
+
+def plans() -> Iterator[Plan]:
+    """Yield plans of every combination of evidence, and of every choice a request has."""
+    for api, abi, extensions in product(APIS, ABIS, Extensions):
+        yield planned([asked(), asked(Platform.LINUX_CPU)], api, abi, extensions)
+    for enabled, one_per_major, api in product(Enabled, (False, True), APIS):
+        yield planned([asked(enabled=enabled, one_per_major=one_per_major)], api, ABIS[1])
+    some = chain.from_iterable(combinations(ASKED, size) for size in (1, 2, 3))
+    for chosen, api in product(some, APIS):
+        yield planned([asked(Platform.LINUX_CPU)], api, pythons=chosen, torch=None)
+
+
+EVERY_PLAN = tuple(plans())
+
+
+def test_every_cell_is_covered_or_skipped_exactly_once() -> None:
+    for plan in EVERY_PLAN:
+        cells = Counter([item.cell for item in plan.covered] + [item.cell for item in plan.skipped])
+        torches = len(plan.request.torch.versions) if plan.request.torch else 1
+        points = (
+            sum(max(1, len(one.accelerators)) for one in plan.request.platforms) * torches * len(plan.request.pythons)
+        )
+        assert set(cells.values()) <= {1}
+        assert len(cells) == plan.cells == points
+        assert Counter(cell for job in plan.jobs for cell in job.covers) == Counter(item.cell for item in plan.covered)
+
+
+def test_every_covered_cell_names_a_job_that_covers_it() -> None:
+    for plan in EVERY_PLAN:
+        covers = {(job.name, cell) for job in plan.jobs for cell in job.covers}
+        assert {(item.job, item.cell) for item in plan.covered} == covers
+        assert all(item.reason for item in (*plan.covered, *plan.skipped))
+
+
+def test_every_job_has_a_name_and_a_wheel_of_its_own() -> None:
+    for plan in EVERY_PLAN:
+        assert len({job.name for job in plan.jobs}) == len(plan.jobs)
+        assert len({job.wheel for job in plan.jobs}) == len(plan.jobs)
+
+
+def test_every_python_can_install_the_wheel_it_is_given() -> None:
+    for plan in EVERY_PLAN:
+        for job in plan.jobs:
+            tags = {str(tag) for tag in parse_wheel_filename(job.wheel)[3]}
+            assert all(tags & _installable(cell.python) for cell in job.covers), job.wheel
+
+
+def _installable(python: Python) -> set[str]:
+    tags = cpython_tags(python.version, [python.abi_tag], ["linux_x86_64"])
+    return {*map(str, tags), "py3-none-linux_x86_64", "py3-none-any"}
+
+
+def test_every_python_that_builds_a_wheel_makes_that_wheel() -> None:
+    for plan in EVERY_PLAN:
+        for job in plan.jobs:
+            abi = job.wheel.split("-")[-2]
+            assert job.python.free_threaded is (
+                abi.endswith("t") or (abi == "none" and _only_free_threaded(job.covers))
+            )
+            assert job.python_stays is (abi not in {"none", "abi3"})
+
+
+def _only_free_threaded(cells: Iterable[object]) -> bool:
+    return all(str(cell).endswith("t") for cell in cells)
+
+
+def test_every_axis_that_stays_keeps_its_cells_apart() -> None:
+    for plan in EVERY_PLAN:
+        for job, found in ((job, plan.request) for job in plan.jobs if job.kind is JobKind.NATIVE):
+            assert len({cell.platform for cell in job.covers}) == 1
+            assert len({cell.accelerator and cell.accelerator.version for cell in job.covers}) == 1 or (
+                found.platforms[0].one_per_major
+            )
+            if job.requires_torch:
+                assert len({cell.torch for cell in job.covers}) == 1
+                assert job.requires_torch == f">={job.torch},<{job.torch and job.torch.next}"
+
+
+def test_the_same_request_makes_the_same_plan() -> None:
+    assert tuple(plans()) == EVERY_PLAN
+
+
+# ---------------------------------------------------------------- the rules, one at a time
+
+
+@pytest.mark.parametrize(
+    ("platform", "fields", "evidence", "wheel"),
+    [
+        pytest.param(asked(accelerators=CUDAS[2:]), {"torch": None}, {}, "demo-1.0+cu130-py3-none-linux_x86_64.whl",
+                     id="cuda"),
+        pytest.param(asked(accelerators=CUDAS[2:]), {"torch": Torch(versions=(Minor(2, 10),))}, {"abi": ABIS[1]},
+                     "demo-1.0+cu130torch2.10-py3-none-linux_x86_64.whl", id="cuda-and-torch"),
+        pytest.param(asked(Platform.LINUX_CPU, wheel_platform="manylinux_2_28"), {"torch": None}, {},
+                     "demo-1.0-py3-none-manylinux_2_28_x86_64.whl", id="cpu"),
+        pytest.param(asked(Platform.LINUX_CPU, wheel_platform="manylinux_2_17"), {"torch": None}, {},
+                     "demo-1.0-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl", id="level-of-two-names"),
+        pytest.param(asked(Platform.LINUX_CPU), {"torch": Torch(versions=(Minor(2, 14),))}, {"abi": ABIS[1]},
+                     "demo-1.0+torch2.14-py3-none-linux_x86_64.whl", id="cpu-and-torch"),
+        pytest.param(asked(Platform.LINUX_AARCH64), {"torch": None}, {}, "demo-1.0-py3-none-linux_aarch64.whl",
+                     id="arm"),
+        pytest.param(asked(Platform.MACOS_ARM64, wheel_platform="macosx_11_0"), {"torch": None}, {},
+                     "demo-1.0-py3-none-macosx_11_0_arm64.whl", id="macos"),
+        pytest.param(asked(Platform.WINDOWS, wheel_platform="win"), {"torch": None}, {},
+                     "demo-1.0-py3-none-win_amd64.whl", id="windows"),
+        pytest.param(asked(Platform.LINUX_XPU, accelerators=(Accelerator(AcceleratorKind.XPU),)), {"torch": None}, {},
+                     "demo-1.0+xpu-py3-none-linux_x86_64.whl", id="xpu"),
+        pytest.param(asked(Platform.LINUX_CPU), {"torch": None, "pythons": pythons("3.14t")}, {"api": APIS[1]},
+                     "demo-1.0-cp314-cp314t-linux_x86_64.whl", id="free-threaded"),
+    ],
+)  # fmt: skip
+def test_a_native_wheel_is_named_by_the_axes_that_stay(
+    platform: PlatformRequest, fields: dict[str, object], evidence: dict[str, object], wheel: str
+) -> None:
+    assert [job.wheel for job in planned([platform], **evidence, **fields).jobs] == [wheel]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("requires", "served"),
+    [
+        pytest.param("", "3.10 3.12 3.14 3.14t 3.15 3.15t", id="nothing-said"),
+        pytest.param(">=3.10.4", "3.10 3.12 3.14 3.14t 3.15 3.15t", id="from-a-patch-release-on"),
+        pytest.param("==3.12.7", "3.12", id="one-patch-release"),
+        pytest.param(">3.12.1,<3.12.3", "3.12", id="between-two-patch-releases"),
+        pytest.param("<3.14", "3.10 3.12", id="below"),
+        pytest.param("!=3.12.*", "3.10 3.14 3.14t 3.15 3.15t", id="all-but-one"),
+    ],
+)
+def test_a_python_is_served_where_some_patch_release_is(requires: str, served: str) -> None:
+    plan = planned([asked(Platform.LINUX_CPU)], torch=None)
+    evidence = Evidence(
+        project=Project("demo", "1.0", requires, "x", "p:1"),
+        source_sha256="",
+        commit="",
+        platforms=(shown(plan.request.platforms[0], APIS[0], ABIS[0], Extensions.SOME),),
+    )
+    plan = planner.make_plan(plan.request, evidence, catalog.load())
+    assert [item.cell.python for item in plan.covered] == list(pythons(served))
+    assert all(item.reason == f"the project requires Python {requires} (p:1)" for item in plan.skipped)
+
+
+@pytest.mark.parametrize(
+    ("requires", "served"),
+    [
+        pytest.param(">=2.14,!=2.14.0", ["2.14", "2.15"], id="from-a-patch-release-on"),
+        pytest.param("<2.14", ["2.10"], id="below"),
+        pytest.param("==2.15.*", ["2.15"], id="one"),
+    ],
+)
+@pytest.mark.parametrize("native", ["*.cu", "*.hip"], ids=["native", "pure"])
+def test_a_torch_the_project_excludes_is_skipped(tmp_path: Path, requires: str, served: list[str], native: str) -> None:
+    config = f'{TORCH_CONFIG}  linux-cpu: {{owner: x, native: ["{native}"]}}\n'
+    project = f'{PROJECT}dependencies = ["torch{requires}"]\n'
+    plan = plan_of(demo(tmp_path / "a", {"fatwheel.yml": config, "pyproject.toml": project, "a.cu": "int x;"}))
+    assert [str(item.cell.torch) for item in plan.covered] == served
+    assert {item.reason for item in plan.skipped} == {EXCLUDED.format(",".join(sorted(requires.split(","))))}
+
+
+FULL = "#include <torch/extension.h>\n"
+STABLE = "#define TORCH_TARGET_VERSION 0x020a000000000000\n#include <torch/csrc/stable/library.h>\n"
+UNBUILT = "its build requires torch ==2.14.0 (pyproject.toml:2)"
+
+
+@pytest.mark.parametrize(
+    ("header", "covered", "built_with"),
+    [
+        pytest.param(FULL, ["2.14"], ["2.14"], id="one-wheel-per-torch"),
+        pytest.param(STABLE, ["2.10", "2.14", "2.15"], ["2.14"], id="one-wheel-for-all"),
+    ],
+)
+def test_what_a_build_requires_of_torch_decides_which_it_is_built_with(
+    tmp_path: Path, header: str, covered: list[str], built_with: list[str]
+) -> None:
+    project = PROJECT.replace('build-backend = "flit_core.buildapi"', 'requires = ["setuptools", "torch == 2.14.0"]')
+    setup = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('demo_C', ['a.cpp'])])\n"
+    config = f"{TORCH_CONFIG}  linux-cpu: {{owner: us, native: ['*.cpp']}}\n"
+    plan = plan_of(
+        demo(tmp_path, {"fatwheel.yml": config, "pyproject.toml": project, "setup.py": setup, "a.cpp": header})
+    )
+    assert [str(item.cell.torch) for item in plan.covered] == covered
+    assert [str(job.torch) for job in plan.jobs] == built_with
+    assert {item.reason for item in plan.skipped} == ({UNBUILT} if len(covered) == 1 else set())
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "torch", "python", "reason"),
+    [
+        pytest.param(CUDAS[1], "2.14", "3.12", "the catalog has no torch 2.14 for cu129 on linux-x86_64", id="cuda"),
+        pytest.param(
+            CUDAS[2], "2.15", "3.10", "the catalog has no torch 2.15 for Python 3.10 on linux-x86_64", id="python"
+        ),
+    ],
+)
+def test_what_upstream_does_not_ship_is_skipped(accelerator: Accelerator, torch: str, python: str, reason: str) -> None:
+    versions = Torch(versions=(Minor.parse(torch),))
+    plan = planned([asked(accelerators=(accelerator,))], torch=versions, pythons=pythons(python))
+    assert ([item.reason for item in plan.skipped], plan.jobs) == ([reason], ())
+
+
+@pytest.mark.parametrize(
+    ("platform", "evidence", "fields", "message"),
+    [
+        pytest.param(asked(owner=""), {}, {}, "linux-cuda has native code (a.cu) and no owner", id="no-owner"),
+        pytest.param(asked(enabled=Enabled.TRUE), {"extensions": Extensions.NONE}, {},
+                     "linux-cuda is enabled, but its native globs match no file: *.cu", id="nothing-to-build"),
+        pytest.param(asked(), {"abi": ABIS[3]}, {"torch": Torch(lowest=Minor(2, 9))},
+                     "linux-cuda is asked to serve torch 2.9, but the source needs 2.10 (t:1)", id="torch-too-old"),
+        pytest.param(asked(), {"abi": ABIS[1]}, {"torch": None},
+                     'linux-cuda uses torch (t:1), expected `torch: {lowest: "2.10"}` or a list',
+                     id="torch-not-named"),
+        pytest.param(asked(), {"abi": ABIS[3]}, {"torch": None},
+                     "linux-cuda uses torch (t:1), expected `torch:", id="stable-torch-not-named"),
+    ],
+)  # fmt: skip
+def test_a_source_that_contradicts_the_request_is_refused(
+    platform: PlatformRequest, evidence: dict[str, object], fields: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        planned([platform], **evidence, **fields)  # type: ignore[arg-type]
+    assert caught.value.message.startswith(f"fatwheel.yml:4:1: {message}")
+
+
+def test_a_platform_that_is_switched_off_contradicts_nothing() -> None:
+    plan = planned([asked(owner="", enabled=Enabled.FALSE)], abi=ABIS[3], torch=Torch(lowest=Minor(2, 9)))
+    assert (plan.jobs, {item.reason for item in plan.skipped}) == (
+        (), {"switched off by `enabled: false` (fatwheel.yml:4)"}
+    )  # fmt: skip
+
+
+def test_two_jobs_of_one_file_name_are_refused() -> None:
+    twins = (Accelerator(CUDA, Minor(1, 30)), Accelerator(CUDA, Minor(13, 0)))
+    with pytest.raises(InputError, match=r"would both make demo-1\.0\+cu130-py3-none-linux_x86_64.whl"):
+        planned([asked(accelerators=twins)], torch=None)
+
+
+def test_a_specifier_that_is_none_is_refused() -> None:
+    plan = planned([asked()])
+    project = Project("demo", "1.0", "3.10 or so", "x", "p:3")
+    with pytest.raises(
+        InputError, match=r'p:3: requires-python is "3\.10 or so", expected a specifier such as >=3\.10'
+    ):
+        planner.make_plan(
+            plan.request, Evidence(project=project, source_sha256="", commit="", platforms=()), catalog.load()
+        )
+
+
+def test_the_oldest_cuda_of_a_major_serves_those_after_it() -> None:
+    plan = planned([asked(one_per_major=True)], torch=None)
+    built = {job.name: {cell.accelerator and cell.accelerator.label for cell in job.covers} for job in plan.jobs}
+    assert built == {"linux-cuda-cu126": {"cu126", "cu129"}, "linux-cuda-cu130": {"cu130"}}
+    assert [(job.folder, job.also) for job in plan.jobs] == [("cu126", ("cu129",)), ("cu130", ())]
+
+
+def test_the_oldest_cuda_that_knows_every_arch_serves_its_major() -> None:
+    minors = tuple(Accelerator(CUDA, version) for version in (Minor(12, 6), Minor(12, 8), Minor(12, 9)))
+    plan = planned([asked(one_per_major=True, accelerators=minors, archs=("10.0",))], torch=None)
+    assert [job.name for job in plan.jobs] == ["linux-cuda-cu128"]
+
+
+def test_a_platform_without_native_code_shares_the_pure_wheel() -> None:
+    plan = planned([asked(), asked(Platform.LINUX_CPU)], extensions=Extensions.NONE)
+    assert ([job.name for job in plan.jobs], plan.jobs[0].covers) == (
+        ["pure"],
+        tuple(item.cell for item in plan.covered),
+    )
+
+
+def test_two_checkouts_make_the_same_plan(tmp_path: Path) -> None:
+    one, other = (plan_of(demo(tmp_path / name / "a")) for name in ("here", "there/deeper"))
+    assert one == other
+    assert replace(one, pins=other.pins) == other
+
+
+def test_a_wheel_that_is_tagged_by_its_builder_is_built_by_the_oldest_python(tmp_path: Path) -> None:
+    files = {
+        "fatwheel.yml": f"{REQUEST}{LINUX_CPU}",
+        "pyproject.toml": "[build-system]\nbuild-backend = 'mesonpy'\n[project]\nname = 'demo'\nversion = '1.0'\n"
+        "requires-python = '>=3.13'\n[tool.meson-python]\nlimited-api = true\n",
+        "meson.build": "project('demo', 'c')\npy = import('python').find_installation()\n"
+        "py.extension_module('demo', 'a.c', limited_api: '3.8', install: true)\n",
+        "a.c": "#include <Python.h>\n",
+    }
+    job = plan_of(write(tmp_path / "a", files)).jobs[0]
+    assert (str(job.python), job.python_stays) == ("3.13", True)
+    assert job.wheel.startswith("demo-1.0-cp313-abi3-")

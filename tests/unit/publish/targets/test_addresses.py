@@ -1,0 +1,238 @@
+"""What a user may write after `--to`: each place has one name, and nothing that is wrong or secret goes on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_tools.errors import InputError
+from ci_tools.machine.objects.bucket import Place, place_of
+from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.wheel_index import Settings
+from ci_tools.publish.targets.addresses import index_of, indexes_of, targets_of
+from tests.builders.sources import world
+
+WHO = "AWS_ACCESS_KEY_ID"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        pytest.param("dir:~nosuchuser/x", "dir:~nosuchuser/x is no folder", id="no-such-user"),
+        pytest.param("dir:round/x", "dir:round/x is no folder", id="links-that-lead-round"),
+        pytest.param("dir:a\0b", "holds the character U\\+0000", id="a-zero-byte"),
+        pytest.param("dir:a\x1b[2J", "holds the character U\\+001B", id="an-escape"),
+        pytest.param("dir:a\udcff", "holds the character U\\+DCFF", id="a-byte-that-is-no-text"),
+        pytest.param("dir:", '"dir:" is no index', id="no-path"),
+        pytest.param("s3://[x", "cannot be read, expected s3://BUCKET/PREFIX", id="no-address"),
+        pytest.param("s3://bucket/\n", "holds the character U\\+000A", id="a-line-break"),
+        pytest.param("", '"" is no target', id="an-empty-variable"),
+        pytest.param("github:", '"github:" is no target', id="no-repository"),
+        pytest.param("dir:a?root=mine", 'root is "mine", expected own, shared, kept', id="an-unknown-root"),
+        pytest.param("s3://b/whl?nightlies=0", 'nightlies is "0", expected how many', id="no-nightlies"),
+        pytest.param("dir:a?root=own&root=kept", "a setting is given twice", id="a-setting-twice"),
+        pytest.param("dir:a|dir:./a", "is named as its own mirror", id="its-own-mirror"),
+    ],
+)
+def test_what_names_no_place_is_said(address: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("round").symlink_to("round")
+    with pytest.raises(InputError, match=said):
+        targets_of([address], world(tmp_path))
+
+
+def test_a_folder_is_one_target_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    Path("link").symlink_to("there")
+    spellings = ("dir:there", "dir:./there/", "dir:link", f"dir:{tmp_path}/other/../there")
+    assert [target.address for target in targets_of(spellings, world(tmp_path))] == [f"dir:{tmp_path / 'there'}"]
+
+
+def test_a_bucket_is_one_target_however_it_is_written(tmp_path: Path) -> None:
+    spellings = (
+        "s3://bucket/whl?endpoint=http://host:1&region=here",
+        "s3://bucket/whl/?region=here&endpoint=HTTP://HOST:1/&timeout=5&acl=public-read",
+    )
+    targets = targets_of(spellings, world(tmp_path))
+    assert [target.address for target in targets] == ["s3://bucket/whl?endpoint=http://host:1&region=here"]
+
+
+def test_pypi_is_one_target_with_and_without_its_name(tmp_path: Path) -> None:
+    assert [target.address for target in targets_of(["pypi", "pypi:pypi"], world(tmp_path))] == ["pypi"]
+
+
+def test_two_servers_with_a_bucket_of_one_name_are_two_places(tmp_path: Path) -> None:
+    addresses = ["s3://bucket/whl?endpoint=http://host:1&region=a", "s3://bucket/whl?endpoint=http://host:2&region=a"]
+    assert [target.address for target in targets_of(addresses, world(tmp_path))] == addresses
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("bucket"),
+        Place("bucket", "whl"),
+        Place("bucket", "whl/test", "https://host:9000/path", "eu-west-1"),
+        Place("bucket", "a+b", "http://host/%2B&=", "a&b=c d"),
+    ],
+)
+def test_an_address_can_be_typed_again(place: Place) -> None:
+    assert place_of(place.address) == place
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        pytest.param("s3://bucket/whl?endpoint=", "the setting endpoint is empty", id="an-empty-setting"),
+        pytest.param("s3://bucket/whl?region", "the setting region is empty", id="a-setting-without-a-value"),
+        pytest.param("s3://bucket/whl?region=a&region=b", "the setting region is given twice", id="twice"),
+        pytest.param("s3://bucket/whl?endpoint=ftp://host", "expected an address such as https://host", id="ftp"),
+        pytest.param("s3://bucket/whl?endpoint=host:9000", 'endpoint is "host:9000"', id="no-scheme"),
+        pytest.param("s3://bucket/whl?endpoint=http://host:x", "endpoint is", id="no-port"),
+        pytest.param("s3://bucket/whl?endpoint=http://[x", "endpoint is", id="no-host"),
+        pytest.param("s3://bucket/whl?endpoint=http://h/?a", "endpoint is", id="a-query"),
+        pytest.param("s3://bucket/whl?public=javascript:1", "public is", id="no-web-address"),
+        pytest.param("s3://bucket/whl?endpont=http://h", 'did you mean "endpoint"', id="no-setting"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_said(address: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        place_of(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://me:hunter2@bucket/whl",
+        "s3://me:hunter2/with-a-slash@bucket/whl",
+        "s3://hunter2@bucket/whl",
+        "s3://me:hunter2@[x",
+        "s3://bucket/whl?endpoint=http://me:hunter2@host",
+        "s3://bucket/whl?endpoint=http://me:hunter2/x@host",
+        "s3://bucket/whl?endpoint=http://me%3Ahunter2%40host",
+        "s3://bucket/whl?public=https://me:hunter2@host",
+        "s3://bucket/whl?endpont=https://me:hunter2@host",
+        "s3://bucket/whl?timeout=1&endpoint=http://me:hunter2@host&region=",
+        "s4://me:hunter2@bucket/whl",
+        "https://me:hunter2@host/whl",
+        "hunter2@host",
+    ],
+)
+def test_who_the_user_is_has_no_place_in_an_address_and_is_not_shown(address: str, tmp_path: Path) -> None:
+    for read in (targets_of, lambda addresses, outside: index_of(addresses[0], outside)):
+        with pytest.raises(InputError) as caught:
+            read([address], world(tmp_path))
+        assert "hunter2" not in str(caught.value)
+
+
+def test_who_writes_a_password_is_told_where_it_belongs() -> None:
+    for address in ("s3://me:hunter2@bucket", "s3://bucket?endpoint=http://me:hunter2@host"):
+        with pytest.raises(InputError) as caught:
+            place_of(address)
+        assert WHO in caught.value.hint
+
+
+def test_the_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert index_of("dir:~/whl", world(tmp_path)).address == f"dir:{tmp_path}{os.sep}whl"
+
+
+@pytest.mark.parametrize("place", ["dir:{}/a", "s3://bucket/whl?region=here", "s3://bucket/whl"])
+def test_what_is_said_of_an_index_is_no_part_of_its_place(place: str, tmp_path: Path) -> None:
+    place = place.format(tmp_path)
+    index = index_of(f"{place}{'&' if '?' in place else '?'}root=shared&nightlies=7", world(tmp_path))
+    assert (index.address, index.settings) == (place, Settings(root=Root.SHARED, nightlies=7))
+
+
+def test_a_folder_may_have_a_question_mark_in_its_name(tmp_path: Path) -> None:
+    assert index_of(f"dir:{tmp_path}/who?", world(tmp_path)).address == f"dir:{tmp_path}/who?"
+
+
+def test_an_index_and_its_mirror_are_one_target(tmp_path: Path) -> None:
+    first, mirror = indexes_of(f"dir:{tmp_path}/a|s3://b/whl?region=here", world(tmp_path))
+    assert (first.like, mirror.like, mirror.address) == (None, first, "s3://b/whl?region=here")
+
+
+ENDPOINTS = """
+[profile path]
+region = eu-west-3
+s3 =
+  addressing_style = path
+
+[profile other]
+region = eu-west-3
+endpoint_url = https://objects.test
+"""
+KEY = "cu130/demo-1.0+cu130-py3-none-any.whl"
+SHOWN = "cu130/demo-1.0%2Bcu130-py3-none-any.whl"
+REGION, URL, URL_S3, PROFILE = "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE"
+
+
+@pytest.mark.parametrize(
+    ("address", "environ", "shown"),
+    [
+        pytest.param("s3://b-1/whl", {}, "https://b-1.s3.amazonaws.com/whl/", id="no-region"),
+        pytest.param("s3://b-1", {}, "https://b-1.s3.amazonaws.com/", id="no-prefix"),
+        pytest.param("s3://b-1/a b", {}, "https://b-1.s3.amazonaws.com/a%20b/", id="a-space"),
+        pytest.param(
+            "s3://b-1/whl", {REGION: "eu-central-1"}, "https://b-1.s3.eu-central-1.amazonaws.com/whl/", id="a-region"
+        ),
+        pytest.param(
+            "s3://b-1/whl?region=ap-south-1",
+            {REGION: "eu-central-1"},
+            "https://b-1.s3.ap-south-1.amazonaws.com/whl/",
+            id="the-region-of-the-address",
+        ),
+        pytest.param(
+            "s3://b.1/whl", {REGION: "eu-west-1"}, "https://s3.eu-west-1.amazonaws.com/b.1/whl/", id="a-dot-in-the-name"
+        ),
+        pytest.param(
+            "s3://b-1/whl", {REGION: "cn-north-1"}, "https://b-1.s3.cn-north-1.amazonaws.com.cn/whl/", id="china"
+        ),
+        pytest.param(
+            "s3://b-1/whl", {REGION: "us-gov-west-1"}, "https://b-1.s3.us-gov-west-1.amazonaws.com/whl/", id="govcloud"
+        ),
+        pytest.param(
+            "s3://b-1/whl",
+            {REGION: "us-east-2", "AWS_USE_DUALSTACK_ENDPOINT": "true"},
+            "https://b-1.s3.dualstack.us-east-2.amazonaws.com/whl/",
+            id="dualstack",
+        ),
+        pytest.param("s3://b-1/whl", {URL: "http://127.0.0.1:9000"}, "http://127.0.0.1:9000/b-1/whl/", id="a-number"),
+        pytest.param("s3://b-1/whl", {URL: "https://minio.test"}, "https://minio.test/b-1/whl/", id="any-service"),
+        pytest.param(
+            "s3://b-1/whl",
+            {URL: "https://no.test", URL_S3: "https://s3.test"},
+            "https://s3.test/b-1/whl/",
+            id="s3-alone",
+        ),
+        pytest.param("s3://b-1/whl", {PROFILE: "other"}, "https://objects.test/b-1/whl/", id="a-profile-s-endpoint"),
+        pytest.param(
+            "s3://b-1/whl", {PROFILE: "path"}, "https://s3.eu-west-3.amazonaws.com/b-1/whl/", id="a-profile-s-style"
+        ),
+        pytest.param(
+            "s3://b-1/whl?endpoint=https://s3.test/deep",
+            {URL: "https://no.test"},
+            "https://s3.test/deep/b-1/whl/",
+            id="the-endpoint-of-the-address",
+        ),
+        pytest.param(
+            "s3://b-1/whl?endpoint=https://s3.test&public=https://wheels.test/x",
+            {},
+            "https://wheels.test/x/",
+            id="the-address-that-clients-know",
+        ),
+    ],
+)
+def test_the_address_that_is_shown_is_the_endpoint_s_own(
+    address: str, environ: dict[str, str], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "config").write_text(ENDPOINTS)
+    nobody = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_EC2_METADATA_DISABLED": "true"}
+    for name, value in {**nobody, **environ}.items():
+        monkeypatch.setenv(name, value)
+    assert index_of(address, world(tmp_path)).store.url(KEY) == f"{shown}{SHOWN}"

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_tools.formats import receipts
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.model import Command, Minor, Outcome, Python, Trial, Validation
+from ci_tools.publish.release import Here, validate_files
+from ci_tools.verify.validator import Validator, own_python
+from tests.builders import releases
+from tests.builders.sources import demo, request_of, world
+from tests.builders.wheels import make
+
+
+@pytest.mark.parametrize(
+    ("wheel", "python"),
+    [
+        pytest.param("demo-1.0-cp312-cp312-linux_x86_64.whl", Python(Minor(3, 12)), id="one"),
+        pytest.param("demo-1.0-7-cp314-cp314t-win_amd64.whl", Python(Minor(3, 14), free_threaded=True), id="threads"),
+        pytest.param("demo-1.0-cp312-cp312-a_x86_64.b_x86_64.whl", Python(Minor(3, 12)), id="two-platforms"),
+        pytest.param("demo-1.0-cp312.cp313-cp312-linux_x86_64.whl", None, id="two-pythons"),
+        pytest.param("demo-1.0-cp310-abi3-linux_x86_64.whl", None, id="abi3"),
+        pytest.param("demo-1.0-py3-none-any.whl", None, id="pure"),
+        pytest.param("demo.whl", None, id="no-wheel-name"),
+    ],
+)
+def test_a_wheel_s_own_python_is_that_of_its_tags(wheel: str, python: Python | None) -> None:
+    assert own_python(wheel) == python
+
+
+@pytest.mark.slow
+def test_what_another_machine_says_was_tried_at_a_site_is_tried_there(tmp_path: Path) -> None:
+    config = "package: demo\npython: ['3.12']\nplatforms:\n  linux-cpu:\nvalidate: {imports: [demo]}\n"
+    request = request_of(demo(tmp_path / "source", {"fatwheel.yml": config}))
+    wheel = make(tmp_path / "out", files={"demo/__init__.py": b"raise ImportError('no, it does not')"})
+    receipts.save(wheel, releases.receipt(wheel, "pure"))
+    tried = [validate_files([wheel], request, Here(where="a site"), world(tmp_path))]
+    found = receipts.load(wheel)
+    place = found and found.at("a site")
+    assert found
+    assert place
+    receipts.save(wheel, found.with_place(place._replace(trials=(Trial("import demo", Outcome.PASSED),))))
+    tried.append(validate_files([wheel], request, Here(where="a site"), world(tmp_path)))
+    assert [Outcome.FAILED in {trial.outcome for trial in trials[wheel.name]} for trials in tried] == [True, True]
+
+
+# ---------------------------------------------------------------- where torch comes from
+
+
+@pytest.mark.slow
+def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
+    for version in ("9.0", "9.0+other"):
+        wheel = make(tmp_path, f"torch-{version}-py3-none-any.whl", {"torch.py": f"own = {version == '9.0'}".encode()})
+        root = tmp_path / f"index-{version}"
+        releases.publish(releases.folder_index(root), releases.unit("torch", releases.item(wheel)))
+    environ = {"PIP_EXTRA_INDEX_URL": (root / "cpu").as_uri(), "PIP_NO_INDEX": "1"}
+    torch_index = (tmp_path / "index-9.0/cpu").as_uri()
+    command = Command(run="python -c 'import torch; assert torch.own'")
+    trying = Validator(
+        validation=Validation(torch="9.0", torch_index=torch_index, commands=(command,)),
+        interpreter=Path(sys.executable),
+        logs=tmp_path / "logs",
+        outside=Outside(environ=environ, cache=tmp_path / "cache", reporter=Silent()),
+        gpu=False,
+    )
+    trials = trying.from_file(make(tmp_path))
+    assert [trial.outcome for trial in trials] == [Outcome.PASSED] * 2, trials
+    assert "--index-url" not in (tmp_path / "logs/validate-demo-1.0-py3-none-any.whl.log").read_text()
