@@ -23,21 +23,19 @@ from ci_tools.config import loader
 from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
-from ci_tools.model import (
+from ci_tools.model.evidence import Compile, Extension
+from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.request import (
     STABLE,
-    AcceleratorKind,
     Build,
     Command,
-    Compile,
-    Extension,
-    Minor,
     PathSource,
-    Platform,
     PlatformRequest,
     Publish,
     Release,
     Validation,
 )
+from ci_tools.model.versions import Minor
 from ci_tools.plan import make, plan_file
 from ci_tools.verify import audit
 from tests.workflows import rules

@@ -7,14 +7,14 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
-from ci_tools.model import AcceleratorKind
+from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from ci_tools.machine.python import Environment
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["Expected", "expected_by", "installed_version", "require_torch"]
 

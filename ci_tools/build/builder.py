@@ -34,8 +34,10 @@ from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
 from ci_tools.machine.search_path import search_path, settled
 from ci_tools.machine.storage import locked, write_atomically
-from ci_tools.model import AcceleratorKind, Channel, JobKind
 from ci_tools.model import edition as editions
+from ci_tools.model.plan import JobKind
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     from ci_tools.build.toolchain import Toolchain
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
-    from ci_tools.model import BuiltWith, Hook, Job, Plan
+    from ci_tools.model.files import BuiltWith
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.request import Hook
 
 __all__ = ["Built", "Workshop", "base_folder", "build_key"]
 

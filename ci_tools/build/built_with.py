@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from ci_tools.build.build_torch import installed_version
 from ci_tools.machine.process import output
-from ci_tools.model import BuiltWith, JobKind
+from ci_tools.model.files import BuiltWith
+from ci_tools.model.plan import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ci_tools.machine.python import Environment
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["asked_in", "of_job"]
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.evidence.source import Tree
-    from ci_tools.model import Evidence, Job
+    from ci_tools.model.evidence import Evidence
+    from ci_tools.model.plan import Job
 
 __all__ = ["asked_for", "certain_includes", "compiles_of", "folders_of", "refuse_missing"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ci_tools.machine.process import Ended
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["EPOCH", "proven", "without_own_paths"]
 

@@ -7,14 +7,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
-from ci_tools.model import AcceleratorKind, JobKind, ToolchainKind
+from ci_tools.model.plan import JobKind
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import ToolchainKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from ci_tools.evidence.source import Tree
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["Need", "needs_of", "refuse_no_room"]
 

@@ -14,14 +14,14 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Rejected
 from ci_tools.evidence.source import Tree
-from ci_tools.model import Finding, Level
+from ci_tools.model.files import Finding, Level
 from ci_tools.model.pep440 import read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from ci_tools.model import Project
+    from ci_tools.model.evidence import Project
 
 __all__ = ["audit_sdist", "unpacked", "write_dated"]
 

@@ -24,12 +24,15 @@ from ci_tools.machine.process import (
 from ci_tools.machine.runner import host
 from ci_tools.machine.search_path import settled
 from ci_tools.machine.storage import filled
-from ci_tools.model import Accelerator, AcceleratorKind, JobKind, Minor, ToolchainKind
+from ci_tools.model.plan import JobKind
+from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["Toolchain", "Toolchains", "libc", "libc_doubt"]
 

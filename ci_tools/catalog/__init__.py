@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.model import Accelerator, AcceleratorKind, CudaArch, GfxArch, Minor, Platform, Python
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
 
 if sys.version_info >= (3, 11):
     import tomllib

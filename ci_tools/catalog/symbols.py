@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import AcceleratorKind, Minor
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.versions import Minor
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -31,14 +31,20 @@ from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside
 from ci_tools.machine.storage import NO_ROOM, cache_folder, write_atomically
 from ci_tools.machine.workplace import scratch
-from ci_tools.model import UNTAGGED, Level, Platform, Python, Run, edition
+from ci_tools.model import edition
+from ci_tools.model.files import Level
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import UNTAGGED, Run
 from ci_tools.plan import make, matrix, plan_file
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ci_tools.model import Edition, Plan, Site, Trial
+    from ci_tools.model.files import Trial
+    from ci_tools.model.plan import Plan, Site
+    from ci_tools.model.request import Edition
+    from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
     from ci_tools.publish.index.maintain import Flaw
     from ci_tools.publish.index.wheel_index import WheelIndex

@@ -15,7 +15,8 @@ from ci_tools.formats.markdown import (
     table_head,
     text,
 )
-from ci_tools.model import SDIST, Level, Outcome
+from ci_tools.model.files import Level, Outcome
+from ci_tools.model.plan import SDIST
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
     Axes,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ci_tools.model import Covered, Finding, Job, Plan, Receipt, Trial, Validated
+    from ci_tools.model.files import Finding, Receipt, Trial, Validated
+    from ci_tools.model.plan import Covered, Job, Plan
     from ci_tools.plan.compare.comparison import Comparison, Row
     from ci_tools.publish.folder import Finished
 

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ci_tools.config.test_infra import Fate
-from ci_tools.model import OWN_SUFFIX, Extensions, Level, Outcome
+from ci_tools.model.evidence import OWN_SUFFIX, Extensions
+from ci_tools.model.files import Level, Outcome
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
     Axes,
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
     from ci_tools.config.test_infra import Row
     from ci_tools.github.doctor.check import Checked
-    from ci_tools.model import Cell, CellEvidence, Evidence, Finding, Plan, Trial
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.evidence import CellEvidence, Evidence
+    from ci_tools.model.files import Finding, Trial
+    from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.assembly import Assembled

@@ -30,7 +30,7 @@ from ci_tools.errors import InputError, nearest
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.package_index import files_of, users_index
 from ci_tools.machine.remote_wheel import remote_wheel
-from ci_tools.model import Minor
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ci_tools.model import Build, Hook, Request
+    from ci_tools.model.request import Build, Hook, Request
 
 __all__ = ["hooks_of", "in_source", "missing", "refuse_missing", "script_of", "warnings"]
 

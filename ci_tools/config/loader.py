@@ -19,26 +19,21 @@ from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 from ci_tools.formats import schema as shape
 from ci_tools.formats import yaml_file
 from ci_tools.machine import runner
-from ci_tools.model import (
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import (
     HOSTED_MINUTES,
-    Accelerator,
-    AcceleratorKind,
     Build,
     Care,
     Command,
-    CudaArch,
     Enabled,
-    GfxArch,
     GitSource,
     Globs,
     GpuTrial,
     Hook,
-    Minor,
     PathSource,
-    Platform,
     PlatformRequest,
     Publish,
-    Python,
     Release,
     Request,
     Route,
@@ -47,7 +42,7 @@ from ci_tools.model import (
     Torch,
     Validation,
 )
-from ci_tools.model.pep440 import read_version
+from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

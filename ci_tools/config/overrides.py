@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.model import Minor, Run, Torch
+from ci_tools.model.request import Run, Torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import PlatformRequest, Request, Validation
+    from ci_tools.model.request import PlatformRequest, Request, Validation
+    from ci_tools.model.versions import Minor
 
 __all__ = ["apply_run", "run_of"]
 

@@ -19,15 +19,17 @@ from ci_tools.evidence.includes import Includes, compiled, torch_abi
 from ci_tools.evidence.source import Tree, matching, tree_at
 from ci_tools.formats.toml_text import parse_toml
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model import AcceleratorKind, CudaArch, Globs, Minor, Platform, Python, admits
 from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.request import Globs
+from ci_tools.model.versions import CudaArch, Minor, Python, admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.config.test_infra import Move, Row, Wish
-    from ci_tools.model import TorchAbi
+    from ci_tools.model.evidence import TorchAbi
 
 __all__ = ["Written", "moved_text", "text", "write", "write_moved"]
 

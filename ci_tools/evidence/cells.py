@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from ci_tools.model import Cell
+from ci_tools.model.cell import Cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import Minor, PlatformRequest, Request
+    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.versions import Minor
 
 __all__ = ["cells_of", "torches_of"]
 

@@ -25,20 +25,19 @@ from ci_tools.evidence.includes import (
 )
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import matching
-from ci_tools.model import (
+from ci_tools.model.evidence import (
     PURE_TAG,
-    AcceleratorKind,
     Binding,
     CellEvidence,
-    Enabled,
     Evidence,
     Extensions,
-    Globs,
     PlatformEvidence,
     Requirement,
     TorchAbi,
 )
 from ci_tools.model.pep440 import read_requirement
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import Enabled, Globs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.interpretation import Witness
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Cell, PlatformRequest, Request
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.request import PlatformRequest, Request
 
     Metadata = tuple[str, ...]
 

@@ -15,7 +15,7 @@ from ci_tools.machine.process import (
     run,
     tail,
 )
-from ci_tools.model import GitSource
+from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

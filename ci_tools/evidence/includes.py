@@ -14,13 +14,15 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.source import matching
-from ci_tools.model import Binding, Globs, Minor, PythonApi, TorchAbi
+from ci_tools.model.evidence import Binding, PythonApi, TorchAbi
+from ci_tools.model.request import Globs
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.evidence.source import Tree
-    from ci_tools.model import Compile
+    from ci_tools.model.evidence import Compile
 
 __all__ = [
     "COMPILED",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from abi3info import DATAS, FUNCTIONS, MACROS, STRUCTS, TYPEDEFS  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.evidence.includes import Place
-from ci_tools.model import Minor
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,14 +13,14 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Place
 from ci_tools.formats.toml_text import parse_toml
-from ci_tools.model import Project
+from ci_tools.model.evidence import Project
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.evidence.source import Tree
-    from ci_tools.model import Request
+    from ci_tools.model.request import Request
 
 __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 

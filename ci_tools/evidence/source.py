@@ -25,13 +25,13 @@ from ci_tools.machine.storage import (
     naming,
     sha256_of,
 )
-from ci_tools.model import GitSource, Globs, PathSource
+from ci_tools.model.request import GitSource, Globs, PathSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Request, SdistSource
+    from ci_tools.model.request import Request, SdistSource
 
 __all__ = ["Tree", "at_revision", "matching", "open_tree", "tree_at"]
 

@@ -16,7 +16,7 @@ from ci_tools.model.pep440 import read_version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ci_tools.model import Minor
+    from ci_tools.model.versions import Minor
 
 __all__ = [
     "extension_lines",

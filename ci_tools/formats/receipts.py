@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.formats.checked_json import sealed, unsealed
 from ci_tools.machine.storage import sha256_of, write_atomically
-from ci_tools.model import BuiltWith, Finding, Level, Outcome, Receipt, Trial, Validated
+from ci_tools.model.files import (
+    BuiltWith,
+    Finding,
+    Level,
+    Outcome,
+    Receipt,
+    Trial,
+    Validated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

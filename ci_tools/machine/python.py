@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.errors import FatwheelError
     from ci_tools.machine.process import Ended
-    from ci_tools.model import Python
+    from ci_tools.model.versions import Python
 
 __all__ = ["IDENTITY", "Environment", "create", "find"]
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import complaint, run
-from ci_tools.model import NO_CARE, SDIST, SELF_HOSTED, Care
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import NO_CARE, SELF_HOSTED, Care
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,7 +28,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 __all__ = [
     "Compilers",

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.model import AcceleratorKind
+from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ci_tools.model import Accelerator
+    from ci_tools.model.platforms import Accelerator
 
 __all__ = ["search_path", "settled"]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
-from ci_tools.model import STABLE, UNTAGGED, Channel, Edition
 from ci_tools.model.pep440 import parse_version
+from ci_tools.model.request import STABLE, UNTAGGED, Channel, Edition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from packaging.version import Version
 
-    from ci_tools.model import Project
+    from ci_tools.model.evidence import Project
 
 __all__ = [
     "candidate_of",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.model import Cell, Minor, Plan, Python
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.plan import Plan
+    from ci_tools.model.versions import Minor, Python
 
 __all__ = ["SKIPPED", "Axes", "accelerator_of", "blocks", "grouped"]
 

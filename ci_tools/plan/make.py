@@ -9,8 +9,9 @@ from ci_tools.config import commands, loader, overrides
 from ci_tools.errors import InputError, nearest
 from ci_tools.evidence import git, source
 from ci_tools.evidence.collector import gather
-from ci_tools.model import NO_RUN, SDIST, STABLE, UNTAGGED
 from ci_tools.model import edition as editions
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED
 from ci_tools.plan import plan_file, planner
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Edition, Evidence, Job, Plan, Project, Request, Run
+    from ci_tools.model.evidence import Evidence, Project
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.request import Edition, Request, Run
 
 __all__ = ["Planned", "make_plan", "place_of_scripts", "tag_named"]
 

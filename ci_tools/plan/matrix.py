@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
-from ci_tools.model import HOSTED_MINUTES, SDIST
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import HOSTED_MINUTES
 from ci_tools.plan.plan_file import runs_on
 from ci_tools.plan.sites import awaiting_gpu
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ci_tools.model import Job, Plan, Site
+    from ci_tools.model.plan import Job, Plan, Site
 
     Row = dict[str, Any]
     Join = Callable[[Sequence[Row]], Row]

@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError
-from ci_tools.model import UNTAGGED, Accelerator, Channel, Edition, Minor, Name, Python, Route
 from ci_tools.model.edition import is_date
+from ci_tools.model.names import Name
+from ci_tools.model.platforms import Accelerator
+from ci_tools.model.request import UNTAGGED, Channel, Edition, Route
+from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from ci_tools.model import Cell, CellEvidence, Evidence, Job, Plan, Platform, PlatformEvidence, Request, Site
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
+    from ci_tools.model.plan import Job, Plan, Site
+    from ci_tools.model.platforms import Platform
+    from ci_tools.model.request import Request
 
 __all__ = [
     "PLAN",

@@ -10,14 +10,19 @@ import cattrs
 from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
 
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.model import SDIST, Cell, Minor, Name, Plan, Platform, Python, Request
+from ci_tools.model.cell import Cell
+from ci_tools.model.names import Name
+from ci_tools.model.plan import SDIST, Plan
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import Request
+from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.model import Accelerator
+    from ci_tools.model.platforms import Accelerator
 
     Json = Mapping[str, Any]
 

@@ -14,53 +14,46 @@ from ci_tools import __version__
 from ci_tools.config import commands
 from ci_tools.errors import InputError, Problem, RejectedInput
 from ci_tools.evidence.cells import cells_of, torches_of
-from ci_tools.model import (
-    HOSTED_MINUTES,
-    OWN_SUFFIX,
-    SELF_HOSTED,
-    STABLE,
-    Accelerator,
-    AcceleratorKind,
-    Binding,
-    Care,
-    Cell,
-    Channel,
+from ci_tools.model import edition as editions
+from ci_tools.model.cell import Cell
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.plan import (
     Covered,
-    CudaArch,
-    Enabled,
-    Extensions,
     Job,
     JobKind,
     Library,
-    Minor,
     Pins,
     Plan,
-    Platform,
-    Python,
-    Route,
     Skipped,
-    ToolchainKind,
-    admits,
 )
-from ci_tools.model import edition as editions
-from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import (
+    HOSTED_MINUTES,
+    SELF_HOSTED,
+    STABLE,
+    Care,
+    Channel,
+    Enabled,
+    Route,
+    ToolchainKind,
+)
+from ci_tools.model.versions import CudaArch, Minor, Python, admits
 from ci_tools.plan.sites import sites_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
-    from ci_tools.model import (
+    from ci_tools.model.evidence import (
         CellEvidence,
-        Edition,
         Evidence,
         PlatformEvidence,
-        PlatformRequest,
         PythonApi,
-        Request,
         Requirement,
         TorchAbi,
     )
+    from ci_tools.model.request import Edition, PlatformRequest, Request
 
 __all__ = ["PURE", "make_plan"]
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import SDIST, AcceleratorKind, Channel, GpuTrial, JobKind, Site
+from ci_tools.model.plan import SDIST, JobKind, Site
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import Channel, GpuTrial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ci_tools.model import Cell, Job, Plan, Platform, PlatformRequest, Python, Request
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.platforms import Platform
+    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.versions import Python
 
 __all__ = ["awaiting_gpu", "sites_of"]
 

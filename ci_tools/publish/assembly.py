@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
     from ci_tools.publish.units import Item, Unit, Withheld
 
 __all__ = ["Assembled", "assemble", "copy_for_pypi", "copy_receipts", "outputs"]

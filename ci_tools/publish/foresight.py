@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from ci_tools.model import Edition, Plan, Receipt
+    from ci_tools.model.files import Receipt
+    from ci_tools.model.plan import Plan
+    from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
 
 __all__ = ["core_of", "holders", "refuse_clash", "say_clash", "say_held"]

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import locked, write_atomically
-from ci_tools.model import SDIST, Outcome, Trial, Validated
+from ci_tools.model.files import Outcome, Trial, Validated
+from ci_tools.model.plan import SDIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Plan, Receipt
+    from ci_tools.model.files import Receipt
+    from ci_tools.model.plan import Plan
 
 __all__ = ["built", "gather"]
 

@@ -10,7 +10,7 @@ from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import locked
-from ci_tools.model import STABLE, UNTAGGED
+from ci_tools.model.request import STABLE, UNTAGGED
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.index import variants
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Edition
+    from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Change, Unit, Withheld

@@ -34,7 +34,16 @@ from ci_tools.machine.storage import (
     write_atomically,
 )
 from ci_tools.machine.workplace import scratch
-from ci_tools.model import SDIST, UNTAGGED, Finding, JobKind, Level, Outcome, Receipt, Trial, Validated, Validation
+from ci_tools.model.files import (
+    Finding,
+    Level,
+    Outcome,
+    Receipt,
+    Trial,
+    Validated,
+)
+from ci_tools.model.plan import SDIST, JobKind
+from ci_tools.model.request import UNTAGGED, Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.plan.planner import PURE
@@ -63,7 +72,10 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import BuiltWith, Job, Plan, Python, Request, Site
+    from ci_tools.model.files import BuiltWith
+    from ci_tools.model.plan import Job, Plan, Site
+    from ci_tools.model.request import Request
+    from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
     from ci_tools.publish.index.wheel_index import WheelIndex
     from ci_tools.publish.publishing import Destination

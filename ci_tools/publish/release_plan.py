@@ -11,9 +11,10 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats.schema import SchemaValidator
-from ci_tools.model import FOLDER, UNTAGGED, Channel, GpuTrial, Route
 from ci_tools.model.edition import is_template, tag_of, title_of
+from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import UNTAGGED, Channel, GpuTrial, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-    from ci_tools.model import Edition
+    from ci_tools.model.request import Edition
 
     Json = Mapping[str, Any]
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
-from ci_tools.model import NOT_ASKED, SDIST, STABLE, Edition, Level, Route
+from ci_tools.model.files import NOT_ASKED, Level
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import STABLE, Edition, Route
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ci_tools.model import BuiltWith, Receipt
+    from ci_tools.model.files import BuiltWith, Receipt
 
 __all__ = [
     "CORE",

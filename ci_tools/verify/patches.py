@@ -19,7 +19,7 @@ from ci_tools.formats import receipts
 from ci_tools.machine.process import clean_environment, complaint, run
 from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
-from ci_tools.model import Outcome
+from ci_tools.model.files import Outcome
 from ci_tools.plan import planner
 from ci_tools.plan.advise.advice import (
     Advice,
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from ci_tools.errors import FatwheelError
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Job, Plan, Python, Receipt
+    from ci_tools.model.files import Receipt
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.versions import Python
     from ci_tools.plan.advise.options import Edits
     from ci_tools.publish.release import Made
 

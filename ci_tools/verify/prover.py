@@ -27,7 +27,10 @@ from ci_tools.formats.wheel import opened, record_hash
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import scratch
-from ci_tools.model import Binding, Extensions, JobKind, Minor, Name, Python
+from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.names import Name
+from ci_tools.model.plan import JobKind
+from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +40,10 @@ if TYPE_CHECKING:
     from ci_tools.errors import FatwheelError
     from ci_tools.formats.wheel import Wheel
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Accelerator, Cell, CellEvidence, Job
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.evidence import CellEvidence
+    from ci_tools.model.plan import Job
+    from ci_tools.model.platforms import Accelerator
     from ci_tools.plan.make import Planned
 
 __all__ = [

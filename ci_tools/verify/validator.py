@@ -28,14 +28,15 @@ from ci_tools.machine.process import (
 from ci_tools.machine.python import IDENTITY, create
 from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
-from ci_tools.model import Minor, Outcome, Python, Trial
+from ci_tools.model.files import Outcome, Trial
+from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
-    from ci_tools.model import Command, Validation
+    from ci_tools.model.request import Command, Validation
 
 __all__ = ["Validator", "gpu_here", "has_gpu", "own_imports", "own_python"]
 

@@ -12,25 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
-from ci_tools.model import (
-    Accelerator,
-    AcceleratorKind,
+from ci_tools.model.evidence import (
     Binding,
     CellEvidence,
     Evidence,
     Extensions,
-    Minor,
-    PathSource,
-    Platform,
     PlatformEvidence,
-    PlatformRequest,
     Project,
-    Python,
     PythonApi,
-    Request,
-    Torch,
     TorchAbi,
 )
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import PathSource, PlatformRequest, Request, Torch
+from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
 
 if TYPE_CHECKING:

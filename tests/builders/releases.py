@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ci_tools.machine.context import Silent
 from ci_tools.machine.objects.store import FolderStore
 from ci_tools.machine.storage import sha256_of
-from ci_tools.model import SDIST, Outcome, Receipt, Trial, Validated
+from ci_tools.model.files import Outcome, Receipt, Trial, Validated
+from ci_tools.model.plan import SDIST
 from ci_tools.publish.index.wheel_index import WheelIndex
 from ci_tools.publish.units import (
     CORE,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ci_tools.model import Edition
+    from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
     from ci_tools.publish.units import Published
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ci_tools.model import Evidence, Plan, Request
+    from ci_tools.model.evidence import Evidence
+    from ci_tools.model.plan import Plan
+    from ci_tools.model.request import Request
 
 CONFIG = """\
 package: demo

@@ -20,7 +20,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects import bucket as bucket_store
 from ci_tools.machine.objects.bucket import ATTEMPTS, BucketStore, place_of
 from ci_tools.machine.objects.store import of_bytes
-from ci_tools.model import Channel, Edition
+from ci_tools.model.request import Channel, Edition
 from ci_tools.plan.plan_file import SCHEMA_VERSION
 from ci_tools.publish import transaction
 from ci_tools.publish.index import maintain

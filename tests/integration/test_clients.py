@@ -19,7 +19,7 @@ import pytest
 
 from ci_tools.machine import python as interpreter
 from ci_tools.machine.storage import cache_folder, filled
-from ci_tools.model import Python
+from ci_tools.model.versions import Python
 from tests.builders import releases
 from tests.builders.wheels import edited, make, members_of
 from tests.servers.package_index import over_http

@@ -14,8 +14,9 @@ import pytest
 
 from ci_tools.errors import Rejected
 from ci_tools.machine.storage import sha256_of
-from ci_tools.model import SDIST, Channel, Edition
 from ci_tools.model.edition import nightly
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import Channel, Edition
 from ci_tools.plan import make
 from ci_tools.publish import release
 from tests.builders.sources import world, write

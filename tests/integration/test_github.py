@@ -22,7 +22,7 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.github import client
 from ci_tools.machine import waits
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model import Channel, Edition
+from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.publish.targets.github_release import GitHubTarget
 from ci_tools.publish.units import (

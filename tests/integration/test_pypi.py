@@ -20,7 +20,7 @@ from twine.utils import TEST_REPOSITORY
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, RejectedInput
 from ci_tools.machine import waits
 from ci_tools.machine.context import Silent
-from ci_tools.model import Route
+from ci_tools.model.request import Route
 from ci_tools.publish.targets import pypi
 from ci_tools.publish.targets.pypi import PyPITarget
 from tests.builders.releases import Words

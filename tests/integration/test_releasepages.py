@@ -14,7 +14,7 @@ import pytest
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model import Channel, Edition
+from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index.pages import is_sealed
 from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.publish.targets import recall

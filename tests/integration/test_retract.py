@@ -11,7 +11,7 @@ from twine.utils import DEFAULT_REPOSITORY
 
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model import Channel, Edition
+from ci_tools.model.request import Channel, Edition
 from ci_tools.publish import retraction
 from ci_tools.publish.targets.github_release import GitHubTarget
 from tests.builders import releases, wheels

@@ -20,7 +20,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from markdown_it import MarkdownIt
 
-from ci_tools.model import JobKind, Platform
+from ci_tools.model.plan import JobKind
+from ci_tools.model.platforms import Platform
 from tests.builders.sources import plan_of, write
 from tests.kernels.exactness import SQNR_BAR
 

@@ -19,7 +19,7 @@ from typing import Any
 from ci_tools.errors import FatwheelError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.publish import release
 from tests.proof.truth import BUILT, HERE, WIDE, checked, planned, projects
 

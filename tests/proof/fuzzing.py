@@ -42,7 +42,9 @@ from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits, receipts
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.seals import unseal
-from ci_tools.model import Finding, Level, Minor, Outcome, Project, Python, Trial, Validated
+from ci_tools.model.evidence import Project
+from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
+from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file, plan_reader
 from ci_tools.publish import folder as finished
 from ci_tools.publish import release_plan

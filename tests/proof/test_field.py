@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.machine.storage import cache_folder, sha256_of
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit import audit
 from tests.proof.truth import HERE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import FatwheelError
-from ci_tools.model import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
 from ci_tools.plan import make
 
 if sys.version_info >= (3, 11):
@@ -17,7 +17,7 @@ else:
 
 if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
-    from ci_tools.model import CellEvidence, PlatformEvidence
+    from ci_tools.model.evidence import CellEvidence, PlatformEvidence
     from ci_tools.plan.make import Planned
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from ci_tools.model import Route
+from ci_tools.model.request import Route
 from ci_tools.publish.units import (
     CORE,
     Item,

@@ -17,7 +17,9 @@ from ci_tools.config.commands import script_of
 from ci_tools.config.test_infra import callers as callers_
 from ci_tools.config.test_infra.env_script import exported
 from ci_tools.errors import Problem, RejectedInput, nearest
-from ci_tools.model import Accelerator, AcceleratorKind, CudaArch, Name, Platform
+from ci_tools.model.names import Name
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.versions import CudaArch
 
 if sys.version_info >= (3, 11):
     import tomllib

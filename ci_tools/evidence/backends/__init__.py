@@ -8,7 +8,7 @@ from ci_tools.evidence.backends import declarative, scikit_build_core
 from ci_tools.evidence.backends.facts import CellFacts, Forced, Read
 from ci_tools.evidence.backends.sdist_contents import shipped_binaries
 from ci_tools.evidence.project_file import LEGACY_SETUPTOOLS
-from ci_tools.model import Binding, Extensions, PythonApi
+from ci_tools.model.evidence import Binding, Extensions, PythonApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

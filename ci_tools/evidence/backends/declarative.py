@@ -11,8 +11,9 @@ from packaging.utils import canonicalize_name
 from ci_tools.evidence.backends.facts import Read, requires_python
 from ci_tools.evidence.backends.sdist_contents import shipped_binaries
 from ci_tools.evidence.backends.toml import TomlFile, table
-from ci_tools.model import PURE_TAG, Binding, Extensions, Minor, PythonApi, admits
+from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
 from ci_tools.model.pep440 import read_requirement
+from ci_tools.model.versions import Minor, admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import PURE_TAG, admits
+from ci_tools.model.evidence import PURE_TAG
 from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.versions import admits
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
     from ci_tools.evidence.project_file import ProjectFile
-    from ci_tools.model import Extensions, Minor, Python, PythonApi, TorchAbi
+    from ci_tools.model.evidence import Extensions, PythonApi, TorchAbi
+    from ci_tools.model.versions import Minor, Python
 
 __all__ = ["CellFacts", "Forced", "Read", "oldest", "requires_python"]
 

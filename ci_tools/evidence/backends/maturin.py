@@ -12,8 +12,9 @@ from ci_tools.evidence.backends.cargo import (
     used,
 )
 from ci_tools.evidence.backends.facts import Read, oldest
-from ci_tools.model import Binding, Extensions, Minor, PythonApi, TorchAbi
+from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.evidence.backends.facts import Forced, Read, oldest
 from ci_tools.evidence.backends.sdist_contents import shipped_binaries
 from ci_tools.evidence.includes import Place
-from ci_tools.model import Binding, Extensions, Minor, PythonApi, TorchAbi
+from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

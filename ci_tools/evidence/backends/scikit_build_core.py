@@ -14,7 +14,8 @@ from ci_tools.evidence.backends.conditions import holds
 from ci_tools.evidence.backends.facts import Forced, Read
 from ci_tools.evidence.backends.sdist_contents import shipped_binaries
 from ci_tools.evidence.backends.toml import table
-from ci_tools.model import Binding, Extensions, Minor, PythonApi
+from ci_tools.model.evidence import Binding, Extensions, PythonApi
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -29,21 +29,19 @@ from ci_tools.evidence.observe.run import (
     Subject,
     View,
 )
-from ci_tools.model import (
+from ci_tools.model.evidence import (
     OWN_SUFFIX,
     PURE_TAG,
-    AcceleratorKind,
     Binding,
     CellEvidence,
     Compile,
-    CudaArch,
     Extension,
     Extensions,
-    GfxArch,
-    Minor,
     PythonApi,
     TorchAbi,
 )
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.versions import CudaArch, GfxArch, Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,7 +51,8 @@ if TYPE_CHECKING:
     from ci_tools.evidence.project_file import ProjectFile
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Cell, PlatformRequest
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.request import PlatformRequest
 
     Switches = tuple[tuple[str, str], ...]
 

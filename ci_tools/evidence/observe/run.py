@@ -39,7 +39,7 @@ from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import settled
 from ci_tools.machine.storage import digest_of, write_atomically
 from ci_tools.machine.workplace import workplace
-from ci_tools.model import OWN_SUFFIX, Compile
+from ci_tools.model.evidence import OWN_SUFFIX, Compile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step
-    from ci_tools.model import Accelerator, Python
+    from ci_tools.model.platforms import Accelerator
+    from ci_tools.model.versions import Python
 
 __all__ = ["HARMLESS", "SIMULATED", "Failure", "Linked", "Observed", "Observer", "Subject", "View"]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.machine.sandbox import clear
-from ci_tools.model import AcceleratorKind
+from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.evidence.source import Tree
-    from ci_tools.model import Accelerator
+    from ci_tools.model.platforms import Accelerator
 
 __all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
 

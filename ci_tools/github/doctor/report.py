@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import Name
+from ci_tools.model.names import Name
 from ci_tools.model.pep440 import read_version
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from ci_tools.machine.objects.store import (
 )
 from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
-from ci_tools.model import Channel
+from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.evidence.source import Tree
-    from ci_tools.model import Cell, Evidence, Job, Plan, Receipt
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.evidence import Evidence
+    from ci_tools.model.files import Receipt
+    from ci_tools.model.plan import Job, Plan
 
 __all__ = ["Advice", "Advised", "Case", "advise"]
 

@@ -23,31 +23,26 @@ from ci_tools.evidence.includes import (
 from ci_tools.evidence.limited_api import closure, uses
 from ci_tools.evidence.project_file import LEGACY_SETUPTOOLS, ProjectFile
 from ci_tools.formats import edits
-from ci_tools.model import (
+from ci_tools.model.evidence import (
     OWN_SUFFIX,
     Binding,
     CellEvidence,
-    Enabled,
     Evidence,
     Extension,
     Extensions,
-    JobKind,
-    Minor,
-    PathSource,
-    Plan,
-    Platform,
-    PlatformRequest,
     PythonApi,
-    Request,
-    Torch,
     TorchAbi,
 )
+from ci_tools.model.plan import JobKind, Plan
+from ci_tools.model.request import Enabled, PathSource, PlatformRequest, Request, Torch
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.evidence.includes import Include
     from ci_tools.evidence.source import Tree
+    from ci_tools.model.platforms import Platform
 
 __all__ = ["Change", "Edits", "Option", "Situation", "options", "unchanged"]
 

@@ -9,7 +9,7 @@ from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
 from ci_tools.formats import yaml_file
-from ci_tools.model import PathSource
+from ci_tools.model.request import PathSource
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import compare, uncompared
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Edition
+    from ci_tools.model.request import Edition
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.plan.make import Planned
 

@@ -6,12 +6,15 @@ import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model import PlatformEvidence
+from ci_tools.model.evidence import PlatformEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ci_tools.model import CellEvidence, Evidence, Plan, Platform, PlatformRequest, Request
+    from ci_tools.model.evidence import CellEvidence, Evidence
+    from ci_tools.model.plan import Plan
+    from ci_tools.model.platforms import Platform
+    from ci_tools.model.request import PlatformRequest, Request
 
     Make = Callable[[Request, Evidence], tuple[Request, Evidence]]
 

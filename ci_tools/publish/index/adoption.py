@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.machine.objects.store import of_bytes
-from ci_tools.model import FOLDER
+from ci_tools.model.files import FOLDER
 from ci_tools.publish.index.foreign_files import (
     FILES,
     METADATA_SUFFIX,

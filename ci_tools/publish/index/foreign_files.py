@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import InputError
 from ci_tools.machine.package_index import AS_IT_IS
 from ci_tools.machine.storage import CHUNK
-from ci_tools.model import FOLDER
+from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
 from ci_tools.publish.index.pages import (
     ADOPTED,

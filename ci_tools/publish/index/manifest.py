@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.formats.checked_json import SEAL, digest
-from ci_tools.model import FOLDER
+from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages
 from ci_tools.publish.index.pages import IndexedFile, Link
 from ci_tools.publish.units import Offer

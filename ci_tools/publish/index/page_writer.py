@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.machine.objects.store import Entry, of_bytes
-from ci_tools.model import FOLDER
+from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
 from ci_tools.publish.index.finder import (

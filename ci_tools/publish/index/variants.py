@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import as_variant
 from ci_tools.machine.storage import filled, sha256_of
-from ci_tools.model import CudaArch
+from ci_tools.model.versions import CudaArch
 from ci_tools.publish.index.pages import VARIANTS, project_and_version, variant_label
 from ci_tools.publish.units import Item
 

@@ -22,8 +22,9 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
 from ci_tools.formats.wheel import opened
 from ci_tools.machine.objects.store import of_bytes, of_file, utc
-from ci_tools.model import FOLDER, Channel
+from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import parse_version
+from ci_tools.model.request import Channel
 from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
 from ci_tools.publish.index.foreign_files import METADATA_SUFFIX
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.objects.store import Content, Store
-    from ci_tools.model import Edition
+    from ci_tools.model.request import Edition
     from ci_tools.publish.index.manifest import Directory
     from ci_tools.publish.units import Item, Offer, Unit
 

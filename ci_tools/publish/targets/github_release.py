@@ -29,9 +29,9 @@ from ci_tools.github.client import (
     Hub,
     printable,
 )
-from ci_tools.model import Channel
 from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
+from ci_tools.model.request import Channel
 from ci_tools.publish.index import of_releases
 from ci_tools.publish.index.of_releases import (
     Facts,

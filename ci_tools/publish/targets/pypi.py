@@ -46,8 +46,8 @@ from ci_tools.machine.package_index import (
 from ci_tools.machine.process import redacted, run
 from ci_tools.machine.storage import CHUNK, sha256_of
 from ci_tools.machine.waits import Waits
-from ci_tools.model import Route
 from ci_tools.model.pep440 import parse_version
+from ci_tools.model.request import Route
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.units import CORE, Change, Published

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import Rejected
 from ci_tools.formats.wheel import opened
 from ci_tools.machine.workplace import workplace
-from ci_tools.model import Finding, Level
+from ci_tools.model.files import Finding, Level
 from ci_tools.verify.audit import (
     archive,
     binaries,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["RULES", "audit", "device_images"]
 

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ci_tools.formats.wheel import CONTROL, Hashing, is_folder
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, listed
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.process import run, tail
-from ci_tools.model import Minor
+from ci_tools.model.versions import Minor
 from ci_tools.verify.audit.subject import Flaw, listed, read_each
 
 if TYPE_CHECKING:

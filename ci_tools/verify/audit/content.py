@@ -8,7 +8,7 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.verify.audit.subject import CHUNK, Flaw, listed
 

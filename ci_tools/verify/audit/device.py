@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.formats.fatbinary import PTX, images, units
-from ci_tools.model import AcceleratorKind, CudaArch, GfxArch, Level, Minor
+from ci_tools.model.files import Level
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.versions import CudaArch, GfxArch, Minor
 from ci_tools.verify.audit.subject import Flaw, listed, read_each
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ci_tools.formats.fatbinary import Image, Unit
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
     from ci_tools.verify.audit.subject import Member, Subject
 
 __all__ = ["fatbinary", "held_images", "kernels"]

@@ -10,7 +10,7 @@ from configparser import Error as ConfigError
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw
 
 if TYPE_CHECKING:

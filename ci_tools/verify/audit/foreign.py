@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, listed
 

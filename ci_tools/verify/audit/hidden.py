@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import CHUNK, Flaw, listed
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.formats.pypi_rules import classifier_problems, description_problems
 from ci_tools.machine.process import redacted
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
 from ci_tools.verify.audit.subject import Flaw, listed
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
     from ci_tools.formats.wheel import Wheel
-    from ci_tools.model import Minor
+    from ci_tools.model.versions import Minor
     from ci_tools.verify.audit.subject import Subject
 
 __all__ = ["index", "licence", "metadata", "names", "requirements", "requires_python", "requires_torch", "tags"]

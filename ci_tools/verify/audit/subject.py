@@ -12,7 +12,7 @@ from ci_tools.formats.linking import Linking, linking
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import Hashing, record_hash
 from ci_tools.machine.storage import naming
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 
 if TYPE_CHECKING:
     import zipfile
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ci_tools.formats.wheel import Wheel
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 __all__ = ["CHUNK", "Flaw", "Member", "Subject", "listed", "read_each"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools import catalog
 from ci_tools.errors import Rejected
 from ci_tools.formats.linking import machines
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, listed
 
 if TYPE_CHECKING:

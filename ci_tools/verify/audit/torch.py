@@ -9,14 +9,15 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
-from ci_tools.model import Level
+from ci_tools.model.files import Level
 from ci_tools.verify.audit.labels import requirements
 from ci_tools.verify.audit.subject import Flaw, listed, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ci_tools.model import Job, Minor
+    from ci_tools.model.plan import Job
+    from ci_tools.model.versions import Minor
     from ci_tools.verify.audit.subject import Subject
 
 __all__ = ["torch_requirement", "torch_symbols"]

@@ -15,7 +15,10 @@ from ci_tools.build.room import (
 from ci_tools.build.toolchain import libc_doubt
 from ci_tools.errors import MachineError
 from ci_tools.evidence.source import Tree
-from ci_tools.model import Accelerator, AcceleratorKind, JobKind, Minor, ToolchainKind
+from ci_tools.model.plan import JobKind
+from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor
 from tests.builders.sources import demo, plan_of
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.machine.runner import is_hosted
-from ci_tools.model import AcceleratorKind, ToolchainKind
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.request import ToolchainKind
 from ci_tools.plan import make
 from tests.builders.sources import demo, plan_of, world
 
 if TYPE_CHECKING:
-    from ci_tools.model import Job
+    from ci_tools.model.plan import Job
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """\

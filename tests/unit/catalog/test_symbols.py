@@ -22,18 +22,12 @@ from ci_tools.cli.torch_table import add
 from ci_tools.errors import InputError
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.context import Silent
-from ci_tools.model import (
-    Accelerator,
-    AcceleratorKind,
-    Cell,
-    Job,
-    JobKind,
-    Level,
-    Minor,
-    Platform,
-    Python,
-    ToolchainKind,
-)
+from ci_tools.model.cell import Cell
+from ci_tools.model.files import Level
+from ci_tools.model.plan import Job, JobKind
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit
 from tests.builders.wheels import LINUX, library, make
 from tests.servers.package_index import index_of
@@ -41,7 +35,7 @@ from tests.servers.package_index import index_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model import Finding
+    from ci_tools.model.files import Finding
 
 CUDA, ROCM = AcceleratorKind.CUDA, AcceleratorKind.ROCM
 # The arguments of one function that every CUDA extension calls, before 2.10, before 2.14, and since.

@@ -15,7 +15,15 @@ from markdown_it import MarkdownIt
 from ci_tools.cli.pages import plan_page, release_page
 from ci_tools.errors import InputError
 from ci_tools.formats import markdown
-from ci_tools.model import SDIST, Finding, Level, Outcome, Plan, Receipt, Skipped, Trial, Validated
+from ci_tools.model.files import (
+    Finding,
+    Level,
+    Outcome,
+    Receipt,
+    Trial,
+    Validated,
+)
+from ci_tools.model.plan import SDIST, Plan, Skipped
 from ci_tools.plan import plan_file
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import Comparison, compare, uncompared

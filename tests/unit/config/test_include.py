@@ -12,12 +12,13 @@ from ci_tools import catalog
 from ci_tools.cli.main import main
 from ci_tools.config import edit, loader
 from ci_tools.errors import InputError
-from ci_tools.model import Enabled, Platform
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import Enabled
 from ci_tools.plan import make, plan_file
 from tests.builders.sources import demo, plan_of, world, write
 
 if TYPE_CHECKING:
-    from ci_tools.model import PlatformRequest, Request
+    from ci_tools.model.request import PlatformRequest, Request
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads(loader.SCHEMA.read_text(encoding="utf-8"))

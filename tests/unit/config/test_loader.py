@@ -11,25 +11,23 @@ from ci_tools import catalog
 from ci_tools.cli.main import main
 from ci_tools.config import loader
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.model import (
-    Accelerator,
-    AcceleratorKind,
+from ci_tools.model.platforms import Accelerator, AcceleratorKind
+from ci_tools.model.request import (
     Command,
     Enabled,
     GitSource,
     Globs,
-    Minor,
     PathSource,
-    Python,
     Route,
     SdistSource,
     ToolchainKind,
     Torch,
 )
+from ci_tools.model.versions import Minor, Python
 from tests.builders.sources import CONFIG, write
 
 if TYPE_CHECKING:
-    from ci_tools.model import Request
+    from ci_tools.model.request import Request
 
 GOOD = """\
 package: demo

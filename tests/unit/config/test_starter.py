@@ -9,12 +9,13 @@ import pytest
 from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
-from ci_tools.model import Minor, Platform
+from ci_tools.model.platforms import Platform
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model import Request
+    from ci_tools.model.request import Request
 
 PROJECT = '[project]\nname = "demo"\nversion = "1"\nrequires-python = ">=3.12"\ndependencies = ["torch"]\n'
 

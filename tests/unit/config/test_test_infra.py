@@ -17,11 +17,12 @@ from ci_tools.config.test_infra.env_script import exported
 from ci_tools.config.test_infra.triggers import merged, workflow
 from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file
-from ci_tools.model import Minor, Platform
+from ci_tools.model.platforms import Platform
+from ci_tools.model.versions import Minor
 from tests.builders.sources import plan_of, write
 
 if TYPE_CHECKING:
-    from ci_tools.model import Request
+    from ci_tools.model.request import Request
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/move-from-test-infra.md"
 LINUX = ".github/workflows/linux.yml"

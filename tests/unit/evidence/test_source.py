@@ -15,7 +15,7 @@ import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.evidence import source
-from ci_tools.model import Globs
+from ci_tools.model.request import Globs
 from ci_tools.plan import plan_file
 from tests.builders.sources import CONFIG, PROJECT, committed, demo, git, plan_of, request_of, world, write
 

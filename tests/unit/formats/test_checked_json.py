@@ -7,7 +7,7 @@ import pytest
 from ci_tools.formats import receipts
 from ci_tools.formats.checked_json import sealed, unsealed
 from ci_tools.machine.storage import sha256_of
-from ci_tools.model import Receipt
+from ci_tools.model.files import Receipt
 from ci_tools.publish.index.manifest import (
     Directory,
     Manifest,

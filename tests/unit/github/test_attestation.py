@@ -16,7 +16,7 @@ from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.github.attestation import hold_to_receipts, verify
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model import Receipt
+from ci_tools.model.files import Receipt
 from tests.workflows import harness
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.machine.python import Environment, create, find
-from ci_tools.model import Minor, Python
+from ci_tools.model.versions import Minor, Python
 from tests.builders import wheels
 
 THIS = Python(Minor(*sys.version_info[:2]), free_threaded="free-threading" in sys.version)

@@ -16,14 +16,14 @@ from ci_tools.config import loader
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine import runner
 from ci_tools.machine.process import output, run
-from ci_tools.model import HOSTED_MINUTES, NO_CARE, Care
+from ci_tools.model.request import HOSTED_MINUTES, NO_CARE, Care
 from ci_tools.plan import plan_file, plan_reader
 from tests.builders.sources import demo, plan_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 GIB = 1 << 30
 HOSTED = {"GITHUB_ACTIONS": "true", "RUNNER_ENVIRONMENT": "github-hosted", "RUNNER_OS": "Linux"}

@@ -17,7 +17,6 @@ from ci_tools.errors import InputError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits
-from ci_tools.model import UNTAGGED, Channel, Edition, Project
 from ci_tools.model.edition import (
     nightly,
     of_tag,
@@ -25,6 +24,8 @@ from ci_tools.model.edition import (
     variables,
     version,
 )
+from ci_tools.model.evidence import Project
+from ci_tools.model.request import UNTAGGED, Channel, Edition
 from ci_tools.plan import make, plan_file
 from tests.builders.sources import CONFIG, committed, demo, git, request_of, world, write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from ci_tools.model import Minor, admits
+from ci_tools.model.versions import Minor, admits
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Includes, torch_abi
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import Tree
-from ci_tools.model import Minor
 from ci_tools.model.pep440 import parse_specifiers, parse_version, read_version
+from ci_tools.model.versions import Minor
 from ci_tools.publish.index import foreign_files
 from ci_tools.publish.index.maintain.selection import selection_of
 from ci_tools.publish.index.of_releases import read_listing

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.model import HOSTED_MINUTES, Care, Platform
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import HOSTED_MINUTES, Care
 from ci_tools.plan import matrix, plan_file
 from tests.builders.sources import demo, plan_of
 
 if TYPE_CHECKING:
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 FILES = {
     "fatwheel.yml": """\

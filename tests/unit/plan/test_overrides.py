@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
-from ci_tools.model import GpuTrial, Plan, Run
+from ci_tools.model.request import GpuTrial, Run
 from ci_tools.plan import (
     make,
     matrix,
@@ -20,6 +20,8 @@ from tests.unit.plan.test_plan_file import FILES as OF_PLANS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ci_tools.model.plan import Plan
 
 # What is compiled for CUDA is bound to its torch; elsewhere the wheel is pure, and bound to none.
 CONFIG = """\

@@ -9,7 +9,8 @@ import pytest
 
 from ci_tools.cli import pages
 from ci_tools.cli.main import main
-from ci_tools.model import Outcome, Platform, Receipt, Trial, Validated
+from ci_tools.model.files import Outcome, Receipt, Trial, Validated
+from ci_tools.model.platforms import Platform
 from ci_tools.plan import matrix, plan_file
 from ci_tools.publish import folder, release_plan
 from ci_tools.publish.units import CORE, is_left, units_of
@@ -18,7 +19,7 @@ from tests.builders.sources import demo, plan_of, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 CONFIG = """\
 package: demo

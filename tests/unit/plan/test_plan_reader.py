@@ -13,7 +13,7 @@ from tests.builders.sources import demo, plan_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 ROOT = Path(__file__).parents[3]
 RICH = """\

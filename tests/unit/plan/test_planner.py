@@ -14,29 +14,27 @@ from packaging.utils import parse_wheel_filename
 
 from ci_tools import catalog
 from ci_tools.errors import InputError
-from ci_tools.model import (
-    Accelerator,
-    AcceleratorKind,
+from ci_tools.model.evidence import (
     Binding,
     CellEvidence,
-    Enabled,
     Evidence,
     Extensions,
-    Globs,
-    JobKind,
-    Minor,
-    PathSource,
-    Plan,
-    Platform,
     PlatformEvidence,
-    PlatformRequest,
     Project,
-    Python,
     PythonApi,
-    Request,
-    Torch,
     TorchAbi,
 )
+from ci_tools.model.plan import JobKind, Plan
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import (
+    Enabled,
+    Globs,
+    PathSource,
+    PlatformRequest,
+    Request,
+    Torch,
+)
+from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
 from tests.builders.sources import PROJECT, demo, plan_of, write
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model import SDIST
+from ci_tools.model.plan import SDIST
 from tests.builders.sources import demo, plan_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 HEAD = """\
 package: demo

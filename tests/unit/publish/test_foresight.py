@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, RejectedInput
-from ci_tools.model import STABLE, Channel, Edition
+from ci_tools.model.request import STABLE, Channel, Edition
 from ci_tools.publish.foresight import (
     core_of,
     holders,

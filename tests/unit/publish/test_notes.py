@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_tools.model import BuiltWith
+from ci_tools.model.files import BuiltWith
 from ci_tools.publish.notes import MOST_CHARACTERS, notes
 from ci_tools.publish.units import (
     CORE,

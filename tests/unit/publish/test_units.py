@@ -7,7 +7,7 @@ import pytest
 
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.formats import receipts
-from ci_tools.model import Finding, Level, Outcome, Trial, Validated
+from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
 from ci_tools.publish.release_plan import parse
 from ci_tools.publish.units import CORE, Offer, units_of
 from tests.builders.releases import SOURCE, TRIED, receipt
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci_tools.model import Receipt
+    from ci_tools.model.files import Receipt
     from ci_tools.publish.units import Unit
 
 PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu130", "+rocm7.1"))

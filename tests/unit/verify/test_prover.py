@@ -16,17 +16,17 @@ import pytest
 from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.evidence import source
-from ci_tools.model import (
+from ci_tools.model.evidence import (
     Binding,
     CellEvidence,
     Evidence,
     Extensions,
-    Minor,
     PlatformEvidence,
     Project,
     PythonApi,
     TorchAbi,
 )
+from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.make import Planned
 from ci_tools.verify.prover import (

@@ -7,7 +7,9 @@ import pytest
 
 from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.model import Command, Minor, Outcome, Python, Trial, Validation
+from ci_tools.model.files import Outcome, Trial
+from ci_tools.model.request import Command, Validation
+from ci_tools.model.versions import Minor, Python
 from ci_tools.publish.release import Here, validate_files
 from ci_tools.verify.validator import Validator, own_python
 from tests.builders import releases

@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from packaging.utils import canonicalize_name
 
-from ci_tools.model import AcceleratorKind, Platform
 from ci_tools.model.pep440 import parse_version, read_version
+from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.publish.index.pages import (
     API_VERSION,
     quoted,

@@ -10,7 +10,8 @@ from ci_tools import catalog
 from ci_tools.build.sdist import audit_sdist
 from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, nearest
 from ci_tools.machine.storage import sha256_of
-from ci_tools.model import FOLDER, Level, Project
+from ci_tools.model.evidence import Project
+from ci_tools.model.files import FOLDER, Level
 from ci_tools.publish import transaction
 from ci_tools.publish.index.pages import VARIANTS, project_and_version
 from ci_tools.publish.units import Item, Made, Unit
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model import Finding
+    from ci_tools.model.files import Finding
     from ci_tools.publish.index.wheel_index import WheelIndex
     from ci_tools.publish.transaction import Shown
     from ci_tools.publish.units import Change

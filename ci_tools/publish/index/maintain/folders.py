@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ci_tools.model import FOLDER
+from ci_tools.model.files import FOLDER
 from ci_tools.publish.index.foreign_pages import projects_on
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import (

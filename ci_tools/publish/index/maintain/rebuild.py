@@ -10,7 +10,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.model import FOLDER
+from ci_tools.model.files import FOLDER
 from ci_tools.publish.index.finder import data_path
 from ci_tools.publish.index.foreign_pages import Listed, listed_on
 from ci_tools.publish.index.ledger import Ledger

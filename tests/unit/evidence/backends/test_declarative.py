@@ -10,7 +10,8 @@ from ci_tools.config import loader
 from ci_tools.evidence import backends, source
 from ci_tools.evidence.backends import CellFacts, shipped_binaries
 from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.model import Binding, Extensions, Python
+from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.versions import Python
 from tests.builders.sources import demo, world
 
 NONE, SOME, UNKNOWN = Extensions.NONE, Extensions.SOME, Extensions.UNKNOWN

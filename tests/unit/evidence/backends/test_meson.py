@@ -7,7 +7,8 @@ import pytest
 
 from ci_tools.evidence import backends
 from ci_tools.evidence.backends import CellFacts
-from ci_tools.model import Binding, Extensions, Minor, Python
+from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.versions import Minor, Python
 from tests.builders.sources import CONFIG
 from tests.unit.evidence.backends.test_declarative import BINARY, opened, pyproject
 

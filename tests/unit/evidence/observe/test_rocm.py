@@ -16,13 +16,14 @@ from ci_tools import catalog
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe import inside
-from ci_tools.model import AcceleratorKind, GfxArch, Minor, Platform
+from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.versions import GfxArch, Minor
 from tests.builders.sources import PROJECT, plan_of, request_of, world, write
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from ci_tools.model import Job, Plan
+    from ci_tools.model.plan import Job, Plan
 
 KNOWN = catalog.load()
 CONFIG = """\

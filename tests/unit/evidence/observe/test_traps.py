@@ -14,7 +14,7 @@ from tests.builders.wheels import library
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 pytestmark = pytest.mark.slow  # many real processes
 

@@ -10,7 +10,8 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import tree_at
 from ci_tools.formats import edits
-from ci_tools.model import Minor, Receipt
+from ci_tools.model.files import Receipt
+from ci_tools.model.versions import Minor
 from ci_tools.plan import make
 from ci_tools.plan.advise import advice as advise
 from ci_tools.verify import patches

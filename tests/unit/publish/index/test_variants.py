@@ -12,7 +12,8 @@ from ci_tools.errors import InputError, MachineError, Rejected
 from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects.store import FolderStore
-from ci_tools.model import SDIST, Channel, Edition
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import Channel, Edition
 from ci_tools.plan import plan_file
 from ci_tools.publish import publishing
 from ci_tools.publish.index import maintain

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model import (
-    Accelerator,
-    AcceleratorKind,
-    Cell,
-    Job,
-    JobKind,
-    Level,
-    Minor,
-    Platform,
-    Python,
-    ToolchainKind,
-)
+from ci_tools.model.cell import Cell
+from ci_tools.model.files import Level
+from ci_tools.model.plan import Job, JobKind
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
 from tests.builders.wheels import ABI3, LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci_tools.model import Finding
+    from ci_tools.model.files import Finding
 
 LIMITS = {"pypi": 100_000, "github": 200_000}
 INFO = "demo-1.0.dist-info"

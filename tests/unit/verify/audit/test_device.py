@@ -5,26 +5,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model import (
-    Accelerator,
-    AcceleratorKind,
-    Cell,
-    Job,
-    JobKind,
-    Level,
-    Library,
-    Minor,
-    Platform,
-    Python,
-    ToolchainKind,
-)
+from ci_tools.model.cell import Cell
+from ci_tools.model.files import Level
+from ci_tools.model.plan import Job, JobKind, Library
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import ToolchainKind
+from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import audit, device_images
 from tests.builders.wheels import LINUX, PTX, SASS, edited, entry, library, make, unit, with_section
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ci_tools.model import Finding
+    from ci_tools.model.files import Finding
 
 LIMITS = {"pypi": 10**9, "github": 10**9}
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")

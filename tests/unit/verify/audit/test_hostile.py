@@ -18,7 +18,7 @@ from tests.builders.sources import plan_of, write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_tools.model import Plan
+    from ci_tools.model.plan import Plan
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=f"needs confinement: {why_not()}"),

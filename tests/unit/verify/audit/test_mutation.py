@@ -23,7 +23,8 @@ from tests.unit.verify.audit.test_audit import INFO, LIMITED, LIMITS, audit, pla
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ci_tools.model import Finding, Job
+    from ci_tools.model.files import Finding
+    from ci_tools.model.plan import Job
 
 RECORD, METADATA, WHEEL = (f"{INFO}/{file}" for file in ("RECORD", "METADATA", "WHEEL"))
 MODULE = b"def double(x):\n    return x * 2\n"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.model import Level, Library
+from ci_tools.model.files import Level
+from ci_tools.model.plan import Library
 from tests.builders.wheels import LINUX, MACHINE, PURE, edited, linked, make
 from tests.unit.verify.audit.test_audit import INFO, PE, audit, findings, planned, raw, rewritten
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ci_tools.model import Finding
+    from ci_tools.model.files import Finding
 
 MANYLINUX = f"demo-1.0-py3-none-manylinux2014_{MACHINE}.manylinux_2_17_{MACHINE}.whl"
 WINDOWS = "demo-1.0-cp312-cp312-win_amd64.whl"

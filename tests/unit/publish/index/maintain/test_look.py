@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.model import Channel, Edition
+from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index import maintain
 from ci_tools.publish.index.manifest import Root
 from ci_tools.publish.targets.addresses import index_of

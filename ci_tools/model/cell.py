@@ -1,0 +1,26 @@
+"""A cell: one point of the request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ci_tools.model.platforms import Accelerator, Platform
+    from ci_tools.model.versions import Minor, Python
+
+__all__ = ["Cell"]
+
+
+class Cell(NamedTuple):
+    """One point of the request."""
+
+    platform: Platform
+    accelerator: Accelerator | None
+    torch: Minor | None
+    python: Python
+
+    def __str__(self) -> str:
+        """Return `linux-cuda / cu130 / torch2.10 / cp312`."""
+        accelerator = f" / {self.accelerator.label}" if self.accelerator else ""
+        torch = f" / torch{self.torch}" if self.torch else ""
+        return f"{self.platform}{accelerator}{torch} / {self.python.abi_tag}"

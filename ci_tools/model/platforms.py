@@ -1,0 +1,48 @@
+"""Platforms and accelerators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.names import Name
+
+if TYPE_CHECKING:
+    from ci_tools.model.versions import Minor
+
+__all__ = ["Accelerator", "AcceleratorKind", "Platform"]
+
+
+class Platform(Name):
+    """The platforms a request can name."""
+
+    LINUX_CUDA = "linux-cuda"
+    LINUX_CUDA_AARCH64 = "linux-cuda-aarch64"
+    LINUX_ROCM = "linux-rocm"
+    LINUX_XPU = "linux-xpu"
+    LINUX_CPU = "linux-cpu"
+    LINUX_AARCH64 = "linux-aarch64"
+    MACOS_ARM64 = "macos-arm64"
+    WINDOWS = "windows"
+    WINDOWS_CUDA = "windows-cuda"
+
+
+class AcceleratorKind(Name):
+    """The maker's software stack a wheel is compiled for."""
+
+    CUDA = "cuda"
+    ROCM = "rocm"
+    XPU = "xpu"
+
+
+class Accelerator(NamedTuple):
+    """An accelerator's software stack and its version, where the stack has one."""
+
+    kind: AcceleratorKind
+    version: Minor | None = None
+
+    @property
+    def label(self) -> str:
+        """What local versions and index folders say: `cu130`, `rocm7.1`, `xpu`."""
+        if self.kind is AcceleratorKind.CUDA and self.version:
+            return f"cu{self.version.digits}"
+        return f"{self.kind}{self.version or ''}"
