@@ -397,7 +397,9 @@ def _advise(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _build(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.publish import release
+    from ci_tools.build import jobs
+    from ci_tools.publish.release import say_clashes
+    from ci_tools.verify.files import CHECKS
 
     path = options.config
     if options.plan and path == Path(loader.DEFAULT_NAME):
@@ -409,8 +411,8 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
     planned = _planned(options, path, outside)
-    jobs = options.job.split(",")
-    for made in release.build(planned, jobs, options.out, outside, keep_going=options.keep_going):
+    names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
+    for made in jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going):
         print(made.path)
     return DONE
 
@@ -431,27 +433,28 @@ def _prepare(options: argparse.Namespace, outside: Outside) -> int:
 
 def _audit(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.plan import plan_reader
-    from ci_tools.publish import release
+    from ci_tools.verify import files
 
     plan = make.make_plan(options.config, outside).plan if options.config else None
     plan = plan_reader.read(options.plan) if options.plan else plan
-    files = options.wheels or (release.planned_files(plan, options.plan.parent) if plan and options.plan else ())
-    if not files:
+    beside = files.planned_files(plan, options.plan.parent) if plan and options.plan else ()
+    named = options.wheels or beside
+    if not named:
         msg = "there is nothing to audit: no wheel is named, and none of a --plan lies beside it"
         raise InputError(msg, hint="name wheels, or with --plan the plan that they lie beside")
-    findings = release.audit_files(files, plan, outside)
+    findings = files.audit_files(named, plan, outside)
     if options.format == "json":
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
-        tables.show(tables.findings_table(findings, len(files)))
+        tables.show(tables.findings_table(findings, len(named)))
     if steps.is_on(outside.environ):  # there, an error is shown beside the run as well
-        release.refuse_findings(findings, plan)
+        files.refuse_findings(findings, plan)
     return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
 
 
 def _validate(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.plan import plan_reader
-    from ci_tools.publish import release
+    from ci_tools.verify import files
 
     if bool(options.plan) != bool(options.site):
         msg = "--plan and --site go together: the plan says what is tried at which place"
@@ -465,16 +468,16 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
     plan = plan_reader.read(options.plan) if options.plan else None
     trials = _tried_at_sites(plan, options, outside) if plan else _tried_here(options, outside)
     tables.show(tables.trials_table(trials))
-    release.refuse_failures(trials, plan)
+    files.refuse_failures(trials, plan)
     return DONE
 
 
 def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
     """Try what the plan says of some sites; the source is asked for its scripts, or to build from the sdist."""
-    from ci_tools.publish import release
+    from ci_tools.verify import files
 
     path = options.config or plan_file.config_of(options.plan)
-    return release.validate_sites(
+    return files.validate_sites(
         [_site(plan, word) for word in options.site],
         plan,
         options.plan.parent,
@@ -494,12 +497,12 @@ def _site(plan: Plan, word: str) -> Site:
 
 
 def _tried_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
-    from ci_tools.publish import release
+    from ci_tools.verify import files
 
     request = loader.load(options.config, catalog.load()) if options.config else None
     python = _python(options.python) if options.python else None
     root = make.place_of_scripts(request, options.config, outside) if request else None
-    return release.validate_files(options.wheels, request, release.Here(python, root), outside)
+    return files.validate_files(options.wheels, request, files.Here(python, root), outside)
 
 
 def _attested(options: argparse.Namespace, outside: Outside) -> int:

@@ -13,8 +13,8 @@ from ci_tools.plan import plan_file, plan_reader
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
-from ci_tools.publish.release import audit_files
 from ci_tools.publish.units import units_of
+from ci_tools.verify.files import audit_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.build import jobs as building
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.config import loader
 from ci_tools.errors import InputError, Rejected
@@ -28,12 +29,13 @@ from ci_tools.plan.advise.advice import (
     advise,
 )
 from ci_tools.plan.make import Planned
-from ci_tools.publish import release
+from ci_tools.verify import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ci_tools.build.jobs import Made
     from ci_tools.errors import FatwheelError
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.versions import Python
     from ci_tools.plan.advise.options import Edits
-    from ci_tools.publish.release import Made
 
 __all__ = ["Patched", "Proof", "consult", "patch_of_all", "prove", "status", "to_json"]
 
@@ -216,14 +217,14 @@ def _built(planned: Planned, changed: Planned, out: Path, outside: Outside) -> t
 
 def _tried(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> Iterator[str]:
     """Yield what each wheel went through; raise Rejected where something is wrong with one."""
-    for made in release.build(changed, [job.name for job in jobs], out, outside):
-        findings = release.audit_files([made.path], changed.plan, outside)
-        release.refuse_findings(findings)
+    for made in building.build(changed, [job.name for job in jobs], out, outside, files.CHECKS):
+        findings = files.audit_files([made.path], changed.plan, outside)
+        files.refuse_findings(findings)
         passed = []
         for python in _ends(changed.plan, made, outside):
-            here = release.Here(python, changed.tree.root)
-            trials = release.validate_files([made.path], changed.plan.request, here, outside)
-            release.refuse_failures(trials)
+            here = files.Here(python, changed.tree.root)
+            trials = files.validate_files([made.path], changed.plan.request, here, outside)
+            files.refuse_failures(trials)
             count = sum(trial.outcome is Outcome.PASSED for tried in trials.values() for trial in tried)
             passed.append(f"{count} trials passed on Python {python}")
         size = f"{made.receipt.size / 1e6:.3f} MB in {made.receipt.seconds:.1f} s"

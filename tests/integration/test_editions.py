@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.build import jobs
 from ci_tools.errors import Rejected
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.edition import nightly
 from ci_tools.model.plan import SDIST
 from ci_tools.model.request import Channel, Edition
 from ci_tools.plan import make
-from ci_tools.publish import release
+from ci_tools.verify import files
 from tests.builders.sources import world, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ci_tools.publish.release import Made
+    from ci_tools.build.jobs import Made
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +122,7 @@ def build(folder: Path, out: Path, edition: Edition = NIGHTLY) -> tuple[Made, ..
     """Build the sdist and the pure wheel of an edition."""
     outside = world(out.parent)
     planned = make.make_plan(folder / "fatwheel.yml", outside, edition=edition)
-    return release.build(planned, [SDIST, "pure"], out, outside)
+    return jobs.build(planned, [SDIST, "pure"], out, outside, files.CHECKS)
 
 
 def said(path: Path) -> str:

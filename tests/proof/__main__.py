@@ -16,11 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ci_tools.build import jobs as building
 from ci_tools.errors import FatwheelError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder, write_atomically
 from ci_tools.model.files import Level
-from ci_tools.publish import release
+from ci_tools.verify import files
 from tests.proof.truth import BUILT, HERE, WIDE, checked, planned, projects
 
 RECORD = HERE / "record.json"
@@ -96,8 +97,8 @@ def _build(project: dict[str, Any], folder: Path, outside: Outside) -> dict[str,
         plan = planned(project, folder, outside, BUILT, **cells)
         if not plan.plan.jobs:
             return {"failed": plan.plan.skipped[0].reason}
-        (made,) = release.build(plan, [job.name for job in plan.plan.jobs], out, outside)
-        findings = release.audit_files([made.path], plan.plan, outside)
+        (made,) = building.build(plan, [job.name for job in plan.plan.jobs], out, outside, files.CHECKS)
+        findings = files.audit_files([made.path], plan.plan, outside)
     except FatwheelError as error:
         return {"failed": str(error)[:600]}
     errors = [f"{found.rule}: {found.message}" for found in findings if found.level is Level.ERROR]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ci_tools.build import builder
+from ci_tools.build.jobs import working_in
 from ci_tools.machine import storage, workplace
-from ci_tools.publish import release
 from tests.builders.sources import world, write
 
 HELD = """\
@@ -28,7 +28,7 @@ with scratch() as folder:
 
 def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
     out = write(tmp_path / "dist", {"receipts/.demo.whl.json.x1.partial": "{", ".demo.whl.x2.partial": "", "a.whl": ""})
-    with release._working_in(out, world(tmp_path)):  # noqa: SLF001 - what every verb does that writes there
+    with working_in(out, world(tmp_path)):  # what every verb does that writes there
         found = {path.name for path in out.rglob("*") if path.is_file()}
     assert found - {".fatwheel.lock", ".gitignore"} == {"a.whl"}
 

@@ -10,7 +10,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Outcome, Trial
 from ci_tools.model.request import Command, Validation
 from ci_tools.model.versions import Minor, Python
-from ci_tools.publish.release import Here, validate_files
+from ci_tools.verify.files import Here, validate_files
 from ci_tools.verify.validator import Validator, own_python
 from tests.builders import releases
 from tests.builders.sources import demo, request_of, world

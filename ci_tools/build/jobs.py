@@ -1,0 +1,268 @@
+"""Builds the jobs of a plan into a folder, or keeps what is there and would be the same."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ci_tools.build import (
+    builder,
+    headers,
+    room,
+    toolchain,
+)
+from ci_tools.build.builder import Workshop, build_key
+from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.formats import receipts
+from ci_tools.machine.storage import (
+    MADE,
+    UNFINISHED,
+    locked,
+    sha256_of,
+    write_atomically,
+)
+from ci_tools.model.files import (
+    Receipt,
+)
+from ci_tools.model.plan import SDIST, JobKind
+from ci_tools.plan import plan_file
+from ci_tools.plan.plan_file import PLAN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.files import BuiltWith
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.plan.make import Planned
+
+
+__all__ = ["Checks", "Left", "Look", "Made", "build", "list_left_over", "toolchains_of", "working_in", "workshop_in"]
+
+SDIST_TOOLS = toolchain.Toolchain(identity=SDIST, python=Path(sys.executable))
+
+
+class Made(NamedTuple):
+    """A finished file, its receipt, and whether this run built it."""
+
+    path: Path
+    receipt: Receipt
+    built: bool
+
+
+Look: TypeAlias = "Callable[[Made | None], None]"  # is shown the sdist before anything is compiled, if there is one
+
+
+class Checks(NamedTuple):
+    """What the rooms above say of a file that was just built: `verify.files.CHECKS`, or those with another `look`."""
+
+    accept: Callable[[Path, Job, Outside], None]  # raises Rejected where a wheel is not the one that the plan foretold
+    images: Callable[[Path, Outside], str]  # the device images that a wheel holds: sm_90 compute_100
+    audit: Callable[[Sequence[Path], Plan, Outside], None]  # raises Rejected where the audit finds an error
+    look: Look = lambda _: None
+
+
+class Left(NamedTuple):
+    """A job this machine cannot build, and why."""
+
+    job: Job
+    reason: str
+
+
+def build(
+    planned: Planned,
+    names: Sequence[str],
+    out: Path,
+    outside: Outside,
+    checks: Checks,
+    *,
+    keep_going: bool = False,
+) -> tuple[Made, ...]:
+    """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same.
+
+    The sdist comes first, and `checks.look` is shown it: what it raises ends the build. With `keep_going`, a job that
+    fails stops no other, each is audited as well, and nothing is left of a bad one; what failed is raised at the end.
+    Raises InputError where `out` is a file, or holds files of the source, MachineError where a disk has no room.
+    """
+    _refuse_place(out, planned)
+    if SDIST in names and not planned.plan.sdist:
+        msg = "the plan makes no sdist: it adds wheels to a release, which has one"
+        raise InputError(msg)
+    jobs = [planned.job(name) for name in names if name != SDIST]
+    _refuse_machine(planned, jobs, out, outside)
+    with working_in(out, outside):
+        with write_atomically(out / PLAN) as file:
+            file.write(plan_file.dumps(planned.plan).encode())
+        if keep_going:
+            checks.look(None)
+            named = [*([None] if SDIST in names else []), *jobs]
+            return _built_one_by_one(planned, named, out, outside, checks)
+        sdists = tuple(_finished(planned, None, out, outside, checks)) if SDIST in names else ()
+        for made in sdists or [None]:
+            checks.look(made)
+        return (*sdists, *(made for job in jobs for made in _finished(planned, job, out, outside, checks)))
+
+
+def _built_one_by_one(
+    planned: Planned, jobs: Sequence[Job | None], out: Path, outside: Outside, checks: Checks
+) -> tuple[Made, ...]:
+    """Build and audit each job; raise Rejected with all that failed once there is none left."""
+    made: list[Made] = []
+    failed: list[Rejected | MachineError] = []
+    for job in jobs:
+        names = [job.wheel, job.public] if job else [planned.plan.sdist]
+        try:
+            files = tuple(_finished(planned, job, out, outside, checks))
+            checks.audit([file.path for file in files], planned.plan, outside)
+        except (Rejected, MachineError) as error:
+            for path in (out / name for name in names if name):
+                path.unlink(missing_ok=True)
+                receipts.path_of(path).unlink(missing_ok=True)
+            outside.reporter.say(f"{job.name if job else SDIST} failed, the others are built all the same")
+            failed.append(error)
+        else:
+            made += files
+    if failed:
+        hints = dict.fromkeys(error.hint for error in failed if error.hint)
+        raise Rejected("\n".join(error.message for error in failed), hint="; ".join(hints))
+    return tuple(made)
+
+
+def _refuse_place(out: Path, planned: Planned) -> None:
+    """Refuse to write where the source lies: what is made would hide it, or become a part of it."""
+    place, root = out.resolve(), planned.tree.root.resolve()
+    if out.exists() and not out.is_dir():
+        msg = f"--out: {out} is a file, expected a folder"
+        raise InputError(msg)
+    inside = (name for name in planned.tree.files if (root / name).is_relative_to(place))
+    name = next(inside, None)
+    if name:
+        msg = f"--out: {out} holds the source ({name}), expected a folder of its own such as dist"
+        raise InputError(msg)
+
+
+def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
+    """Raise MachineError where the disks have no room for some jobs; say which wheels may not keep to their tags."""
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, builder.base_folder(), outside.cache, out))
+    for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
+        if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
+            outside.reporter.say(f"warning: {doubt}")
+
+
+def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outside: Outside) -> None:
+    """Raise MachineError where a job's sources surely include what its compiler will not find."""
+    compiles = headers.compiles_of(job, planned.evidence)
+    if compiles:
+        home = dict(tools.folders).get("CUDA_HOME")
+        # nvcc looks in both: a toolkit of conda has no more than the second (its nvcc.profile).
+        toolkit = [home / "include", *sorted(home.glob("targets/*/include"))] if home else []
+        folders = [*headers.folders_of(tools.python), *toolkit]
+        asked = headers.asked_for(planned.tree, compiles, cuda=home is not None)
+        headers.refuse_missing(asked, "c++", folders, outside.environ)
+
+
+@contextmanager
+def working_in(out: Path, outside: Outside) -> Iterator[None]:
+    """Keep other runs out of the folder we write to, and the folder, if we make it, out of the source it may lie in."""
+    if not out.exists() or all(map(_is_ours, out.iterdir())):
+        with write_atomically(out / ".gitignore") as file:
+            file.write(MADE)
+    with locked(out / ".fatwheel", outside.reporter.say):
+        for folder in (out, out / "receipts"):
+            for left in folder.glob(f".*{UNFINISHED}"):  # by a run that was killed: nobody else writes here now
+                left.unlink(missing_ok=True)
+        yield
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether something lies in a release folder: another machine may have left it, without its mark."""
+    return path.name in {PLAN, "receipts", "logs"} or path.name.endswith((".whl", ".tar.gz"))
+
+
+def workshop_in(out: Path, outside: Outside) -> Workshop:
+    """Return the workshop that builds into a folder, with its logs there."""
+    return Workshop(logs=out / "logs", outside=outside)
+
+
+def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
+    """Return the toolchains that the jobs of a plan may ask for."""
+    return toolchain.Toolchains(planned.catalog, outside)
+
+
+def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
+    """Yield the wheels of a job, or the sdist: what is there if it is of the very same inputs, else new ones."""
+    plan, tree = planned.plan, planned.tree
+    name = job.wheel if job else plan.sdist
+    names = [name, job.public] if job and job.public else [name]
+    tools = toolchains_of(planned, outside).prepare(job) if job else SDIST_TOOLS
+    key = build_key(plan, job, tools)
+    kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
+    if len(kept) == len(names):
+        outside.reporter.say(f"keep {', '.join(names)}: nothing it depends on has changed")
+        yield from (Made(path, receipt, built=False) for path, receipt in kept)
+        return
+    started, workshop = time.monotonic(), workshop_in(out, outside)
+    with outside.reporter.step(f"build {name}"), _of_its_owner(job):
+        if job:
+            _refuse_headers(planned, job, tools, outside)
+            built = workshop.build_wheel(job, plan, tree, tools, out)
+            checks.accept(built.path, job, outside)
+        else:
+            built = workshop.build_sdist(plan, tree, tools.python, out)
+    archs = checks.images(built.path, outside) if job and job.accelerator else ""
+    built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
+    receipt = _receipt(plan, job, key, seconds, built_with)
+    yield from (_noted(built.path.with_name(each), receipt) for each in names)
+
+
+@contextmanager
+def _of_its_owner(job: Job | None) -> Iterator[None]:
+    """Say with a failure who looks after what failed."""
+    try:
+        yield
+    except Rejected as error:
+        if job is None or not job.owner:
+            raise
+        whose = f"{job.owner} looks after {job.platform}"
+        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from None
+
+
+def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Receipt:
+    """Return the receipt of what a job built, of no file yet."""
+    return Receipt(
+        file="",
+        sha256="",
+        size=0,
+        project=plan.project.name,
+        version=plan.project.version,
+        job=job.name if job else SDIST,
+        source=plan.pins.source_sha256,
+        key=key,
+        seconds=round(seconds, 1),
+        built_with=built_with,
+    )
+
+
+def _noted(path: Path, receipt: Receipt) -> Made:
+    """Write the receipt of a file that was just built."""
+    own = replace(receipt, file=path.name, sha256=sha256_of(path), size=path.stat().st_size)
+    return Made(path, receipts.save(path, own), built=True)
+
+
+def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
+    """Return the jobs this machine cannot build; raise MachineError where it has to build them, or can build none."""
+    tools, jobs = toolchains_of(planned, outside), planned.plan.jobs
+    if not jobs:
+        msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"
+        raise InputError(msg, hint="`fatwheel plan` gives the reasons")
+    reasons = ((job, tools.missing(job)) for job in jobs)
+    left = tuple(Left(job, reason) for job, reason in reasons if reason)
+    if left and (not here or len(left) == len(jobs)):
+        lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
+        msg = f"this machine cannot build {len(left)} of {len(jobs)} jobs:\n{lines}"
+        raise MachineError(msg, hint="" if here else "--here goes on with the rest, and says so")
+    return left

@@ -1,0 +1,341 @@
+"""Audits files and tries them: each against what its plan says of a file of its name."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools import catalog as catalogs
+from ci_tools.build.sdist import audit_sdist, unpacked
+from ci_tools.errors import InputError, MachineError, Rejected, nearest
+from ci_tools.formats import receipts
+from ci_tools.formats.wheel import differing
+from ci_tools.machine.python import find
+from ci_tools.machine.storage import (
+    sha256_of,
+)
+from ci_tools.machine.workplace import scratch
+from ci_tools.model.files import (
+    Finding,
+    Level,
+    Outcome,
+    Trial,
+    Validated,
+)
+from ci_tools.model.plan import SDIST
+from ci_tools.model.request import Validation
+from ci_tools.plan import plan_file
+from ci_tools.plan.planner import PURE
+from ci_tools.verify.audit import audit, device_images
+from ci_tools.verify.validator import (
+    Validator,
+    gpu_here,
+    has_gpu,
+    own_imports,
+    own_python,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.plan import Job, Plan, Site
+    from ci_tools.model.request import Request
+    from ci_tools.model.versions import Python
+    from ci_tools.plan.make import Planned
+
+from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
+
+__all__ = [
+    "CHECKS",
+    "FROM_SDIST",
+    "Here",
+    "audit_files",
+    "count_outcomes",
+    "planned_files",
+    "refuse_failures",
+    "refuse_findings",
+    "try_sdist",
+    "validate_files",
+    "validate_sites",
+    "validator_for",
+]
+
+MOST_REBUILT = 600  # seconds a build may take to be done once more, from the sdist
+FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that hold a wheel against what its plan says of it
+FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel once more
+
+
+class Here(NamedTuple):
+    """How wheels are tried on this machine."""
+
+    python: Python | None = None  # None: the wheel's own, or the one that runs us
+    source: Path | None = None  # where the scripts lie that the config's commands run
+    where: str = ""  # a site of the plan; empty: this kind of machine and its Python
+
+
+def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
+    """Refuse a wheel whose tags, members or architectures are not the plan's: one of the two read the source wrong."""
+    limits, work = catalogs.load().limits, outside.cache / "audit"
+    findings = audit(path, job=job, limits=limits, work=work, only=FORETOLD)
+    surprises = [finding for finding in findings if finding.level is Level.ERROR]
+    if surprises:
+        path.unlink()
+        shown = "\n".join(map(_shown, surprises))
+        raise Rejected(shown, hint="the plan foretold another wheel: `fatwheel plan --explain` says why")
+
+
+def planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
+    """Return those files of a plan that a folder has."""
+    names = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public) if name))
+    return tuple(folder / name for name in names if (folder / name).is_file())
+
+
+def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
+    """Audit wheels, and sdists where there is a plan, each against what the plan says of a file of its name."""
+    found: list[Finding] = []
+    for path in paths:
+        _refuse_no_file(path)
+        with outside.reporter.step(f"audit {path.name}") as step:
+            findings = _audited(path, plan, outside)
+            step.result(_verdict(findings))
+        found += findings
+    return tuple(found)
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    errors = sum(finding.level is Level.ERROR for finding in findings)
+    warnings = len(findings) - errors
+    parts = [f"{errors} wrong"] * bool(errors) + [f"{warnings} to look at"] * bool(warnings)
+    return ", ".join(parts) or "good"
+
+
+def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
+    """Audit one file and note it in its receipt; a file the plan does not know is no good for it.
+
+    Without a plan less is looked at: what was found then is added, and what was found with its plan stays.
+    """
+    jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
+    if plan and path.name == plan.sdist:
+        findings = audit_sdist(path, plan.project)
+    else:
+        work, limits = outside.cache / "audit", catalogs.load().limits
+        to_pypi = plan_file.goes_to_pypi(plan, path.name) if plan else None
+        findings = audit(path, job=jobs.get(path.name), limits=limits, work=work, to_pypi=to_pypi)
+        if plan and path.name not in jobs:
+            findings = (*findings, _not_planned(path, jobs))
+    receipt = receipts.load(path)
+    if receipt and plan:
+        receipts.save(path, replace(receipt, findings=findings, audited=True))
+    elif receipt:
+        receipts.save(path, replace(receipt, findings=tuple(dict.fromkeys((*receipt.findings, *findings)))))
+    return findings
+
+
+def _not_planned(path: Path, jobs: Mapping[str, Job]) -> Finding:
+    message = f"the plan has no such wheel, {nearest(path.name, jobs)}"
+    return Finding(path.name, "planned", Level.ERROR, message, path.name, "a wheel of the plan")
+
+
+def _refuse_no_file(path: Path) -> None:
+    if path.is_dir():
+        msg = f"{path} is a folder, expected wheels"
+        raise InputError(msg, hint=f"name them: {path}/*.whl")
+    if not path.is_file():
+        names = [str(other) for other in path.parent.glob("*.whl")] if path.parent.is_dir() else []
+        msg = f"there is no {path}{', ' + nearest(str(path), names) if names else ''}"
+        raise InputError(msg)
+
+
+def refuse_findings(findings: Sequence[Finding], plan: Plan | None = None) -> None:
+    """Raise Rejected with every finding that is an error, and who looks after what it was found in."""
+    errors = [finding for finding in findings if finding.level is Level.ERROR]
+    if errors:
+        raise Rejected("\n".join(map(_shown, errors)), hint=_whose({finding.wheel for finding in errors}, plan))
+
+
+def _whose(files: AbstractSet[str], plan: Plan | None) -> str:
+    """Return who looks after the platforms that some files are of."""
+    jobs = (job for job in plan.jobs if files & {job.wheel, job.public}) if plan else ()
+    return "; ".join(dict.fromkeys(f"{job.owner} looks after {job.platform}" for job in jobs if job.owner))
+
+
+def _shown(finding: Finding) -> str:
+    what = f"{finding.wheel}: {finding.rule}: {finding.message}"
+    return f"{what} (found {finding.found}, expected {finding.expected})"
+
+
+def validate_files(
+    paths: Iterable[Path], request: Request | None, here: Here, outside: Outside
+) -> dict[str, tuple[Trial, ...]]:
+    """Install each wheel in a clean environment and run what the config says; without one, import what it installs."""
+    return {path.name: _validate(path, request, here, outside) for path in paths}
+
+
+def validate_sites(
+    sites: Sequence[Site], plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
+) -> dict[str, tuple[Trial, ...]]:
+    """Try what some sites of the plan try, one after the other; one that cannot be tried here stops no other.
+
+    Raises MachineError with all that could not be tried once there is none left.
+    """
+    tried: dict[str, tuple[Trial, ...]] = {}
+    failed: list[InputError | MachineError] = []
+    for found in (_tried_or_why(site, plan, folder, outside, planned) for site in sites):
+        if isinstance(found, dict):
+            tried |= {name: (*tried.get(name, ()), *trials) for name, trials in found.items()}
+        else:
+            failed.append(found)
+    if failed:
+        refuse_failures(tried, plan)
+        raise failed[0] if not failed[1:] else MachineError("\n".join(error.message for error in failed))
+    return tried
+
+
+def _tried_or_why(
+    site: Site, plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
+) -> dict[str, tuple[Trial, ...]] | InputError | MachineError:
+    """Return what came of the trials at a site, or why none could be made."""
+    try:
+        return validate_site(site, plan, folder, outside, planned)
+    except (InputError, MachineError) as error:
+        return error
+
+
+def validate_site(
+    site: Site, plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
+) -> dict[str, tuple[Trial, ...]]:
+    """Try what a site of the plan tries, from the folder that has it; `planned` is asked for the source.
+
+    Raises MachineError where this machine is not what the site asks for.
+    """
+    if site.gpu and not has_gpu():
+        msg = f'"{site.name}" has to have a GPU, and no driver answers for one here'
+        raise MachineError(msg, hint="the config's `gpu-runner` is to name a runner that has one")
+    for name in site.files:
+        _refuse_no_file(folder / name)
+    with working_in(folder, outside):
+        source = planned()
+        if site.job != SDIST:
+            here = Here(site.python, source.tree.root, site.name)
+            return validate_files((folder / name for name in site.files), plan.request, here, outside)
+        made = [_kept(folder / name) for name in site.files]
+        return {made[0].path.name: (try_sdist(source, made, folder, outside, site.name),)}
+
+
+def _kept(path: Path) -> Made:
+    """Return a file that another machine has built; raise InputError where it has no receipt."""
+    receipt = receipts.load(path)
+    if receipt is None:
+        msg = f"{path} has no receipt of its present bytes"
+        raise InputError(msg, hint="`fatwheel build` leaves one beside what it builds, in receipts/")
+    return Made(path, receipt, built=False)
+
+
+def _validate(path: Path, request: Request | None, here: Here, outside: Outside) -> tuple[Trial, ...]:
+    _refuse_no_file(path)
+    validation = request.validate if request else Validation(imports=own_imports(path))
+    validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
+    validator = replace(validator, source=here.source and here.source.resolve())
+    where, key = here.where or validator.where, validator.key(sha256_of(path))
+    receipt = receipts.load(path)
+    # At a site, the receipt came from another machine, where the project's code ran: what it says was tried, is tried.
+    kept = receipt and not here.where and receipt.at(where)
+    if kept and kept.key == key and kept.trials and not kept.failed:
+        outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
+        return kept.trials
+    with outside.reporter.step(f"validate {path.name}") as step:
+        trials = validator.from_file(path)
+        step.result(count_outcomes(trials))
+    if request and receipt and canonicalize_name(request.name) == canonicalize_name(receipt.project):
+        receipts.save(path, receipt.with_place(Validated(where, key, trials, gpu_here())))
+    return trials
+
+
+def validator_for(validation: Validation, python: Python | None, out: Path, outside: Outside) -> Validator:
+    """Return a validator with that Python, or this one; raise MachineError where this machine has none."""
+    interpreter = find(python, outside.environ) if python else Path(sys.executable)
+    if interpreter is None:
+        msg = f"Python {python} is not on this machine"
+        raise MachineError(msg)
+    logs = out / "logs"
+    return Validator(validation=validation, interpreter=interpreter, logs=logs, outside=outside, gpu=has_gpu())
+
+
+def count_outcomes(trials: Sequence[Trial]) -> str:
+    """Return how many trials passed, failed and were not exercised, in words."""
+    counts = {outcome: sum(trial.outcome is outcome for trial in trials) for outcome in Outcome}
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+
+
+def refuse_failures(trials: Mapping[str, Sequence[Trial]], plan: Plan | None = None) -> None:
+    """Raise Rejected with every failed trial, and who looks after what failed."""
+    failed = [(wheel, trial) for wheel, tried in trials.items() for trial in tried if trial.outcome is Outcome.FAILED]
+    if failed:
+        shown = "\n".join(f"{wheel}: {trial.what}: {trial.detail}" for wheel, trial in failed)
+        raise Rejected(shown, hint=_whose({wheel for wheel, _ in failed}, plan))
+
+
+def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outside, where: str = FROM_SDIST) -> Trial:
+    """Build a wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own.
+
+    The pure one where there is one: it is the quickest.
+    """
+    sdist, wheels = made[0], made[1:]
+    wheel = next((wheel for wheel in wheels if wheel.receipt.job == PURE), wheels[0])
+    what = f"build {wheel.path.name} from {sdist.path.name}"
+    if wheel.receipt.seconds > MOST_REBUILT:
+        return Trial(what, Outcome.NOT_EXERCISED, f"it takes {wheel.receipt.seconds:.0f} seconds to build")
+    key = f"{sdist.receipt.sha256}-{wheel.receipt.sha256}"
+    kept = receipts.load(sdist.path)
+    place = kept and kept.at(FROM_SDIST)
+    if where == FROM_SDIST and kept and place and place.key == key and place.trials and kept.is_sound:
+        return place.trials[0]  # not at a site: see _validate
+    with outside.reporter.step(what) as step, scratch() as folder:
+        trial = _same_wheel(planned, sdist, wheel, folder, out / "from-sdist", outside)
+        step.result(str(trial.outcome))
+    trial = trial._replace(what=what)
+    if kept:
+        receipts.save(sdist.path, kept.with_place(Validated(where, key, (trial,))))
+    return trial
+
+
+def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Path, outside: Outside) -> Trial:
+    plan, job = planned.plan, planned.job(own.receipt.job)
+    tree = unpacked(sdist.path, folder / "source")
+    constraints = plan.request.build.constraints
+    if constraints:  # held to the same pins, which an sdist need not hold
+        (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
+        (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
+        tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
+    alone = replace(plan.request.build, before=(), after=())  # who builds from an sdist runs none of ours
+    request = replace(plan.request, subdirectory="", include=(), build=alone)
+    from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
+    tools = toolchains_of(planned, outside).prepare(job)
+    try:
+        wheel = workshop_in(out, outside).build_wheel(job, from_sdist, tree, tools, folder).path
+    except Rejected as error:
+        return Trial("", Outcome.FAILED, str(error))
+    if sha256_of(wheel) == own.receipt.sha256:
+        return Trial("", Outcome.PASSED)
+    detail = f"it differs from the source's in {', '.join(differing(wheel, own.path))}"
+    if plan.request.build != alone:
+        return Trial("", Outcome.NOT_EXERCISED, f"{detail}; build.before and build.after are not run for an sdist")
+    return Trial("", Outcome.FAILED, detail)
+
+
+def _images_of(path: Path, outside: Outside) -> str:
+    return " ".join(device_images(path, outside.cache / "audit"))
+
+
+def _refuse_bad(paths: Sequence[Path], plan: Plan, outside: Outside) -> None:
+    refuse_findings(audit_files(paths, plan, outside), plan)
+
+
+CHECKS = Checks(accept=_refuse_surprise, images=_images_of, audit=_refuse_bad)
