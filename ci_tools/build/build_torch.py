@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.python import Environment
     from ci_tools.model.plan import Job
 
-__all__ = ["Expected", "expected_by", "installed_version", "require_torch"]
+__all__ = ["Expected", "installed_version", "require_torch", "torch_of_job"]
 
 PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
 CPU = "cpu"
@@ -42,7 +42,7 @@ class _Torch(NamedTuple):
         return self.version.partition("+")[0]
 
 
-def expected_by(job: Job) -> Expected:
+def torch_of_job(job: Job) -> Expected:
     """Return the torch that a job's cells say.
 
     Where only headers of the stable ABI are read, they are the same for every accelerator and the version decides.
@@ -62,7 +62,7 @@ def require_torch(environment: Environment, expected: Expected) -> None:
     Where pip took one for another accelerator, it is asked once for the same release with the right local version:
     of the wheels in all indexes it takes the highest, so that cu130 hides cu126.
     """
-    found = _installed(environment.path)
+    found = _find_torch(environment.path)
     if found is None or _fits(found, expected):
         return
     if _is_release(found, expected):
@@ -70,7 +70,7 @@ def require_torch(environment: Environment, expected: Expected) -> None:
             environment.install(f"torch=={found.public}+{expected.label}")
         except FatwheelError:
             raise _other(found, expected) from None
-        found = _installed(environment.path)
+        found = _find_torch(environment.path)
     if found and not _fits(found, expected):
         raise _other(found, expected)
 
@@ -105,11 +105,11 @@ def _for(found: _Torch) -> str:
 
 def installed_version(environment: Environment) -> str:
     """Return the version of the torch that an environment has, with its local part; nothing where it has none."""
-    found = _installed(environment.path)
+    found = _find_torch(environment.path)
     return found.version if found else ""
 
 
-def _installed(environment: Path) -> _Torch | None:
+def _find_torch(environment: Path) -> _Torch | None:
     """Return the torch of an environment, None where it has none; nothing of it is imported to know."""
     folders = (folder for pattern in PACKAGES for folder in environment.glob(pattern))
     return next((torch for folder in folders for torch in _torches(folder)), None)

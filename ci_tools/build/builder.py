@@ -22,9 +22,9 @@ from filelock import FileLock, Timeout
 
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
-from ci_tools.build.build_torch import Expected, expected_by, require_torch
-from ci_tools.build.sdist import write_dated
-from ci_tools.build.version_files import restated
+from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
+from ci_tools.build.sdist import write_with_date
+from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
@@ -32,8 +32,8 @@ from ci_tools.formats.wheel import relabel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
-from ci_tools.machine.search_path import search_path, settled
-from ci_tools.machine.storage import locked, write_atomically
+from ci_tools.machine.search_path import compiler_variables, search_path
+from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
@@ -135,14 +135,14 @@ class Workshop:
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
             pins = (f"torch=={job.torch}.*",) if job.torch else ()
-            needs = _Needs((*job.build_requires,), pins, expected_by(job))
+            needs = _Needs((*job.build_requires,), pins, torch_of_job(job))
             built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs)
             if job.kind is JobKind.NATIVE:
-                built = self._repaired(built, job, bench)
+                built = self._repair_wheel(built, job, bench)
             project, version, rest = built.name.split("-", 2)
             name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
             _refuse_other(name, job.wheel, bench)
-            cleaned = repair.without_own_paths(built, bench.scratch / "cleaned", bench.log)
+            cleaned = repair.strip_own_rpaths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
                 self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
@@ -157,7 +157,7 @@ class Workshop:
             built, built_with = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench)
             with write_atomically(out / built.name) as sink:
-                write_dated(built, sink, int(repair.EPOCH))
+                write_with_date(built, sink, int(repair.EPOCH))
             return Built(out / built.name, builtwith.of_job(None, built_with))
 
     # -- the place
@@ -170,7 +170,7 @@ class Workshop:
         """
         base = base_folder()
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
-        with locked(_own_locks(base) / scratch.name, self.outside.reporter.say):
+        with hold_lock(_own_locks(base) / scratch.name, self.outside.reporter.say):
             _refuse_stranger(scratch)
             _sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -185,9 +185,14 @@ class Workshop:
     def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
         """Return what a build is told by environment; the config has the last word."""
         jobs = str(self._compilers(job, bench.plan))
-        told = {**SAME_EVERY_TIME, "MAX_JOBS": jobs, "CMAKE_BUILD_PARALLEL_LEVEL": jobs, **settled(job.accelerator)}
+        told = {
+            **SAME_EVERY_TIME,
+            "MAX_JOBS": jobs,
+            "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
+            **compiler_variables(job.accelerator),
+        }
         for variable, folder in toolchain.folders:
-            told[variable] = str(self._lent(folder, bench.scratch / variable.lower()))
+            told[variable] = str(self._copy_or_link(folder, bench.scratch / variable.lower()))
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
         told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
         if job.accelerator and job.archs:
@@ -201,7 +206,7 @@ class Workshop:
             self.outside.reporter.say(f"{job.name}: {found.reason}")
         return found.number
 
-    def _lent(self, folder: Path, place: Path) -> Path:
+    def _copy_or_link(self, folder: Path, place: Path) -> Path:
         """Put a toolchain's folder where the build sees it: a copy of what we fetched, a link to what is installed.
 
         A link to the cache would not do: compilers write the real paths of headers into what they make, and what a
@@ -251,13 +256,13 @@ class Workshop:
             _run_after(built, shell)
         return Built(built, builtwith.asked_in(isolated, self.outside.environ))
 
-    def _repaired(self, wheel: Path, job: Job, bench: _Bench) -> Path:
+    def _repair_wheel(self, wheel: Path, job: Job, bench: _Bench) -> Path:
         """Return the wheel with its platform tag proven and written; one that misses its tag fails the build."""
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
         if repair.proven(wheel, job, out, bench.log, self.outside.environ).status:
-            raise _failed(bench.log, f"the wheel does not keep to {job.wheel_platform}")
+            raise _build_error(bench.log, f"the wheel does not keep to {job.wheel_platform}")
         return next(out.iterdir())
 
 
@@ -283,15 +288,15 @@ class _Shell(NamedTuple):
 
     def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
         """Run a hook of the backend, as pyproject_hooks asks for it."""
-        self.run_told("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
+        self.run_with_variables("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
 
     def run_hooks(self, key: str, hooks: Sequence[Hook], **told: str) -> None:
         """Run the config's own commands at the root of the source, each with the variables in `told`."""
         for hook in hooks:
             what = f"{key} ({hook.where})"
-            self.run_told(what, _started(hook.run, what, self), self.bench.source, told)
+            self.run_with_variables(what, _resolve_command(hook.run, what, self), self.bench.source, told)
 
-    def run_told(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
+    def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
         """Run one command; raise Rejected with the last lines where it fails or comes to the deadline."""
         plan = self.bench.plan
         # For no requirement that is built on the way.
@@ -301,10 +306,10 @@ class _Shell(NamedTuple):
         ended = run(command, log=self.bench.log, cwd=cwd, env=variables, timeout=left)
         if ended.status:
             took = f"{what} took over {self.bench.minutes} minutes (`timeout-minutes` in the config allows more)"
-            raise _failed(self.bench.log, took if ended.timed_out else f"{what} failed")
+            raise _build_error(self.bench.log, took if ended.timed_out else f"{what} failed")
 
 
-def _started(command: str, what: str, shell: _Shell) -> list[str]:
+def _resolve_command(command: str, what: str, shell: _Shell) -> list[str]:
     """Return a command's words, its program as a path: one of the source, of the build's environment or the machine."""
     program, *rest = shlex.split(command)
     own = shell.bench.source / program
@@ -388,7 +393,7 @@ def _restate(bench: _Bench) -> None:
     if bench.plan.edition.channel is not Channel.NIGHTLY:
         return
     project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
-    for name, text in restated(project, bench.plan.project.version).items():
+    for name, text in restate_version(project, bench.plan.project.version).items():
         (bench.source / name).write_bytes(text.encode())
 
 
@@ -405,7 +410,7 @@ def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
     raise Rejected(msg, hint=f"the plan reads the source, the build ran it: one of them is wrong; log: {bench.log}")
 
 
-def _failed(log: Path, what: str) -> Rejected:
+def _build_error(log: Path, what: str) -> Rejected:
     """Return the error of a failed build: the last lines, the log's path, and a hint where one is known."""
     last = tail(log)
     hint = next((hint for sign, hint in HINTS.items() if sign in last), "")

@@ -21,7 +21,7 @@ from ci_tools.formats import receipts
 from ci_tools.machine.storage import (
     MADE,
     UNFINISHED,
-    locked,
+    hold_lock,
     sha256_of,
     write_atomically,
 )
@@ -101,10 +101,10 @@ def build(
             checks.look(None)
             named = [*([None] if SDIST in names else []), *jobs]
             return _built_one_by_one(planned, named, out, outside, checks)
-        sdists = tuple(_finished(planned, None, out, outside, checks)) if SDIST in names else ()
+        sdists = tuple(_build_or_keep(planned, None, out, outside, checks)) if SDIST in names else ()
         for made in sdists or [None]:
             checks.look(made)
-        return (*sdists, *(made for job in jobs for made in _finished(planned, job, out, outside, checks)))
+        return (*sdists, *(made for job in jobs for made in _build_or_keep(planned, job, out, outside, checks)))
 
 
 def _built_one_by_one(
@@ -116,7 +116,7 @@ def _built_one_by_one(
     for job in jobs:
         names = [job.wheel, job.public] if job else [planned.plan.sdist]
         try:
-            files = tuple(_finished(planned, job, out, outside, checks))
+            files = tuple(_build_or_keep(planned, job, out, outside, checks))
             checks.audit([file.path for file in files], planned.plan, outside)
         except (Rejected, MachineError) as error:
             for path in (out / name for name in names if name):
@@ -171,7 +171,7 @@ def working_in(out: Path, outside: Outside) -> Iterator[None]:
     if not out.exists() or all(map(_is_ours, out.iterdir())):
         with write_atomically(out / ".gitignore") as file:
             file.write(MADE)
-    with locked(out / ".fatwheel", outside.reporter.say):
+    with hold_lock(out / ".fatwheel", outside.reporter.say):
         for folder in (out, out / "receipts"):
             for left in folder.glob(f".*{UNFINISHED}"):  # by a run that was killed: nobody else writes here now
                 left.unlink(missing_ok=True)
@@ -193,7 +193,7 @@ def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
     return toolchain.Toolchains(planned.catalog, outside)
 
 
-def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
+def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: what is there if it is of the very same inputs, else new ones."""
     plan, tree = planned.plan, planned.tree
     name = job.wheel if job else plan.sdist
@@ -206,7 +206,7 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside, ch
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
-    with outside.reporter.step(f"build {name}"), _of_its_owner(job):
+    with outside.reporter.step(f"build {name}"), _add_owner_hint(job):
         if job:
             _refuse_headers(planned, job, tools, outside)
             built = workshop.build_wheel(job, plan, tree, tools, out)
@@ -220,7 +220,7 @@ def _finished(planned: Planned, job: Job | None, out: Path, outside: Outside, ch
 
 
 @contextmanager
-def _of_its_owner(job: Job | None) -> Iterator[None]:
+def _add_owner_hint(job: Job | None) -> Iterator[None]:
     """Say with a failure who looks after what failed."""
     try:
         yield

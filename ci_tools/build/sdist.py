@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.evidence import Project
 
-__all__ = ["audit_sdist", "unpacked", "write_dated"]
+__all__ = ["audit_sdist", "unpack_sdist", "write_with_date"]
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
@@ -73,7 +73,7 @@ def _same_version(found: str, expected: str) -> bool:
     return version is not None and version == read_version(expected)
 
 
-def unpacked(path: Path, folder: Path) -> Tree:
+def unpack_sdist(path: Path, folder: Path) -> Tree:
     """Unpack an sdist below `folder` and return it as a tree; raise Rejected where that is not safe."""
     try:
         with tarfile.open(path) as archive:
@@ -86,14 +86,14 @@ def unpacked(path: Path, folder: Path) -> Tree:
     return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
 
 
-def write_dated(path: Path, sink: BinaryIO, epoch: int) -> None:
+def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
     """Write an sdist to `sink`: as it is where its backend dated it `epoch`, else anew with that date.
 
     Raises Rejected where it cannot be read.
     """
     try:
         with tarfile.open(path) as archive:
-            if _packed_at(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
+            if _read_gzip_time(path) not in {0, epoch} or any(member.mtime != epoch for member in archive):
                 _write_anew(archive, sink, epoch)
                 return
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -103,7 +103,7 @@ def write_dated(path: Path, sink: BinaryIO, epoch: int) -> None:
         shutil.copyfileobj(source, sink)
 
 
-def _packed_at(path: Path) -> int:
+def _read_gzip_time(path: Path) -> int:
     """Return the time that a gzip file says it was made at, in seconds since 1970 (RFC 1952)."""
     with path.open("rb") as file:
         return int.from_bytes(file.read(8)[4:], "little")

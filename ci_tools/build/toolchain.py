@@ -22,8 +22,8 @@ from ci_tools.machine.process import (
     run,
 )
 from ci_tools.machine.runner import host
-from ci_tools.machine.search_path import settled
-from ci_tools.machine.storage import filled
+from ci_tools.machine.search_path import compiler_variables
+from ci_tools.machine.storage import fill_once
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.request import ToolchainKind
@@ -82,7 +82,7 @@ class Toolchains:
         if accelerator is None:
             return ""
         if accelerator.kind is AcceleratorKind.XPU:
-            found = self._installed(ICPX, ICPX_HOME)
+            found = self._find_compiler_home(ICPX, ICPX_HOME)
             return "" if found else f"{ICPX} is not on this machine (neither in {ICPX_HOME} nor on PATH)"
         if accelerator.kind is AcceleratorKind.ROCM:
             return "" if self._system_rocm(job) else self._no_rocm(job.toolchain, accelerator)
@@ -124,12 +124,12 @@ class Toolchains:
         if job.accelerator is None:
             return None, host_compiler
         if job.accelerator.kind is AcceleratorKind.CUDA:
-            home = self._system_cuda(job) or self._fetched_cuda(self._pypi_cuda(job))
+            home = self._system_cuda(job) or self._fetch_cuda(self._pypi_cuda(job))
             return ("CUDA_HOME", home), f"{_nvcc_build(home)} {host_compiler}"
         if job.accelerator.kind is AcceleratorKind.ROCM:
             variable, command, installed = "ROCM_HOME", "hipcc", self._system_rocm(job)
         else:
-            variable, command, installed = ICPX_HOME, ICPX, self._installed(ICPX, ICPX_HOME)
+            variable, command, installed = ICPX_HOME, ICPX, self._find_compiler_home(ICPX, ICPX_HOME)
         said = self._says(installed / "bin" / command) if installed else ""
         build = hashlib.sha256(said.encode()).hexdigest()[:12]
         return (variable, installed) if installed else None, f"{command}-{build} {host_compiler}"
@@ -154,7 +154,7 @@ class Toolchains:
             return ""
         return self.catalog.cuda[job.accelerator.version].pypi if host().startswith("linux-") else ""
 
-    def _fetched_cuda(self, toolkit: str) -> Path:
+    def _fetch_cuda(self, toolkit: str) -> Path:
         """Install the compiler, the runtime and CCCL of one toolkit into a folder of their own."""
         folder = self.cache / "toolchains" / f"cuda-{toolkit}-{host()}"
 
@@ -170,7 +170,7 @@ class Toolchains:
             home = next(target.glob("nvidia/cu*"))
             (home / "lib64").symlink_to("lib")  # nvcc links with -L$CUDA_HOME/lib64
 
-        return next(filled(folder, fetch, self.reporter.say).glob("nvidia/cu*"))
+        return next(fill_once(folder, fetch, self.reporter.say).glob("nvidia/cu*"))
 
     # -- ROCm
 
@@ -179,25 +179,25 @@ class Toolchains:
         if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
             return None
         version = job.accelerator.version
-        return next((home for home, found in self._installed_rocm().items() if found == version), None)
+        return next((home for home, found in self._find_rocm().items() if found == version), None)
 
-    def _installed_rocm(self) -> dict[Path, Minor]:
+    def _find_rocm(self) -> dict[Path, Minor]:
         """Return the home of each hipcc on this machine, and its version."""
         named = [Path(self.environ[name]) for name in ("ROCM_HOME", "ROCM_PATH") if self.environ.get(name)]
-        on_path = self._installed("hipcc", "ROCM_HOME")
+        on_path = self._find_compiler_home("hipcc", "ROCM_HOME")
         homes = (*named, *sorted(Path("/opt").glob("rocm*")), *([on_path] if on_path else ()))
         found = {home: _version(r"HIP version: (\d+)\.(\d+)", self._says(home / "bin" / "hipcc")) for home in homes}
         return {home: version for home, version in found.items() if version}
 
     def _says(self, compiler: Path) -> str:
         """Return what a compiler says of itself, as a job would run it; nothing where it is not there."""
-        env = {**self.environ, **settled(Accelerator(AcceleratorKind.ROCM))}
+        env = {**self.environ, **compiler_variables(Accelerator(AcceleratorKind.ROCM))}
         return output([compiler, "--version"], env=env) or ""
 
     def _no_rocm(self, kind: ToolchainKind, accelerator: Accelerator) -> str:
         if kind is ToolchainKind.PYPI:
             return "the package index has no compiler of ROCm: `toolchain: system` takes an installed one"
-        found = ", ".join(f"{version} in {home}" for home, version in self._installed_rocm().items())
+        found = ", ".join(f"{version} in {home}" for home, version in self._find_rocm().items())
         places = f"ROCM_HOME, ROCM_PATH, /opt/rocm-{accelerator.version}, /opt/rocm, hipcc on PATH"
         return f"no ROCm {accelerator.version} is installed ({places}){f'; found {found}' if found else ''}"
 
@@ -217,12 +217,12 @@ class Toolchains:
                 _extract_headers(archive, target)
             archive.unlink()
 
-        folder = filled(self.cache / "torch" / release.patch, fetch, self.reporter.say)
+        folder = fill_once(self.cache / "torch" / release.patch, fetch, self.reporter.say)
         return folder / HEADERS
 
     # -- others
 
-    def _installed(self, command: str, variable: str) -> Path | None:
+    def _find_compiler_home(self, command: str, variable: str) -> Path | None:
         """Return the home of an installed compiler: the variable's folder, or two above the command."""
         home = self.environ.get(variable)
         if home and (Path(home) / "bin" / command).exists():

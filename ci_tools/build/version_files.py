@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     Edit = Callable[[str, str], str | None]
 
-__all__ = ["restated"]
+__all__ = ["restate_version"]
 
 USUAL = ("setup.py", "meson.build", "version.txt", "VERSION", "VERSION.txt")
 ELSEWHERE = ("attr:", "file:")  # how setup.cfg says that another file has the version
 
 
-def restated(project: ProjectFile, version: str) -> dict[str, str]:
+def restate_version(project: ProjectFile, version: str) -> dict[str, str]:
     """Return the files that say the project's version, by their paths in the tree, each as it says `version` instead.
 
     A file that says it in no way that can be changed for certain is left out; what is built tells.
@@ -35,17 +35,17 @@ def restated(project: ProjectFile, version: str) -> dict[str, str]:
 def _places(project: ProjectFile) -> tuple[Edit, list[str]]:
     """Return the files that a version is read from, and how one of them is edited."""
     if project.text("project", "version") or project.text("tool", "poetry", "version"):
-        return _with_toml_version, [project.path("pyproject.toml")]
+        return _edit_toml_version, [project.path("pyproject.toml")]
     said = project.setting("metadata", "version")
     if said and not said.startswith(ELSEWHERE):
-        return edits.with_ini_version, [project.path("setup.cfg")]
-    paths = (str(PurePosixPath(project.path(name))) for name in (*USUAL, *_named(project)))
-    return edits.with_version, [path for path in dict.fromkeys(paths) if path in project.tree.names]
+        return edits.set_ini_version, [project.path("setup.cfg")]
+    paths = (str(PurePosixPath(project.path(name))) for name in (*USUAL, *_find_version_paths(project)))
+    return edits.set_version, [path for path in dict.fromkeys(paths) if path in project.tree.names]
 
 
-def _with_toml_version(text: str, version: str) -> str | None:
+def _edit_toml_version(text: str, version: str) -> str | None:
     """Return an edited pyproject.toml, None where it does not say the same as before but for the version."""
-    edited, expected = edits.with_toml_version(text, version), parse_toml(text, "pyproject.toml")
+    edited, expected = edits.set_toml_version(text, version), parse_toml(text, "pyproject.toml")
     for table in (_table(expected, "project"), _table(expected, "tool", "poetry")):
         table.update({"version": version} if "version" in table else {})
     return edited if edited and parse_toml(edited, "pyproject.toml") == expected else None
@@ -66,13 +66,13 @@ def _text(project: ProjectFile, path: str) -> str:
         return ""
 
 
-def _named(project: ProjectFile) -> Iterator[str]:
+def _find_version_paths(project: ProjectFile) -> Iterator[str]:
     """Yield the paths, from the project's folder, of what its configuration names as having its version."""
     dynamic = project.table("tool", "setuptools", "dynamic", "version")
     kind, _, name = project.setting("metadata", "version").partition(":")
     dynamic = dynamic or {kind: name.strip()}
     yield from _modules(project, str(dynamic.get("attr", "")).rpartition(".")[0])
-    yield from _listed(dynamic.get("file", ()))
+    yield from _parse_paths(dynamic.get("file", ()))
     for keys in (
         ("tool", "hatch", "version", "path"),
         ("tool", "pdm", "version", "path"),
@@ -86,7 +86,7 @@ def _named(project: ProjectFile) -> Iterator[str]:
         yield from _modules(project, project.text("tool", "flit", "module", "name") or own)
 
 
-def _listed(value: object) -> Iterable[str]:
+def _parse_paths(value: object) -> Iterable[str]:
     """Return the paths that a setting names: one, or a list of them."""
     return (value,) if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
 

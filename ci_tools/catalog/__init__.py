@@ -137,7 +137,9 @@ class Catalog:
     brought: tuple[str, ...]  # file name patterns of libraries that torch or a driver brings; no wheel carries a copy
     sha256: str
 
-    def not_shipped(self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python) -> str:
+    def explain_missing_torch(
+        self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python
+    ) -> str:
         """Return why upstream has no such torch, as far as the catalog knows, or nothing where it has one."""
         host = self.platforms[platform].host
         release = self.torch[torch]

@@ -29,7 +29,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "tables", "written"]
+__all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "tables", "write_tables"]
 
 FOLDER = Path(__file__).parent / "torch_symbols"
 RELEASES, C_TABLE, CPP_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz"
@@ -114,18 +114,18 @@ def _between(text: str, releases: Sequence[Minor]) -> Iterator[Minor]:
         yield from (one for one in releases if Minor.parse(first) <= one <= Minor.parse(last or first))
 
 
-def written(table: Tables, folder: Path) -> None:
+def write_tables(table: Tables, folder: Path) -> None:
     """Write the tables to `folder`, sorted, so that the same symbols give the same files."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = sorted(_lines(table))
-    (folder / RELEASES).write_text("\n".join(map(_listed, table.sources)), encoding="utf-8")
+    (folder / RELEASES).write_text("\n".join(map(_format_source, table.sources)), encoding="utf-8")
     c_lines = [line for line in lines if not line.startswith("_Z")]
     (folder / C_TABLE).write_text("".join(c_lines), encoding="utf-8")
     cpp_text = "".join(line for line in lines if line.startswith("_Z"))
     (folder / CPP_TABLE).write_bytes(lzma.compress(cpp_text.encode(), preset=9))
 
 
-def _listed(source: Source) -> str:
+def _format_source(source: Source) -> str:
     wheels = "".join(f'  "{wheel}",\n' for wheel in source.wheels)
     return f'[[release]]\nversion = "{source.version}"\npatch = "{source.patch}"\nwheels = [\n{wheels}]\n'
 

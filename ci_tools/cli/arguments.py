@@ -63,7 +63,7 @@ def _add_planning(verbs: Verbs) -> None:
     plan.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
     _edition_arguments(plan)
     text = "the project's name, as a check: end where the config names another"
-    plan.add_argument("--package", type=_filled, metavar="NAME", help=text)
+    plan.add_argument("--package", type=_parse_nonempty, metavar="NAME", help=text)
     text = "a target that the release will go to, as a check: end where there is no such; may be given several times"
     plan.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     text = "end where such a target is a folder: the machine that publishes is thrown away with it"
@@ -73,7 +73,7 @@ def _add_planning(verbs: Verbs) -> None:
     prove = "build what the plan calls redundant too, as far as this machine can, and compare"
     plan.add_argument("--prove", action="store_true", help=prove)
     text = "say too what differs from the plan of a git revision such as main, of a plan.json, or of a release's folder"
-    plan.add_argument("--against", type=_filled, metavar="REV", help=text)
+    plan.add_argument("--against", type=_parse_nonempty, metavar="REV", help=text)
 
     summary = _verb(verbs, "summary", "print a page for GitHub: a plan, or a release and what became of it")
     text = "a plan.json, or a folder with one, as `fatwheel build` and `release` leave it"
@@ -104,7 +104,7 @@ def _add_preparation(verbs: Verbs) -> None:
     prepare = _verb(verbs, "prepare", text)
     prepare.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
     text = "a job of the plan, or sdist; several are separated by commas"
-    prepare.add_argument("--job", required=True, type=_filled, metavar="NAME", help=text)
+    prepare.add_argument("--job", required=True, type=_parse_nonempty, metavar="NAME", help=text)
     text = "where a container sees the runner's own disk; default: %(default)s"
     prepare.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help=text)
 
@@ -117,7 +117,7 @@ def _add_work(verbs: Verbs) -> None:
     )
     _edition_arguments(build)
     text = "a job of the plan, or sdist; several are separated by commas"
-    build.add_argument("--job", required=True, type=_filled, metavar="NAME", help=text)
+    build.add_argument("--job", required=True, type=_parse_nonempty, metavar="NAME", help=text)
     build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
     text = "of several jobs, build and audit the others where one fails, and end badly once there is none left"
     build.add_argument("--keep-going", action="store_true", help=text)
@@ -142,7 +142,7 @@ def _add_work(verbs: Verbs) -> None:
     validate.add_argument("--plan", type=Path, metavar="FILE", help=text)
     text = "the place of the plan that this machine is; it says which files are tried, and with which Python"
     text += "; several by their numbers in the plan, each with this option"
-    validate.add_argument("--site", type=_filled, action="append", default=[], metavar="NAME", help=text)
+    validate.add_argument("--site", type=_parse_nonempty, action="append", default=[], metavar="NAME", help=text)
     _trust_argument(validate)
 
 
@@ -155,7 +155,7 @@ def _add_gathering(verbs: Verbs) -> None:
     gather.add_argument("--pypi", type=Path, metavar="DIR", help=text)
     text = "a folder for its plan and receipts alone, which later releases are compared with"
     gather.add_argument("--kept", type=Path, metavar="DIR", help=text)
-    gather.add_argument("--only", type=_filled, metavar="UNIT", help="this unit alone has to be whole")
+    gather.add_argument("--only", type=_parse_nonempty, metavar="UNIT", help="this unit alone has to be whole")
     forms = "what stdout gets: a table for people, or a workflow's outputs; default: %(default)s"
     gather.add_argument("--format", choices=("table", "github"), default="table", help=forms)
 
@@ -163,15 +163,15 @@ def _add_gathering(verbs: Verbs) -> None:
     trials = _verb(verbs, "trials", text)
     trials.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
     trials.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
-    trials.add_argument("--only", type=_filled, metavar="PLATFORM", help="those of this platform's own wheels")
+    trials.add_argument("--only", type=_parse_nonempty, metavar="PLATFORM", help="those of this platform's own wheels")
 
     text = "say whether every file of a release is what a workflow of GitHub signed"
     attested = _verb(verbs, "attested", text)
     attested.add_argument("folder", type=Path, metavar="DIR", help="the release")
     text = "OWNER/REPO, where the workflow ran"
-    attested.add_argument("--repository", required=True, type=_filled, metavar="REPO", help=text)
+    attested.add_argument("--repository", required=True, type=_parse_nonempty, metavar="REPO", help=text)
     text = "OWNER/REPO/.github/workflows/FILE, the workflow that signed"
-    attested.add_argument("--signer", required=True, type=_filled, metavar="WORKFLOW", help=text)
+    attested.add_argument("--signer", required=True, type=_parse_nonempty, metavar="WORKFLOW", help=text)
     text = "a folder with the attestation; default: GitHub is asked for it"
     attested.add_argument("--bundles", type=Path, metavar="DIR", help=text)
 
@@ -185,7 +185,7 @@ def _add_publishing(verbs: Verbs) -> None:
     publish.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
     _target_arguments(publish)
     text = "publish this alone: core, or an optional platform"
-    publish.add_argument("--only", type=_filled, metavar="UNIT", help=text)
+    publish.add_argument("--only", type=_parse_nonempty, metavar="UNIT", help=text)
     text = "a target besides those; may be given several times"
     publish.add_argument("--also", action="append", default=[], metavar="TARGET", help=text)
     publish.add_argument(
@@ -218,7 +218,7 @@ def _add_upkeep(verbs: Verbs) -> None:
     adopt = _verb(parts, "adopt", "take over what an index that others filled lists")
     adopt.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
     text = "take over only this project, and share the root with the others; may be given several times"
-    adopt.add_argument("--project", action="append", default=[], type=_filled, metavar="NAME", help=text)
+    adopt.add_argument("--project", action="append", default=[], type=_parse_nonempty, metavar="NAME", help=text)
     adopt.add_argument("--yes", action="store_true", help="do it; without this, say what would be done")
     verify = _verb(parts, "verify", "say where an index is not what its manifests say")
     repair = _verb(parts, "repair", "mend what `verify` finds")
@@ -264,11 +264,11 @@ def _add_upkeep(verbs: Verbs) -> None:
 def _add_addition(add: _Parser) -> None:
     add.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
     text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
-    add.add_argument("--folder", type=_filled, metavar="FOLDER", help=text)
+    add.add_argument("--folder", type=_parse_nonempty, metavar="FOLDER", help=text)
     text = "a folder that lists them too; may be given several times"
-    add.add_argument("--also", type=_filled, action="append", default=[], metavar="FOLDER", help=text)
+    add.add_argument("--also", type=_parse_nonempty, action="append", default=[], metavar="FOLDER", help=text)
     text = "add them although this rule of the audit finds something wrong; may be given several times"
-    add.add_argument("--despite", type=_filled, action="append", default=[], metavar="RULE", help=text)
+    add.add_argument("--despite", type=_parse_nonempty, action="append", default=[], metavar="RULE", help=text)
     add.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
 
 
@@ -288,7 +288,7 @@ def _add_conversation(verbs: Verbs) -> None:
     default = Path(loader.DEFAULT_NAME)
     text = "the config that names the owner; default: %(default)s"
     tell.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
-    tell.add_argument("--platform", required=True, type=_filled, metavar="PLATFORM", help="such as linux-rocm")
+    tell.add_argument("--platform", required=True, type=_parse_nonempty, metavar="PLATFORM", help="such as linux-rocm")
     text = "what GitHub says of a job: success, failure, cancelled or skipped; may be given several times"
     tell.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
 
@@ -296,10 +296,10 @@ def _add_conversation(verbs: Verbs) -> None:
     comment.add_argument("file", type=Path, metavar="FILE", help="its text, as Markdown")
     comment.add_argument("--pull", type=_number, required=True, metavar="NUMBER", help="the pull request")
     text = "which comment, where a pull request has several; default: %(default)s"
-    comment.add_argument("--name", type=_filled, default="plan", metavar="NAME", help=text)
+    comment.add_argument("--name", type=_parse_nonempty, default="plan", metavar="NAME", help=text)
     for parser in (tell, comment):
         text = "where it is said; default: the repository whose workflow this is (GITHUB_REPOSITORY)"
-        parser.add_argument("--repository", type=_filled, metavar="OWNER/REPO", help=text)
+        parser.add_argument("--repository", type=_parse_nonempty, metavar="OWNER/REPO", help=text)
 
 
 def _add_canary(verbs: Verbs) -> None:
@@ -310,7 +310,7 @@ def _add_canary(verbs: Verbs) -> None:
     canary.add_argument("--expected", default="", metavar="TEXT", help="what has to be found")
     table = _verb(verbs, "canary-table", "say of all that the jobs of canary.yml tried whether it held")
     text = "what `needs` holds of the jobs, as JSON"
-    table.add_argument("--needs", required=True, type=_filled, metavar="JSON", help=text)
+    table.add_argument("--needs", required=True, type=_parse_nonempty, metavar="JSON", help=text)
     table.add_argument("--only", default="", metavar="PLATFORM", help="the one platform that wheels were built for")
     text = "a repository that calls this one's wheels.yml, whose newest run is looked at"
     table.add_argument("--elsewhere", default="", metavar="OWNER/REPO", help=text)
@@ -335,9 +335,11 @@ def _config_argument(parser: argparse.ArgumentParser) -> None:
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a torch such as 2.15 in place of the config's: build only wheels bound to it, to be added to a release"
-    parser.add_argument("--torch", action="append", default=[], type=_filled, metavar="VERSION", help=text)
+    parser.add_argument("--torch", action="append", default=[], type=_parse_nonempty, metavar="VERSION", help=text)
     text = "the runner that tries a platform's wheels on a GPU, in place of the config's: linux-cuda=self-hosted,h100"
-    parser.add_argument("--gpu-runner", action="append", default=[], type=_filled, metavar="PLATFORM=LABELS", help=text)
+    parser.add_argument(
+        "--gpu-runner", action="append", default=[], type=_parse_nonempty, metavar="PLATFORM=LABELS", help=text
+    )
 
 
 def _edition_arguments(parser: argparse.ArgumentParser) -> None:
@@ -345,19 +347,19 @@ def _edition_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--tag",
-        type=_filled,
+        type=_parse_nonempty,
         metavar="TAG",
         help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate",
     )
     text = "what is checked out: where it is a tag, the one this is a release of; default: what git says of the commit"
-    group.add_argument("--ref", type=_filled, metavar="REF", help=text)
+    group.add_argument("--ref", type=_parse_nonempty, metavar="REF", help=text)
     text = "make no release of it: build and try the version as it stands, for folders only"
     group.add_argument("--untagged", action="store_true", help=text)
     text = "make a nightly of that date, such as 20261121"
-    group.add_argument("--nightly", type=_filled, metavar="DATE", help=text)
+    group.add_argument("--nightly", type=_parse_nonempty, metavar="DATE", help=text)
 
 
-def _filled(text: str) -> str:
+def _parse_nonempty(text: str) -> str:
     """Return an argument; refuse one that is empty, as a variable is that nobody set."""
     if not text.strip():
         msg = "it is empty, expected a value: leave the option out where there is none"

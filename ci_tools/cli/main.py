@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _own_temporary():
             return _run(stderr, arguments)
     except FatwheelError as error:
-        return _told(stderr, error)
+        return _print_error(stderr, error)
     except KeyboardInterrupt:
         stderr.print("interrupted; the same command goes on where this one stopped", highlight=False)
         return INTERRUPTED
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_stdout()
         return DONE
     except OSError as error:
-        return _told(stderr, _located(error))
+        return _print_error(stderr, _explain_os_error(error))
 
 
 def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
@@ -114,7 +114,7 @@ def _flush_stdout() -> None:
         raise
 
 
-def _located(error: OSError) -> MachineError:
+def _explain_os_error(error: OSError) -> MachineError:
     """Return what the machine could not do, with the file, or the disk, that it could not do it at."""
     place = error.filename2 or error.filename
     if not place and error.errno in NO_ROOM:
@@ -152,7 +152,7 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _told(stderr: Console, error: FatwheelError) -> int:
+def _print_error(stderr: Console, error: FatwheelError) -> int:
     with _inert(os.environ):
         text = Text(tables.plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal and error.status else "")
         stderr.print(text, soft_wrap=True)
@@ -188,7 +188,9 @@ def _outside(stderr: Console, options: argparse.Namespace) -> Outside:
 
 def _init(options: argparse.Namespace, outside: Outside) -> int:
     if options.from_test_infra:
-        written = starter.write_moved(options.folder, options.from_test_infra, catalog.load(), outside.environ)
+        written = starter.write_from_test_infra(
+            options.folder, options.from_test_infra, catalog.load(), outside.environ
+        )
         tables.show([tables.move_table(written.rows)], on_stderr=True)
         print(*written.paths, sep="\n")
         outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
@@ -210,7 +212,7 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
         from ci_tools.publish.targets import addresses
 
         addresses.refuse_wrong(options.to, distant=options.distant)
-    planned = _planned(options, options.config, outside)
+    planned = _make_plan(options, options.config, outside)
     _refuse_another(planned.plan, options.package)
     text = plan_file.dumps(planned.plan)
     if options.out:
@@ -249,10 +251,10 @@ def _refuse_another(plan: Plan, package: str | None) -> None:
         raise InputError(msg)
 
 
-def _planned(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
+def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
     """Plan the edition that was asked for."""
     pinned = getattr(options, "plan", None)
-    tag = options.tag or (make.tag_named(options.ref, path, outside) if options.ref else "")
+    tag = options.tag or (make.resolve_tag(options.ref, path, outside) if options.ref else "")
     run = Run(tuple(options.torch), tuple(options.gpu_runner))
     return make.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag, run=run)
 
@@ -284,9 +286,9 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
     from ci_tools.publish import folder
 
     if folder.is_plan(Path(options.against)):
-        found = folder.compared_files(folder.Finished(planned.plan, {}), Path(options.against))
+        found = folder.compare_folders(folder.Finished(planned.plan, {}), Path(options.against))
     else:
-        found = baseline.compared(planned, options.config, options.against, outside)
+        found = baseline.compare_with_revision(planned, options.config, options.against, outside)
     if options.format == "github":
         compared = {"base": options.against, "changed": json.dumps(found.is_change)}
         print(_outputs({**matrix.outputs(plan_file.together(planned.plan)), **compared}), end="")
@@ -307,7 +309,7 @@ def _summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG
     from ci_tools.publish import folder
 
     found = folder.read(options.path, options.only or "")
-    change = folder.compared_files(found, options.against) if options.against else None
+    change = folder.compare_folders(found, options.against) if options.against else None
     if options.path.is_dir():
         print(pages.release_page(found, change), end="")
     else:
@@ -410,7 +412,7 @@ def _build(options: argparse.Namespace, outside: Outside) -> int:
     if options.plan and (options.torch or options.gpu_runner):
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
-    planned = _planned(options, path, outside)
+    planned = _make_plan(options, path, outside)
     names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
     for made in jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going):
         print(made.path)
@@ -424,7 +426,7 @@ def _prepare(options: argparse.Namespace, outside: Outside) -> int:
     host = runner.Host(
         environ=outside.environ,
         say=outside.reporter.say,
-        call=runner.with_rights(outside.cache / "prepare.log"),
+        call=runner.make_root_call(outside.cache / "prepare.log"),
         root=options.root,
     )
     runner.prepare(runner.care_of(plan_reader.read(options.plan), options.job.split(",")), host)
@@ -437,7 +439,7 @@ def _audit(options: argparse.Namespace, outside: Outside) -> int:
 
     plan = make.make_plan(options.config, outside).plan if options.config else None
     plan = plan_reader.read(options.plan) if options.plan else plan
-    beside = files.planned_files(plan, options.plan.parent) if plan and options.plan else ()
+    beside = files.find_planned_files(plan, options.plan.parent) if plan and options.plan else ()
     named = options.wheels or beside
     if not named:
         msg = "there is nothing to audit: no wheel is named, and none of a --plan lies beside it"
@@ -466,7 +468,7 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
         msg = "no wheel is named"
         raise InputError(msg, hint="`fatwheel validate dist/*.whl` tries those of a folder")
     plan = plan_reader.read(options.plan) if options.plan else None
-    trials = _tried_at_sites(plan, options, outside) if plan else _tried_here(options, outside)
+    trials = _tried_at_sites(plan, options, outside) if plan else _validate_here(options, outside)
     tables.show(tables.trials_table(trials))
     files.refuse_failures(trials, plan)
     return DONE
@@ -496,7 +498,7 @@ def _site(plan: Plan, word: str) -> Site:
     return known[word]
 
 
-def _tried_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
+def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
     from ci_tools.verify import files
 
     request = loader.load(options.config, catalog.load()) if options.config else None
@@ -505,7 +507,7 @@ def _tried_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, S
     return files.validate_files(options.wheels, request, files.Here(python, root), outside)
 
 
-def _attested(options: argparse.Namespace, outside: Outside) -> int:
+def _verify_attestations(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.github import attestation
 
     for path in attestation.verify(options.folder, options.repository, options.signer, options.bundles, outside):
@@ -533,7 +535,7 @@ def _gather(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "github":
         print(_outputs(assembly.outputs(found)), end="")
     else:
-        tables.show(tables.assembled_tables(found))
+        tables.show(tables.assembly_tables(found))
     return DONE
 
 
@@ -580,7 +582,7 @@ def _publish(options: argparse.Namespace, outside: Outside) -> int:
         tables.show(tables.preview_tables(*publishing.preview(options.folder, to, outside)))
         return DONE
     outcome = publishing.publish(options.folder, to, outside)
-    tables.show(tables.published_tables(outcome.shown, outcome.withheld))
+    tables.show(tables.publication_tables(outcome.shown, outcome.withheld))
     return DONE
 
 
@@ -588,11 +590,11 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.publish import release
     from ci_tools.publish.publishing import Destination
 
-    planned = _planned(options, options.config, outside)
+    planned = _make_plan(options, options.config, outside)
     tables.show(tables.plan_tables(planned.plan, explain=False))
     to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
     released = release.release(planned, to, options.out, outside, here=options.here)
-    tables.show(tables.released_tables(released))
+    tables.show(tables.release_tables(released))
     if released.install:
         print(released.install)
     return DONE
@@ -617,13 +619,13 @@ def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.publish.index import maintain
     from ci_tools.publish.index.maintain import mirrors
 
-    flaws = _at_each(options.target, outside, lambda index: maintain.verify(index, outside))
-    flaws += _at_mirrors(options.target, outside, mirrors.differences)
+    flaws = _find_flaws(options.target, outside, lambda index: maintain.verify(index, outside))
+    flaws += _compare_mirrors(options.target, outside, mirrors.differences)
     tables.show(tables.flaws_table(flaws))
     return BAD if flaws else DONE
 
 
-def _at_each(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
+def _find_flaws(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
     """Return the flaws of an index and its mirrors; where there are any, with the address of each."""
     from ci_tools.publish.targets.addresses import indexes_of
 
@@ -632,7 +634,7 @@ def _at_each(target: str, outside: Outside, look: Callable[[WheelIndex], Sequenc
     return tuple(flaw._replace(key=index.store.url(flaw.key)) if indexes[1:] else flaw for index, flaw in flaws)
 
 
-def _at_mirrors(
+def _compare_mirrors(
     target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[Flaw]]
 ) -> tuple[Flaw, ...]:
     """Return in what the mirrors of an index are not like it."""
@@ -651,9 +653,9 @@ def _index_repair(options: argparse.Namespace, outside: Outside) -> int:
             return maintain.undo_repair(index, outside)
         return maintain.repair(index, outside, remove_unlisted=options.remove_unlisted)
 
-    flaws = _at_each(options.target, outside, mend)
+    flaws = _find_flaws(options.target, outside, mend)
     if not options.undo:
-        flaws += _at_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
+        flaws += _compare_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
     tables.show(tables.flaws_table(flaws))
     return BAD if any(flaw.is_left for flaw in flaws) else DONE
 
@@ -669,7 +671,7 @@ def _index_add(options: argparse.Namespace, outside: Outside) -> int:
         tables.show(tables.preview_tables(changes, ()))
     else:
         shown, findings = additions.add(targets, addition, outside)
-        tables.show(tables.published_tables(shown, ()))
+        tables.show(tables.publication_tables(shown, ()))
     if findings:
         tables.show(tables.findings_table(findings, len(addition.files)))
     return DONE
@@ -723,7 +725,7 @@ def _promote(options: argparse.Namespace, outside: Outside) -> int:
 
     source, target = index_of(options.source, outside), index_of(options.target, outside)
     shown = maintain.promote(source, (target,), options.release, outside)
-    tables.show(tables.published_tables(shown, ()))
+    tables.show(tables.publication_tables(shown, ()))
     return DONE
 
 
@@ -735,7 +737,7 @@ def _doctor(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "json":
         print(json.dumps(check.to_json(checked), indent=1))
     else:
-        tables.show(tables.checked_tables(checked))
+        tables.show(tables.doctor_tables(checked))
     return check.status(checked)
 
 
@@ -798,7 +800,7 @@ VERBS: Mapping[str, Verb] = {
     "validate": _validate,
     "gather": _gather,
     "trials": _trials,
-    "attested": _attested,
+    "attested": _verify_attestations,
     "unattested": _unattested,
     "publish": _publish,
     "release": _release,

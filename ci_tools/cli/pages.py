@@ -21,7 +21,7 @@ from ci_tools.plan.cell_ranges import (
     SKIPPED,
     Axes,
     blocks,
-    grouped,
+    group_cells,
 )
 from ci_tools.plan.compare.comparison import sentences
 from ci_tools.plan.plan_file import left
@@ -71,9 +71,9 @@ def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = M
     """Return the page of a plan, of at most `most` bytes; a comparison comes first."""
     if comparison is None:
         return _page(
-            [_heading(plan), *_idle(plan), *_left(plan), *_wheels(plan), *_skipped(plan), *_warnings(plan)], most
+            [_heading(plan), *_idle(plan), *_left(plan), *_wheels(plan), *_list_skips(plan), *_warnings(plan)], most
         )
-    rest = (*_folded("The plan, and its reasons", _wheels(plan)), *_skipped(plan))
+    rest = (*_fold("The plan, and its reasons", _wheels(plan)), *_list_skips(plan))
     return _page([_heading(plan), *_left(plan), *_changes(comparison), *rest], most)
 
 
@@ -86,13 +86,13 @@ def release_page(finished: Finished, comparison: Comparison | None = None, *, mo
         *_left(plan),
         *(_changes(comparison) if comparison else ()),
         *_files(finished),
-        *_tried(finished),
-        *_untried(finished),
+        *_list_trials(finished),
+        *_list_missing_trials(finished),
         *_withheld(finished),
-        *_found(finished),
-        *_failed(finished),
-        *_folded("The plan, and its reasons", _wheels(plan)),
-        *_skipped(plan),
+        *_list_findings(finished),
+        *_list_failures(finished),
+        *_fold("The plan, and its reasons", _wheels(plan)),
+        *_list_skips(plan),
         *_warnings(plan),
     ]
     return _page(sections, most)
@@ -140,7 +140,7 @@ def _fitting(section: _Section, room: int) -> str | None:
     return "".join((section.head, *section.rows[:shown], more, section.tail))
 
 
-def _folded(title: str, sections: Iterable[_Section], *, is_open: bool = False) -> Iterator[_Section]:
+def _fold(title: str, sections: Iterable[_Section], *, is_open: bool = False) -> Iterator[_Section]:
     """Yield sections behind a line that opens them; `title` is Markdown."""
     start = f"<details{' open' if is_open else ''}><summary>{title}</summary>\n\n"
     for head, rows, tail in sections:
@@ -199,24 +199,24 @@ def _left(plan: Plan) -> Iterator[_Section]:
 
 def _wheels(plan: Plan) -> Iterator[_Section]:
     """Yield the wheels with their reasons."""
-    yield from _table("", ("Wheel", " Serves", "Why"), (_reasoned(*group) for group in _by_reason(plan)))
+    yield from _table("", ("Wheel", " Serves", "Why"), (_plan_row(*group) for group in _group_by_reason(plan)))
 
 
-def _skipped(plan: Plan) -> Iterator[_Section]:
+def _list_skips(plan: Plan) -> Iterator[_Section]:
     """Yield what gets no wheel, and why."""
-    skipped = [(cells, reason) for (job, reason), cells in grouped(plan) if job == SKIPPED]
+    skipped = [(cells, reason) for (job, reason), cells in group_cells(plan) if job == SKIPPED]
     title = (
         f"{_count(len(plan.skipped), 'combination')} {'gets' if len(plan.skipped) == 1 else 'get'} no wheel, and why"
     )
     axes = Axes.of(plan)
     by_reason: dict[str, list[str]] = {}
     for cells, reason in skipped:
-        by_reason.setdefault(reason, []).extend(axes.described(block) for block in blocks(cells))
+        by_reason.setdefault(reason, []).extend(axes.describe(block) for block in blocks(cells))
     rows = ((_cut(reason), _lines(map(_cut, which))) for reason, which in by_reason.items())
-    yield from _folded(title, _table("", ("Why", "Which"), rows))
+    yield from _fold(title, _table("", ("Why", "Which"), rows))
 
 
-def _by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
+def _group_by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
     """Yield the jobs whose wheels exist for the same reasons, with the cells that they cover."""
     reasons: dict[str, dict[str, None]] = {job.name: {} for job in plan.jobs}
     cells: dict[str, list[Covered]] = {job.name: [] for job in plan.jobs}
@@ -230,7 +230,7 @@ def _by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
         yield alike, [covered for job in alike for covered in cells[job.name]]
 
 
-def _reasoned(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...]:
+def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...]:
     """Return a line of the plan's table."""
     names = [code(job.name) for job in jobs]
     more = len(names) - MOST_NAMES
@@ -270,11 +270,11 @@ def _changes(comparison: Comparison) -> Iterator[_Section]:
         against = ""
     known = any(number is not None for found in comparison.rows for number in found.bytes)
     columns = ("Platform", " Jobs", " Combinations", *([" Wheels"] if known else []))
-    yield from _table("", columns, (_compared(found, known=known) for found in comparison.rows))
+    yield from _table("", columns, (_comparison_row(found, known=known) for found in comparison.rows))
     yield from _details(comparison)
 
 
-def _compared(found: Row, *, known: bool) -> tuple[str, ...]:
+def _comparison_row(found: Row, *, known: bool) -> tuple[str, ...]:
     figures = (_arrow(*map(str, found.jobs)), _arrow(*map(str, found.cells)))
     weight = _arrow(*("size not known" if size is None else markdown.size(size) for size in found.bytes))
     return (code(found.platform), *figures, *([weight] if known else []))
@@ -292,14 +292,14 @@ def _details(comparison: Comparison) -> Iterator[_Section]:
         *((code(name), "changed", _lines(map(_cut, what))) for name, what in comparison.changed),
     ]
     kinds = (f"{len(list(same))} {kind}" for kind, same in groupby(job[1] for job in jobs))
-    yield from _folded(f"Jobs: {', '.join(kinds)}", _table("", ("Job", "", "What"), jobs))
-    yield from _gained(comparison)
+    yield from _fold(f"Jobs: {', '.join(kinds)}", _table("", ("Job", "", "What"), jobs))
+    yield from _count_cell_changes(comparison)
     news = tuple(f"- ⚠️ new: {_cut(warning)}\n" for warning in comparison.warnings)
     if news:
         yield _Section("", news, "\n")
 
 
-def _gained(comparison: Comparison) -> Iterator[_Section]:
+def _count_cell_changes(comparison: Comparison) -> Iterator[_Section]:
     """Yield how many cells have a wheel that had none, or none any more, and why they have none."""
     counts: dict[tuple[str, str, str, str], int] = {}
     for cell, *jobs, reason in comparison.moved:
@@ -312,7 +312,7 @@ def _gained(comparison: Comparison) -> Iterator[_Section]:
     parts = ((gained, "gain a wheel"), (lost, "lose theirs"), (sum(counts.values()) - gained - lost, "have none still"))
     title = f"Combinations: {', '.join(f'{count:,} {what}' for count, what in parts if count)}"
     rows = ((f"{count:,}", *map(_cut, key)) for key, count in counts.items())
-    yield from _folded(title, _table("", (" How many", "Platform", "Before", "Now", "Why"), rows))
+    yield from _fold(title, _table("", (" How many", "Platform", "Before", "Now", "Why"), rows))
 
 
 # ---------------------------------------------------------------- the state of a release
@@ -323,8 +323,9 @@ def _state(finished: Finished) -> Iterator[_Section]:
     failing = _failing(finished)
     owners = {str(platform.platform): platform.owner for platform in finished.plan.request.platforms}
     rows = tuple(
-        f"- ❌ **{text(platform)} failed**{_owned(owners.get(platform, ''))}: {'; '.join(map(_cut, _few(what)))}\n"
+        f"- ❌ **{text(platform)} failed**{whose}: {'; '.join(map(_cut, _few(what)))}\n"
         for platform, what in failing.items()
+        for whose in [_describe_owner(owners.get(platform, ""))]
     )
     if rows:
         yield _Section("", rows, "\n")
@@ -338,7 +339,7 @@ def _state(finished: Finished) -> Iterator[_Section]:
         yield _Section(f"🟡 **Ready to publish without {parts}.** The rest does not wait for it.\n\n")
     else:
         files = _count(len(finished.files), "file")
-        untried = " Not everything could be tried." if any(_left_out(finished)) else ""
+        untried = " Not everything could be tried." if any(_find_missing_trials(finished)) else ""
         yield _Section(f"✅ **Ready to publish:** {files}, each built, audited and good.{untried}\n\n")
 
 
@@ -348,7 +349,7 @@ def _few(parts: Sequence[str]) -> list[str]:
     return [*parts[:MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _owned(owner: str) -> str:
+def _describe_owner(owner: str) -> str:
     """Return whose a platform is; a user or a team is named so that GitHub tells them."""
     if not owner:
         return ""
@@ -369,9 +370,9 @@ def _failing(finished: Finished) -> dict[str, list[str]]:
         for place in receipt.validated:
             site = sites.get(place.where)
             names = tuple(map(str, site.platforms)) if site and job and not job.platform else own
-            for name in names if place.failed else ():
-                more = f" and {len(place.failed) - 1} more" if len(place.failed) > 1 else ""
-                failing.setdefault(name, []).append(f"{place.failed[0].what}{more}, {place.where}")
+            for name in names if place.failures else ():
+                more = f" and {len(place.failures) - 1} more" if len(place.failures) > 1 else ""
+                failing.setdefault(name, []).append(f"{place.failures[0].what}{more}, {place.where}")
     for job in finished.plan.jobs:
         if job.wheel not in finished.receipts:
             failing.setdefault(str(job.platform or job.name), []).append(f"there is no wheel of {job.name}")
@@ -385,7 +386,7 @@ def _files(finished: Finished) -> Iterator[_Section]:
     known = [receipt for name in finished.files if (receipt := finished.receipts.get(name))]
     if known:
         sums = (f"{receipt.sha256}  {receipt.file}" for receipt in known)
-        yield from _folded("sha256 of each file", [_output(sums)])
+        yield from _fold("sha256 of each file", [_output(sums)])
 
 
 def _file(name: str, job: str, finished: Finished) -> tuple[str, ...]:
@@ -459,7 +460,7 @@ def _machine(runner: Sequence[str], *, gpu: bool) -> str:
     return f"{' '.join(runner)}{' with a GPU' if gpu else ''}"
 
 
-def _tried(finished: Finished) -> Iterator[_Section]:
+def _list_trials(finished: Finished) -> Iterator[_Section]:
     """Yield a table of what was tried: a line for each wheel, a column for each machine."""
     places = _places(finished)
     machines = list(dict.fromkeys(place.machine for place in places))
@@ -467,13 +468,13 @@ def _tried(finished: Finished) -> Iterator[_Section]:
     for job in (SDIST, *(job.name for job in finished.plan.jobs)):
         cells = [[place for place in places if (place.job, place.machine) == (job, machine)] for machine in machines]
         if any(cells):
-            rows.append((code(job), *(_lines(_marked(cell)) for cell in cells)))
+            rows.append((code(job), *(_lines(_format_verdicts(cell)) for cell in cells)))
     columns = ("Wheel", *(text(machine) for machine in machines))
     for head, lines, tail in _table("### What was tried where", columns, rows):
         yield _Section(head, lines, f"{tail}{_legend(places)}\n\n")
 
 
-def _marked(places: Iterable[_Place]) -> Iterator[str]:
+def _format_verdicts(places: Iterable[_Place]) -> Iterator[str]:
     """Yield each verdict on a machine, with the Pythons that it is of."""
     pythons: dict[str, list[str]] = {}
     for place in places:
@@ -488,7 +489,7 @@ def _legend(places: Iterable[_Place]) -> str:
     return f"<sub>{' · '.join(f'{mark} {word}' for word, mark in MARKS.items() if word in shown)}</sub>"
 
 
-def _left_out(finished: Finished) -> Iterator[tuple[_Place, str, str]]:
+def _find_missing_trials(finished: Finished) -> Iterator[tuple[_Place, str, str]]:
     """Yield what was not tried at each place, and why."""
     for place in _places(finished):
         if place.validated is None:
@@ -499,10 +500,10 @@ def _left_out(finished: Finished) -> Iterator[tuple[_Place, str, str]]:
                 yield place, trial.what, trial.detail
 
 
-def _untried(finished: Finished) -> Iterator[_Section]:
+def _list_missing_trials(finished: Finished) -> Iterator[_Section]:
     """Yield what was not tried, and why: a line for all places that share it."""
     pythons: dict[tuple[str, str, str, str], dict[str, None]] = {}
-    for place, what, why in _left_out(finished):
+    for place, what, why in _find_missing_trials(finished):
         pythons.setdefault((what, why, place.job, place.machine), {})[place.python] = None
     machines: dict[tuple[str, str, str], list[str]] = {}
     for (what, why, job, machine), which in pythons.items():
@@ -531,14 +532,14 @@ def _withheld(finished: Finished) -> Iterator[_Section]:
     yield from _table("### Withheld", ("Part", "Owner", "Why"), rows)
 
 
-def _found(finished: Finished) -> Iterator[_Section]:
+def _list_findings(finished: Finished) -> Iterator[_Section]:
     """Yield the findings of the audits, the errors first."""
     found = [finding for receipt in finished.receipts.values() for finding in receipt.findings]
     found.sort(key=lambda finding: finding.level is not Level.ERROR)
     errors = sum(finding.level is Level.ERROR for finding in found)
     title = f"Findings: {_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}"
     columns = ("", "Rule", "What", "Found", "Expected", "File")
-    yield from _folded(title, _table("", columns, map(_finding, found)), is_open=bool(errors))
+    yield from _fold(title, _table("", columns, map(_finding, found)), is_open=bool(errors))
 
 
 def _finding(finding: Finding) -> tuple[str, ...]:
@@ -547,10 +548,10 @@ def _finding(finding: Finding) -> tuple[str, ...]:
     return mark, code(finding.rule), *map(_cut, words), code(finding.wheel)
 
 
-def _failed(finished: Finished) -> Iterator[_Section]:
+def _list_failures(finished: Finished) -> Iterator[_Section]:
     """Yield the output of every trial that failed."""
     for receipt in finished.receipts.values():
         for place in receipt.validated:
-            for trial in place.failed:
+            for trial in place.failures:
                 title = f"❌ {code(receipt.file)} at {text(place.where)}: {_cut(trial.what)}"
-                yield from _folded(title, [_output(trial.detail[-MOST_OF_A_LOG:].splitlines())])
+                yield from _fold(title, [_output(trial.detail[-MOST_OF_A_LOG:].splitlines())])

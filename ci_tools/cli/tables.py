@@ -23,7 +23,7 @@ from ci_tools.plan.cell_ranges import (
     Axes,
     accelerator_of,
     blocks,
-    grouped,
+    group_cells,
 )
 from ci_tools.plan.compare.comparison import sentences
 from ci_tools.publish.index.manifest import Root
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Talk",
     "advice_tables",
-    "checked_tables",
     "comparison_tables",
+    "doctor_tables",
     "evidence_table",
     "findings_table",
     "flaws_table",
@@ -66,8 +66,8 @@ __all__ = [
     "plan_tables",
     "preview_tables",
     "proof_table",
-    "published_tables",
-    "released_tables",
+    "publication_tables",
+    "release_tables",
     "retraction_table",
     "show",
     "trials_table",
@@ -198,7 +198,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         whose = f"{job.owner} (in its own workflow)".strip() if job.platform in apart else job.owner
         _row(jobs, job.name, len(job.covers), job.wheel, whose)
     yield jobs
-    yield from _each_cell(plan) if explain else _grouped_cells(plan)
+    yield from _each_cell(plan) if explain else _group_cells(plan)
     if plan.warnings:
         warnings = _table("warnings", "what")
         for warning in plan.warnings:
@@ -254,14 +254,14 @@ def _each_cell(plan: Plan) -> Iterator[Table]:
     yield table
 
 
-def _grouped_cells(plan: Plan) -> Iterator[Table]:
+def _group_cells(plan: Plan) -> Iterator[Table]:
     reasons: dict[str, int] = {}
     axes = Axes.of(plan)
     cells = _table("cells", "cells", "job", "why")
-    for (job, reason), group in grouped(plan):
+    for (job, reason), group in group_cells(plan):
         number = reasons.setdefault(reason, len(reasons) + 1)
         for block in blocks(group):
-            _row(cells, axes.described(block), job, number)
+            _row(cells, axes.describe(block), job, number)
     yield cells
     why = _table("why", "", "")
     why.show_header = False
@@ -282,7 +282,7 @@ def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
     axes = Axes.of(plan)
     for (_, _, job, compared, verdict, detail), cells in _alike(proofs).items():
         for block in blocks(cells):
-            _row(table, job, axes.described(block), compared or "nothing", verdict, detail)
+            _row(table, job, axes.describe(block), compared or "nothing", verdict, detail)
     yield table
 
 
@@ -402,7 +402,7 @@ def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:
     yield table
 
 
-def released_tables(released: Released) -> Iterator[Table]:
+def release_tables(released: Released) -> Iterator[Table]:
     """Yield the summary of a release: what was made and where it is, what was left, what was not exercised."""
     built = sum(made.built for made in released.made)
     work = (
@@ -413,7 +413,7 @@ def released_tables(released: Released) -> Iterator[Table]:
         took = f"{made.receipt.seconds:.1f} s" if made.built else "kept"
         _row(files, made.path.name, _size(made.receipt.size), took)
     yield files
-    yield from published_tables(released.published, released.withheld)
+    yield from publication_tables(released.published, released.withheld)
     if released.left:
         left = _table("left for another machine", "job", "wheel", "why")
         for job, reason in released.left:
@@ -427,7 +427,7 @@ def released_tables(released: Released) -> Iterator[Table]:
         yield table
 
 
-def published_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> Iterator[Table]:
+def publication_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> Iterator[Table]:
     """Yield where each file is, and which platforms are not published because something of theirs is missing."""
     table = _table("published", "file", "where", "")
     for target, files in shown:
@@ -447,7 +447,7 @@ def preview_tables(changes: Sequence[tuple[str, str, Change]], withheld: Sequenc
     yield from _withheld_table(withheld)
 
 
-def assembled_tables(found: Assembled) -> Iterator[Table]:
+def assembly_tables(found: Assembled) -> Iterator[Table]:
     """Yield the files of what is whole, by unit, and what is withheld."""
     table = _table("gathered", "unit", "file", "size", "sha256")
     for unit in found.units:
@@ -514,7 +514,7 @@ def retraction_table(release: str, outcomes: Sequence[Retracted]) -> Iterator[Ta
         yield left
 
 
-def checked_tables(checked: Checked) -> Iterator[Table]:
+def doctor_tables(checked: Checked) -> Iterator[Table]:
     """Yield what is wrong in a repository on GitHub, then for each finding why it matters and what mends it."""
     if checked.mended:
         mended = _table("mended over the API", "what", "outcome")

@@ -23,7 +23,7 @@ from ci_tools.catalog.symbols import (
     Tables,
     is_torch_symbol,
     tables,
-    written,
+    write_tables,
 )
 from ci_tools.cli.tables import Talk
 from ci_tools.errors import InputError, nearest
@@ -56,18 +56,18 @@ def add(patch: str, folder: Path, *, index: Index, reporter: Reporter) -> None:
     names = []
     with files_of("torch", index) as (session, addresses):
         for machine, libraries in LIBRARIES.items():
-            name = _chosen(addresses, patch, machine)
+            name = _select_wheel(addresses, patch, machine)
             names.append(name)
             with reporter.step(name) as step, remote_wheel(session, addresses[name]) as wheel:
                 for library in libraries:
-                    (cuda if library in CUDA_BUILDS else every).update(_exported(wheel, f"torch/lib/{library}"))
+                    (cuda if library in CUDA_BUILDS else every).update(_read_exports(wheel, f"torch/lib/{library}"))
                     step.progress(wheel.file.fetched, wheel.file.size)
                 step.result(f"{len(every):,} and {len(cuda):,} symbols in {wheel.file.fetched:,} bytes")
     known = tables(folder) if (folder / RELEASES).exists() else Tables((), {}, {})
-    written(_added(known, Source(version, patch, tuple(names)), every, cuda - every), folder)
+    write_tables(_add_release(known, Source(version, patch, tuple(names)), every, cuda - every), folder)
 
 
-def _chosen(names: Iterable[str], patch: str, machine: str) -> str:
+def _select_wheel(names: Iterable[str], patch: str, machine: str) -> str:
     """Return the wheel for the oldest Python, of the latest build."""
     found = [name for name in names if name.startswith(f"torch-{patch}-") and name.endswith(f"_{machine}.whl")]
     if not found:
@@ -83,7 +83,7 @@ def _age(name: str) -> tuple[int, bool, int]:
     return int(tag.interpreter.removeprefix("cp")), tag.abi.endswith("t"), -build[0] if build else 0
 
 
-def _exported(wheel: RemoteWheel, member: str) -> Iterator[str]:
+def _read_exports(wheel: RemoteWheel, member: str) -> Iterator[str]:
     """Yield the symbols of torch's own that a library of a wheel defines for others; none where it has no such."""
     if member not in wheel.names:
         return
@@ -94,7 +94,7 @@ def _exported(wheel: RemoteWheel, member: str) -> Iterator[str]:
                 yield symbol.name
 
 
-def _added(known: Tables, source: Source, every: set[str], cuda: set[str]) -> Tables:
+def _add_release(known: Tables, source: Source, every: set[str], cuda: set[str]) -> Tables:
     """Return the tables with a release in the place of the one they had of its version."""
     others = [one for one in known.sources if one.version != source.version]
     combined = Tables(tuple(sorted([*others, source])), {}, {})

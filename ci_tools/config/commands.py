@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.request import Build, Hook, Request
 
-__all__ = ["hooks_of", "in_source", "missing", "refuse_missing", "script_of", "warnings"]
+__all__ = ["hooks_of", "missing", "refuse_missing", "resolve_script", "script_of", "warnings"]
 
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
@@ -65,7 +65,7 @@ def missing(script: str, root: Path, files: Sequence[str]) -> str:
     return f"which the source does not have{', ' + nearest(script, known) if known else ''}"
 
 
-def in_source(command: str, root: Path | None) -> list[str]:
+def resolve_script(command: str, root: Path | None) -> list[str]:
     """Return a command's words, the script of the source among them as a path that leads there from anywhere."""
     words = shlex.split(command)
     script = script_of(command)

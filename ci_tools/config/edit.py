@@ -8,10 +8,10 @@ from ci_tools.config.include import INCLUDE
 from ci_tools.errors import InputError
 from ci_tools.formats.yaml_file import compose
 
-__all__ = ["with_setting"]
+__all__ = ["set_platform_key"]
 
 
-def with_setting(text: str, platform: str, key: str, value: str) -> str | None:
+def set_platform_key(text: str, platform: str, key: str, value: str) -> str | None:
     """Return a config one of whose platforms has a setting."""
     table = _platform(text, platform)
     if table is None or not table.value or any(name.value == INCLUDE for name, _ in table.value):

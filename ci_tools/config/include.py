@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Document, Keys, Value
 
-__all__ = ["INCLUDE", "included"]
+__all__ = ["INCLUDE", "resolve_includes"]
 
 INCLUDE = "include"
 LONGEST = 255  # characters of a path; file systems take no longer name
 
 
-def included(document: Document, folder: Path) -> tuple[Document, list[Flaw]]:
+def resolve_includes(document: Document, folder: Path) -> tuple[Document, list[Flaw]]:
     """Return the config with each included file as its platform's table, and what is wrong with those left out.
 
     `folder` is the config's. A file lies below it and in the source, whatever links lead there.
     """
     flaws: list[Flaw] = []
     for keys, table in _including(document.value):
-        document, wrong = _with_included(document, keys, table, folder)
+        document, wrong = _merge_file(document, keys, table, folder)
         flaws += [Flaw(keys, problem) for problem in wrong]
     return document, flaws
 
@@ -45,11 +45,11 @@ def _including(value: Value) -> Iterator[tuple[Keys, dict[str, Value]]]:
             yield ("platforms", name), table
 
 
-def _with_included(
+def _merge_file(
     document: Document, keys: Keys, table: dict[str, Value], folder: Path
 ) -> tuple[Document, tuple[Problem, ...]]:
     try:
-        return document.with_part(keys, _part(document, keys, table, folder)), ()
+        return document.replace_part(keys, _part(document, keys, table, folder)), ()
     except RejectedInput as error:
         return document, error.problems
 

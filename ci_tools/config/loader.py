@@ -73,13 +73,13 @@ def load(path: Path, catalog: Catalog) -> Request:
     if not path.exists():
         msg = f"there is no {path}, expected a config that says what to build"
         raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
-    document, flaws = include.included(yaml_file.read(path, str(path)), path.parent)
+    document, flaws = include.resolve_includes(yaml_file.read(path, str(path)), path.parent)
     left_out = [flaw.keys for flaw in flaws]
     flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
     meaning = _Meaning(document, [flaw.keys for flaw in flaws], catalog, path.parent)
     problems = [*(flaw.problem for flaw in flaws), *meaning.problems()]
     if problems:
-        raise RejectedInput(sorted(problems, key=lambda problem: _by_place(problem, document.name)))
+        raise RejectedInput(sorted(problems, key=lambda problem: _sort_key(problem, document.name)))
     return _request(document, catalog, path)
 
 
@@ -89,7 +89,7 @@ def _schema() -> Table:
     return schema
 
 
-def _by_place(problem: Problem, first: str) -> tuple[bool, str, int, int]:
+def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
     """Return what problems sort by: those of the file `first`, then those of each other file, as they stand in it."""
     file, line, column = problem.where.rsplit(":", 2)
     return file != first, file, int(line), int(column)
@@ -115,7 +115,7 @@ class _Meaning:
         yield from self.version("source", "sdist", "version")
         yield from self.template("release", "tag")
         yield from self.template("release", "title")
-        yield from self.validated_torch("validate", "torch")
+        yield from self.validation_torch("validate", "torch")
         yield from self.commands("validate", "commands")
         yield from self.gpu_trial("validate", "gpu")
         yield from self.commands("build", "before")
@@ -221,7 +221,7 @@ class _Meaning:
             what = f'there is no wheel platform "{wheel_platform}", {nearest(wheel_platform, LEVELS)}'
             yield self.at((*keys, "wheel-platform"), what)
 
-    def validated_torch(self, *keys: str) -> Iterator[Problem]:
+    def validation_torch(self, *keys: str) -> Iterator[Problem]:
         known = list(map(str, self.catalog.torch))
         if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
             yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')

@@ -15,7 +15,7 @@ from ci_tools.config.loader import DEFAULT_NAME
 from ci_tools.config.test_infra import Fate
 from ci_tools.config.test_infra.triggers import PLACE, workflow
 from ci_tools.errors import InputError
-from ci_tools.evidence.includes import Includes, compiled, torch_abi
+from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.evidence.source import Tree, matching, tree_at
 from ci_tools.formats.toml_text import parse_toml
 from ci_tools.machine.storage import write_atomically
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ci_tools.config.test_infra import Move, Row, Wish
     from ci_tools.model.evidence import TorchAbi
 
-__all__ = ["Written", "moved_text", "text", "write", "write_moved"]
+__all__ = ["Written", "render_move", "text", "write", "write_from_test_infra"]
 
 # What shows that a platform has native code, by the ending of its files.
 ENDINGS = {
@@ -93,9 +93,9 @@ def text(tree: Tree, catalog: Catalog) -> str:
     module = re.sub(r"[-.]+", "_", project.name).lower()
     lines = [
         "# What `fatwheel plan` reads: who is served, and what is native. Every key: docs/reference/config.md",
-        *_named(project),
+        *_package_lines(project),
         "",
-        f"python: [{', '.join(_quoted(_pythons(project, catalog)))}]",
+        f"python: [{', '.join(_quote_names(_pythons(project, catalog)))}]",
         *_torch(tree, project, catalog),
         "",
         "platforms:",
@@ -105,7 +105,7 @@ def text(tree: Tree, catalog: Catalog) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _named(project: _Project) -> list[str]:
+def _package_lines(project: _Project) -> list[str]:
     """Return which project it is, and where it lies."""
     return [
         f"package: {_scalar(project.name)}",
@@ -207,7 +207,7 @@ def _torch(tree: Tree, project: _Project, catalog: Catalog) -> list[str]:
 
 
 def _abi(tree: Tree, project: _Project) -> TorchAbi:
-    return torch_abi(Includes(tree), compiled(tree.files, (), ()), project.folder)
+    return torch_abi(Includes(tree), select_sources(tree.files, (), ()), project.folder)
 
 
 def _platform(platform: str, endings: tuple[str, ...], tree: Tree) -> Iterator[str]:
@@ -219,17 +219,17 @@ def _platform(platform: str, endings: tuple[str, ...], tree: Tree) -> Iterator[s
         yield f"  {'# ' if platform == 'linux-cuda' else ''}{platform}:"
         return
     yield f"  {platform}:"
-    yield f"    native: [{', '.join(_quoted(globs))}] {_comment(found[0])}"
+    yield f"    native: [{', '.join(_quote_names(globs))}] {_comment(found[0])}"
     yield '    owner: "@your-org/your-team" # who looks after this code'
     if platform == "linux-cuda":
         yield '    cuda: ["13.0"]'
-        yield f"    archs: [{', '.join(_quoted(ARCHS))}]"
+        yield f"    archs: [{', '.join(_quote_names(ARCHS))}]"
     if platform == "linux-rocm":
         yield '    rocm: ["7.2"]'
         yield f"    archs: {GFX_ARCHS}"
 
 
-def _quoted(names: Iterable[str]) -> Iterator[str]:
+def _quote_names(names: Iterable[str]) -> Iterator[str]:
     return (f'"{name}"' for name in names)
 
 
@@ -243,7 +243,9 @@ class Written(NamedTuple):
     rows: tuple[Row, ...]
 
 
-def write_moved(folder: Path, workflows: Sequence[Path], catalog: Catalog, environ: Mapping[str, str]) -> Written:
+def write_from_test_infra(
+    folder: Path, workflows: Sequence[Path], catalog: Catalog, environ: Mapping[str, str]
+) -> Written:
     """Write a config into `folder` that asks for what test-infra's callers ask for, and a workflow that calls ours.
 
     Raises InputError where one of the two is there, a file of `workflows` is no such caller, or there is no project.
@@ -254,14 +256,14 @@ def write_moved(folder: Path, workflows: Sequence[Path], catalog: Catalog, envir
     tree = tree_at(folder.resolve(), environ)
     inputs = {"config": DEFAULT_NAME} | {wish.key: wish.value for wish in moved.of("ref")}
     caller = workflow(moved.triggers, inputs, [path.name for path in workflows])
-    texts = (moved_text(tree, catalog, moved), caller)
+    texts = (render_move(tree, catalog, moved), caller)
     for path, content in zip(paths, texts, strict=True):
         with write_atomically(path) as file:
             file.write(content.encode())
     return Written(paths, moved.rows)
 
 
-def moved_text(tree: Tree, catalog: Catalog, moved: Move) -> str:
+def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
     """Return a config for the project in `tree` that asks for what test-infra's callers ask for."""
     imports = moved.of("import")
     project = _project(tree, imports[0].value if imports else "")
@@ -270,16 +272,16 @@ def moved_text(tree: Tree, catalog: Catalog, moved: Move) -> str:
         "# What `fatwheel plan` reads, from what called test-infra. Every key: docs/reference/config.md",
         *(["# Needs you:"] if needs_you else []),
         *(_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
-        *_named(project),
+        *_package_lines(project),
         "",
-        *_moved_pythons(project, catalog, moved),
-        _moved_torch(tree, project, catalog),
+        *_move_pythons(project, catalog, moved),
+        _move_torch(tree, project, catalog),
         "",
         "platforms:",
-        *(line for wish in moved.of("platform") for line in _moved_platform(wish, tree, catalog, moved)),
-        *_section("build", _moved_build(moved)),
-        *_section("validate", _moved_validation(moved, catalog)),
-        *_section("publish", _moved_publish(moved)),
+        *(line for wish in moved.of("platform") for line in _move_platform(wish, tree, catalog, moved)),
+        *_section("build", _move_build(moved)),
+        *_section("validate", _move_validation(moved, catalog)),
+        *_section("publish", _move_publish(moved)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -290,19 +292,19 @@ def _section(key: str, lines: Iterable[str]) -> list[str]:
     return ["", f"{key}:", *inner] if inner else []
 
 
-def _moved_pythons(project: _Project, catalog: Catalog, moved: Move) -> list[str]:
+def _move_pythons(project: _Project, catalog: Catalog, moved: Move) -> list[str]:
     wishes = moved.of("python")
     if not wishes:
         known = test_infra.newest(catalog).pythons["linux-x86_64"]
         admitted = _pythons(project, catalog)
         shipped = [python for python in admitted if Python.parse(python) in known] or admitted
-        return [f"python: [{', '.join(_quoted(shipped))}]"]
-    named = ", ".join(_quoted(wish.value for wish in wishes))
+        return [f"python: [{', '.join(_quote_names(shipped))}]"]
+    named = ", ".join(_quote_names(wish.value for wish in wishes))
     comment = _comment(f"{wishes[0].where}; list all that you serve: one wheel may do for several")
     return [f"python: [{named}] {comment}"]
 
 
-def _moved_torch(tree: Tree, project: _Project, catalog: Catalog) -> str:
+def _move_torch(tree: Tree, project: _Project, catalog: Catalog) -> str:
     """Return the torch axis: what the source targets, else the one torch that test-infra would build for."""
     abi = _abi(tree, project)
     if abi.target in catalog.torch:
@@ -312,7 +314,7 @@ def _moved_torch(tree: Tree, project: _Project, catalog: Catalog) -> str:
     )
 
 
-def _moved_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Iterator[str]:
+def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Iterator[str]:
     """Yield the lines of a platform that test-infra built for: its native globs, and the versions torch ships for."""
     platform = Platform(wish.value)
     facts = catalog.platforms[platform]
@@ -322,8 +324,8 @@ def _moved_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> It
     yield f"  {platform}: {_comment(wish.where)}"
     yield f"    owner: {_scalar(_owner(moved))} # who looks after its native code"
     if found:
-        yield f"    native: [{', '.join(_quoted(globs))}] {_comment(found[0])}"
-    yield from _moved_accelerator(facts, catalog, moved)
+        yield f"    native: [{', '.join(_quote_names(globs))}] {_comment(found[0])}"
+    yield from _move_accelerator(facts, catalog, moved)
     runners = [runner for runner in moved.of("runner") if platform in runner.platforms]
     if runners:
         yield f"    runner: {_scalar(runners[0].value)} {_comment(runners[0].where)}"
@@ -339,7 +341,7 @@ def _owner(moved: Move) -> str:
     return f"@{organisation}" if organisation else "@your-org/your-team"
 
 
-def _moved_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> Iterator[str]:
+def _move_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> Iterator[str]:
     """Yield the versions of a platform's accelerator that the newest torch ships for, and the architectures."""
     if facts.accelerator not in {AcceleratorKind.CUDA, AcceleratorKind.ROCM}:
         return
@@ -349,17 +351,17 @@ def _moved_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> I
     if facts.accelerator is AcceleratorKind.ROCM:
         archs = [wish.value for wish in moved.of("rocm-archs")]
         comment = f"# those that torch {newest.version} has"
-        yield f"    rocm: [{', '.join(_quoted(map(str, versions)))}] {comment}"
-        yield from [f"    archs: [{', '.join(_quoted(archs))}]"] * bool(archs)
+        yield f"    rocm: [{', '.join(_quote_names(map(str, versions)))}] {comment}"
+        yield from [f"    archs: [{', '.join(_quote_names(archs))}]"] * bool(archs)
         return
     archs = [wish.value for wish in moved.of("archs")]
     told = [CudaArch.parse(arch) for arch in archs or ARCHS]
     able = [version for version in versions if all(map(catalog.cuda[version].knows, told))] or versions
     without = ", ".join(str(version) for version in versions if version not in able)
     comment = f"# those that torch {newest.version} has" + (f", but {without}: not all archs" if without else "")
-    yield f"    cuda: [{', '.join(_quoted(map(str, able)))}] {comment}"
+    yield f"    cuda: [{', '.join(_quote_names(map(str, able)))}] {comment}"
     choose = "" if archs else " # choose: no TORCH_CUDA_ARCH_LIST was found"
-    yield f"    archs: [{', '.join(_quoted(archs or ARCHS))}]{choose}"
+    yield f"    archs: [{', '.join(_quote_names(archs or ARCHS))}]{choose}"
 
 
 def _is_everywhere(wish: Wish, moved: Move) -> bool:
@@ -374,7 +376,7 @@ def _variables(wishes: Iterable[Wish]) -> list[str]:
     return list(lines.values())
 
 
-def _moved_build(moved: Move) -> Iterator[str]:
+def _move_build(moved: Move) -> Iterator[str]:
     for key in ("before", "after"):
         wishes = moved.of(key)
         yield from [f"{key}:"] * bool(wishes)
@@ -390,7 +392,7 @@ def _moved_build(moved: Move) -> Iterator[str]:
             yield f"{name}: {longest.value} {_comment(longest.where)}"
 
 
-def _moved_validation(moved: Move, catalog: Catalog) -> Iterator[str]:
+def _move_validation(moved: Move, catalog: Catalog) -> Iterator[str]:
     imports = [wish.value for wish in moved.of("import")]
     if imports or moved.of("command"):
         yield f'torch: "{test_infra.newest(catalog).patch}" # test-infra installs torch before the wheel'
@@ -401,7 +403,7 @@ def _moved_validation(moved: Move, catalog: Catalog) -> Iterator[str]:
     yield from (f"  - {_scalar(wish.value)} {_comment(wish.where)}" for wish in commands)
 
 
-def _moved_publish(moved: Move) -> Iterator[str]:
+def _move_publish(moved: Move) -> Iterator[str]:
     for key in ("pypi", "pypi-cuda"):
         for wish in moved.of(key)[:1]:
             yield f"{key}: {_scalar(wish.value)} {_comment(wish.where)}"

@@ -19,8 +19,8 @@ from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
     Includes,
-    compiled,
-    contradicted,
+    find_contradiction,
+    select_sources,
     torch_abi,
 )
 from ci_tools.evidence.project_file import ProjectFile
@@ -76,9 +76,9 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         source_sha256=tree.sha256,
         commit=tree.commit,
         platforms=platforms,
-        requires_torch=_torch_requirement([*project.dependencies()] or _observed_dependencies(builds)),
+        requires_torch=_torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
         builds_with_torch=_torch_requirement(_build_requirements(project)),
-        warnings=(*_of_the_tag(project, platforms), *_unseen(request, tree)),
+        warnings=(*_tag_warnings(project, platforms), *_unseen(request, tree)),
     )
 
 
@@ -89,7 +89,7 @@ def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outsid
     return stack.enter_context(closing(Witness(project, tree, catalog, outside)))
 
 
-def _of_the_tag(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
+def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
     """Yield that a pure wheel is tagged for Python 2 as well."""
     tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
     for tag in sorted(tags) if not project.text("project", "requires-python") else ():
@@ -140,10 +140,10 @@ class _Reader:
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
         """Return what is shown of every cell of a platform."""
         native = matching(self.includes.tree.files, request.native)
-        sources = tuple(compiled(self.includes.tree.files, native, request.native.exclude))
+        sources = tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
         cells = list(cells_of(self.project.request, request, torches_of(self.project.request, self.catalog)))
         read: dict[object, CellEvidence] = {}
-        shown = {cell: self.cell(cell, request, sources, read) for cell in _asked(cells, request)}
+        shown = {cell: self.cell(cell, request, sources, read) for cell in _select_cells(cells, request)}
         common = shown[cells[0]]
         apart = {cell: one for cell, one in shown.items() if one is not common}
         nearest = () if native else _nearest(request.native, self.includes.tree.files)
@@ -157,13 +157,13 @@ class _Reader:
         """Return what is shown of one cell; what its backend's configuration says depends on its Python alone."""
         if cell.python in read:
             return read[cell.python]
-        found = self.configured(cell, request, sources)
+        found = self.read_configuration(cell, request, sources)
         if found is None:
             return self.witness().of(cell, request)
         read[cell.python] = next((one for one in read.values() if one == found), found)
         return read[cell.python]
 
-    def configured(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
+    def read_configuration(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
         """Return what the backend's configuration says of a cell, None where only its own code tells."""
         env = {**dict(self.project.request.build.env), **dict(request.env)}
         facts = self.catalog.platforms[cell.platform]
@@ -176,8 +176,8 @@ class _Reader:
         return CellEvidence(
             extensions=found.extensions,
             extensions_where=found.where,
-            python_api=contradicted(api, self.includes.reached(sources)) or api,
-            torch_abi=_required_torch(abi, self.project),
+            python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
+            torch_abi=_doubt_torch_abi(abi, self.project),
             pure_tag=found.pure_tag,
             unsupported=found.unsupported,
             warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
@@ -188,7 +188,7 @@ class _Reader:
         return torch_abi(self.includes, sources, self.project.request.subdirectory)
 
 
-def _asked(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
+def _select_cells(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
     """Return the cells that evidence is needed of: the first alone where the platform is switched off."""
     return cells[:1] if request.enabled is Enabled.FALSE else cells
 
@@ -196,10 +196,10 @@ def _asked(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
 # ---------------------------------------------------------------- torch
 
 
-def _required_torch(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
+def _doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     """Return the torch ABI, or that it is unknown where a build asks for torch and no header of it is seen."""
     for requirement in project.list("build-system", "requires"):
-        if abi.kind is Binding.NONE and _required(requirement) == "torch":
+        if abi.kind is Binding.NONE and _requirement_name(requirement) == "torch":
             place = project.place("build-system", "requires")
             where = f"{place}: {requirement} is a build requirement, but no file includes a header of it"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
@@ -223,7 +223,7 @@ def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Require
     return found
 
 
-def _required(requirement: object) -> str:
+def _requirement_name(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
     found = read_requirement(str(requirement))
     return canonicalize_name(found.name) if found else ""
@@ -244,7 +244,7 @@ def _builds(platforms: Iterable[PlatformEvidence]) -> tuple[Metadata, ...]:
     return tuple(metadata for metadata in dict.fromkeys(seen) if metadata)
 
 
-def _observed_dependencies(builds: Iterable[Metadata]) -> list[tuple[str, str]]:
+def _common_dependencies(builds: Iterable[Metadata]) -> list[tuple[str, str]]:
     """Return what every build that was observed requires; what only some require is no requirement of the project."""
     required = [{line.partition(": ")[2] for line in build if line.startswith("Requires-Dist: ")} for build in builds]
     common = set.intersection(*required) if required else set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools.errors import InputError, MachineError, nearest
 from ci_tools.machine.process import (
     output,
-    redacted,
+    redact,
     run,
     tail,
 )
@@ -70,7 +70,7 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
     A folder that its checkout ignores is none. A submodule that is not checked out is listed as the folder it is.
     Raises MachineError where git cannot read the checkout, for the files would be others than git's.
     """
-    if not any(map(_is_checkout, _on_one_device(root))):
+    if not any(map(_is_checkout, _parents_on_device(root))):
         return None
     env = _variables(environ)
     if shutil.which("git", path=environ.get("PATH")) is None:
@@ -87,7 +87,7 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
     return sorted(name for name in names if _is_there(root, name))
 
 
-def _on_one_device(root: Path) -> list[Path]:
+def _parents_on_device(root: Path) -> list[Path]:
     """Return the folder and its parents, as far as git looks."""
     device = root.stat().st_dev
     return [folder for folder in (root, *root.parents) if folder.stat().st_dev == device]
@@ -125,7 +125,7 @@ def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozense
 
     Raises MachineError where git cannot read them: a release hangs on what they say.
     """
-    if not any(map(_is_checkout, _on_one_device(folder))) or (at_head and not head(folder, environ)):
+    if not any(map(_is_checkout, _parents_on_device(folder))) or (at_head and not head(folder, environ)):
         return frozenset()
     command = [*COMMAND, "for-each-ref", "--format=%(refname)", *(["--points-at=HEAD"] if at_head else []), TAGS]
     shown = output(command, cwd=folder, env=_variables(environ))
@@ -142,7 +142,7 @@ def is_shallow(folder: Path, environ: Mapping[str, str]) -> bool:
 
 def top(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the root of the checkout that `folder` is in; raise InputError where it is in none."""
-    if not any(map(_is_checkout, _on_one_device(folder))):
+    if not any(map(_is_checkout, _parents_on_device(folder))):
         msg = f"{folder} is in no git repository, so it has no other revision"
         raise InputError(msg, hint="run it in a checkout, or name the plan.json of an earlier release")
     found = output([*COMMAND, "rev-parse", "--show-toplevel"], cwd=folder, env=_variables(environ))
@@ -183,7 +183,7 @@ def address(source: GitSource, folder: Path) -> str:
     path = (folder / source.url).resolve()
     if not path.is_dir():
         msg = f'the source "{source.url}" is not there, expected a git repository'
-        raise InputError(redacted(msg))
+        raise InputError(redact(msg))
     return str(path)
 
 
@@ -198,7 +198,7 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
             return refs[name]
     names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
     msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
-    raise InputError(redacted(msg))
+    raise InputError(redact(msg))
 
 
 def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
@@ -259,5 +259,5 @@ def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: 
         printed, last = log.read_text(encoding="utf-8", errors="replace"), tail(log, 1)
     if ended.status:
         msg = f"git {arguments[0]} failed for {source.url} at {source.ref}: {last}"
-        raise MachineError(redacted(msg), hint="check the address, the ref, the network, and that git may read it")
+        raise MachineError(redact(msg), hint="check the address, the ref, the network, and that git may read it")
     return printed

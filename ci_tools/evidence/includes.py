@@ -29,11 +29,11 @@ __all__ = [
     "Include",
     "Includes",
     "Place",
-    "compiled",
-    "compiled_abi",
-    "contradicted",
-    "forced",
+    "abi_of_commands",
+    "find_contradiction",
     "is_defined",
+    "list_forced_includes",
+    "select_sources",
     "torch_abi",
     "uncommented",
 ]
@@ -121,7 +121,7 @@ class Includes:
         for file in (*tree.files, *self.generated):
             self.named.setdefault(PurePosixPath(file).name, []).append(file)
 
-    def reached(self, files: Iterable[str]) -> tuple[Include, ...]:
+    def external_includes(self, files: Iterable[str]) -> tuple[Include, ...]:
         """Return every include that a compiler of `files` may meet and that is none of the source's own files."""
         queue = sorted(files)
         seen, outer = set(queue), []
@@ -164,7 +164,7 @@ def _includes(file: str, text: str) -> Iterator[Include]:
         yield Include(posixpath.normpath(header.replace("\\", "/")) if header else "", Place(file, line))
 
 
-def compiled(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
+def select_sources(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
     """Return every source a compiler may see: the native files, and whatever else looks compiled and is not excluded.
 
     A project's globs may name its kernels and not the binding that includes torch.
@@ -176,7 +176,7 @@ def compiled(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ..
 # ---------------------------------------------------------------- the Python API
 
 
-def contradicted(api: PythonApi, includes: Iterable[Include]) -> PythonApi | None:
+def find_contradiction(api: PythonApi, includes: Iterable[Include]) -> PythonApi | None:
     """Return that the declared API is not known where a header that is included goes beyond it."""
     beyond = {Binding.NONE: PYTHON_HEADER, Binding.STABLE: UNLIMITED_HEADER}.get(api.kind)
     for header, place in includes if beyond else ():
@@ -192,8 +192,8 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     """Return which torch ABI the compiled `files` of the project in `folder` bind to."""
     files = list(files)
     build_files = [name for name in includes.tree.files if _is_build_file(name, folder)]
-    reached = (*includes.reached(files), *_mentioned(includes.tree, build_files))
-    if beyond := _beyond_stable(reached):
+    reached = (*includes.external_includes(files), *_find_mentions(includes.tree, build_files))
+    if beyond := _unstable_abi(reached):
         return beyond
     if not files:
         return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
@@ -203,25 +203,29 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     return _stable(torch[0], _target(includes.tree, (*build_files, *files)))
 
 
-def compiled_abi(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:
+def abi_of_commands(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:
     """Return which torch ABI the sources bind to that a build was seen to compile, each with its own flags."""
     missing = [command.source for command in commands if not includes.has(command.source)]
     if missing:
         return TorchAbi(Binding.UNKNOWN, f"{missing[0]} is compiled, and is not in the source")
-    by_flags = [include for command in commands for include in forced(command, includes)]
-    if beyond := _beyond_stable((*includes.reached(command.source for command in commands), *by_flags)):
+    by_flags = [include for command in commands for include in list_forced_includes(command, includes)]
+    if beyond := _unstable_abi((*includes.external_includes(command.source for command in commands), *by_flags)):
         return beyond
     targets, first = [], None
     for command in commands:
-        torch = [one for one in (*includes.reached([command.source]), *forced(command, includes)) if one.is_torch]
+        torch = [
+            one
+            for one in (*includes.external_includes([command.source]), *list_forced_includes(command, includes))
+            if one.is_torch
+        ]
         first = first or next(iter(torch), None)
-        targets += [_flagged(command, includes)] if torch else []
+        targets += [_command_target(command, includes)] if torch else []
     if first is None:
         return TorchAbi(Binding.NONE, "no file that is compiled includes a torch header")
     return _stable(first, None if None in targets else max(filter(None, targets), key=lambda target: target.version))
 
 
-def _beyond_stable(reached: Iterable[Include]) -> TorchAbi | None:
+def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
     """Return the ABI that one header binds to: all of torch's, or one that cannot be known."""
     reached = tuple(reached)
     for header, place in (include for include in reached if include.is_torch and not include.is_stable):
@@ -232,18 +236,18 @@ def _beyond_stable(reached: Iterable[Include]) -> TorchAbi | None:
     return None
 
 
-def forced(command: Compile, includes: Includes) -> Iterator[Include]:
+def list_forced_includes(command: Compile, includes: Includes) -> Iterator[Include]:
     """Yield the headers that a command includes by a flag, and what the source's own of them include."""
     place = Place(command.source, 1)
-    for header in _named_by_flags(command.flags):
+    for header in _headers_in_flags(command.flags):
         own = includes.own(header)
         yield Include(posixpath.normpath(header) if header else "", place)
-        yield from includes.reached(own)
+        yield from includes.external_includes(own)
     for flag in command.flags:
         yield from (Include(match[1], place) for match in MENTION.finditer(flag))
 
 
-def _named_by_flags(flags: Sequence[str]) -> Iterator[str]:
+def _headers_in_flags(flags: Sequence[str]) -> Iterator[str]:
     """Yield the headers that flags include by force; an empty one could be any, as in a file of more flags."""
     words = [word for flag in flags for word in re.split(r"[,\s]+", flag)]
     for flag, value in pairwise((*words, "")):
@@ -253,7 +257,7 @@ def _named_by_flags(flags: Sequence[str]) -> Iterator[str]:
             yield ""
 
 
-def _flagged(command: Compile, includes: Includes) -> Target | None:
+def _command_target(command: Compile, includes: Includes) -> Target | None:
     """Return the target that a command's own flags or its source set; of several the newest, which serves the least."""
     place = Place(command.source, 1)
     if any(flag.startswith(("-UTORCH_TARGET_VERSION", "/UTORCH_TARGET_VERSION")) for flag in command.flags):
@@ -297,7 +301,7 @@ def _is_build_file(name: str, folder: str) -> bool:
     return near and (path.name in BUILD_FILES or path.suffix == ".cmake")
 
 
-def _mentioned(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
+def _find_mentions(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
     """Yield the torch headers that build files name: one to precompile, or to include by force."""
     for file in build_files:
         for number, line in enumerate(uncommented(file, tree.text(file)).splitlines(), 1):

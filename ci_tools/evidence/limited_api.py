@@ -52,14 +52,14 @@ class Use(NamedTuple):
     since: Minor | None  # None: it does not belong to any
 
 
-def _known() -> dict[str, Minor]:
+def _first_versions() -> dict[str, Minor]:
     """Return since which Python each name belongs to the limited API."""
     named = [(symbol.name, entry.added) for table in (FUNCTIONS, DATAS) for symbol, entry in table.items()]
     named += [(name, entry.added) for table in (MACROS, STRUCTS, TYPEDEFS) for name, entry in table.items()]
     return {name: Minor(added.major, added.minor) for name, added in named}
 
 
-KNOWN = _known()
+KNOWN = _first_versions()
 
 
 def closure(includes: Includes, files: Iterable[str]) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, 
 
 def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
     text = COMMENT.sub(_blank, text)
-    told = _defined(text)  # and then each name, of which the first use is enough
+    told = _own_macros(text)  # and then each name, of which the first use is enough
     for match in CALL.finditer(text):
         name = match[1]
         since = KNOWN.get(name)
@@ -100,7 +100,7 @@ def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
             yield Use(name, _place(file, text, match.start()), None)
 
 
-def _defined(text: str) -> set[str]:
+def _own_macros(text: str) -> set[str]:
     """Return the macros that a file defines by itself."""
     return set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
 

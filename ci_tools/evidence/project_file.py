@@ -167,7 +167,7 @@ class ProjectFile:
             place = self.place_of_setting("install_requires")  # once: it reads the whole file
             yield from ((line.strip(), place) for line in lines)
 
-    def packed_version(self) -> str:
+    def sdist_version(self) -> str:
         """Return the version of the sdist that the source is, nothing where it is none."""
         found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
         return found[1] if found else ""
@@ -182,7 +182,7 @@ class ProjectFile:
         own = "" if own.startswith(("attr:", "file:")) else own
         asked = self.request.version
         untold = observed == UNTOLD and self._asks_its_repository()
-        own = own or ("" if untold else observed) or self.packed_version()
+        own = own or ("" if untold else observed) or self.sdist_version()
         if not own and not asked:
             why = f", and its build does not tell it: {unseen}" if unseen else ""
             msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"

@@ -18,10 +18,10 @@ import pathspec
 from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git
 from ci_tools.formats.magic import binary_format
-from ci_tools.machine.process import redacted
+from ci_tools.machine.process import redact
 from ci_tools.machine.storage import (
     MADE,
-    filled,
+    fill_once,
     naming,
     sha256_of,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.request import Request, SdistSource
 
-__all__ = ["Tree", "at_revision", "matching", "open_tree", "tree_at"]
+__all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at"]
 
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
@@ -111,18 +111,18 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
         tree = tree_at((folder / source.path).resolve(), environ)
     elif isinstance(source, GitSource):
         url = git.address(source, folder)
-        root = _from_git(source, url, commit or git.commit_of(source, url, environ), outside)
+        root = _check_out_commit(source, url, commit or git.commit_of(source, url, environ), outside)
         tree = tree_at(root, environ)
     else:
-        root = _from_sdist(source, outside)
-        tree = Tree(root, tuple(sorted(_walked(root))))
-    files = _included(request, tree)
+        root = _fetch_sdist(source, outside)
+        tree = Tree(root, tuple(sorted(_walk_files(root))))
+    files = _select_files(request, tree)
     for name in files:
         _refuse_unread(tree.root, name)
     return Tree(tree.root, files, tree.commit)
 
 
-def _included(request: Request, tree: Tree) -> tuple[str, ...]:
+def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
     """Return the files that `include` names, each pattern of it some, or all files where it says nothing."""
     files = matching(tree.files, Globs(request.include)) if request.include else tree.files
     if not files:
@@ -143,7 +143,7 @@ def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
     """
     listed = git.listed(root, environ)
     if listed is None:
-        walked = sorted(_walked(root, skip=_is_made))
+        walked = sorted(_walk_files(root, skip=_is_made))
         return Tree(root, tuple(name for name in walked if not _is_plan(root / name)))
     files = (name for name in listed if not _is_plan(root / name) or git.tracks(root, name, environ))
     return Tree(root, tuple(files), git.head(root, environ))
@@ -176,7 +176,7 @@ def _refuse_unread(root: Path, name: str) -> None:
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
 
 
-def _walked(root: Path, skip: Callable[[Path], bool] = lambda _: False) -> Iterator[str]:
+def _walk_files(root: Path, skip: Callable[[Path], bool] = lambda _: False) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
         links = [name for name in folders if Path(folder, name).is_symlink()]
         folders[:] = [name for name in folders if name not in NOT_SOURCE and not skip(Path(folder, name))]
@@ -199,18 +199,18 @@ def _utf8(name: str) -> str:
 # ---------------------------------------------------------------- fetched sources
 
 
-def _from_git(source: GitSource, url: str, commit: str, outside: Outside) -> Path:
+def _check_out_commit(source: GitSource, url: str, commit: str, outside: Outside) -> Path:
     """Check out one commit into the cache."""
     name = hashlib.sha256(url.encode()).hexdigest()[:12]
 
     def check_out(folder: Path) -> None:
-        with outside.reporter.step(redacted(f"fetch {source.url} at {source.ref}")):
+        with outside.reporter.step(redact(f"fetch {source.url} at {source.ref}")):
             git.check_out(source, url, commit, folder, outside.environ)
 
-    return filled(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)
+    return fill_once(outside.cache / "sources" / f"git-{name}-{commit}", check_out, outside.reporter.say)
 
 
-def at_revision(root: Path, name: str, outside: Outside) -> Path:
+def copy_revision(root: Path, name: str, outside: Outside) -> Path:
     """Return a copy, in the cache, of the checkout at `root` as it is at a revision such as main or HEAD^1.
 
     Raises InputError where it has no such revision.
@@ -222,10 +222,10 @@ def at_revision(root: Path, name: str, outside: Outside) -> Path:
             git.check_out_from(root, name, commit, folder, outside.environ)
 
     place = hashlib.sha256(str(root).encode()).hexdigest()[:12]
-    return filled(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)
+    return fill_once(outside.cache / "sources" / f"git-{place}-{commit}", check_out, outside.reporter.say)
 
 
-def _from_sdist(source: SdistSource, outside: Outside) -> Path:
+def _fetch_sdist(source: SdistSource, outside: Outside) -> Path:
     """Fetch and unpack an sdist without running any of it."""
     from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client takes longer to load than a plan to make
 
@@ -239,7 +239,7 @@ def _from_sdist(source: SdistSource, outside: Outside) -> Path:
             _extract(archive, folder)
         archive.unlink()
 
-    folder = filled(outside.cache / "sources" / f"sdist-{source.sha256}", unpack, outside.reporter.say)
+    folder = fill_once(outside.cache / "sources" / f"sdist-{source.sha256}", unpack, outside.reporter.say)
     return next(folder.iterdir())
 
 

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Minor
 
 __all__ = [
+    "declare_cmake_limited_api",
+    "declare_limited_api",
+    "declare_meson_limited_api",
     "extension_lines",
-    "with_cmake_limited_api",
-    "with_cmake_target",
-    "with_ini_version",
-    "with_limited_api",
-    "with_meson_limited_api",
-    "with_meson_setting",
-    "with_py_api",
-    "with_requires_python",
-    "with_target",
-    "with_toml_version",
-    "with_version",
+    "raise_requires_python",
+    "set_cmake_target",
+    "set_ini_version",
+    "set_py_api",
+    "set_target",
+    "set_toml_version",
+    "set_version",
+    "tag_meson_limited_api",
 ]
 
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
@@ -61,38 +61,38 @@ class Argument(NamedTuple):
 
 def extension_lines(text: str) -> tuple[int, ...]:
     """Return the lines of a setup.py on which an extension is made."""
-    module = _parsed(text)
+    module = _parse_module(text)
     return tuple(call.lineno for call in _calls(module, EXTENSIONS)) if module else ()
 
 
-def with_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str | None:
+def declare_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str | None:
     """Return a setup.py whose extensions and wheel declare the limited API (PEP 384) from `lowest` on.
 
     With `free_threaded` it declares that only where a Python with the GIL builds.
     """
-    module = _parsed(text)
+    module = _parse_module(text)
     if module is None or (free_threaded and SWITCH in text):
         return None
     version = f'"0x{lowest.major:02X}{lowest.minor:02X}0000"'
     tag = f'"bdist_wheel": {{"py_limited_api": "cp{lowest.digits}"}}'
     if_limited = f" if {SWITCH} else " if free_threaded else ""
     declared = Argument("py_limited_api", SWITCH if free_threaded else "True")
-    macro = _of_list("define_macros", f'("Py_LIMITED_API", {version})', if_limited)
-    options = _of_dict("options", tag, if_limited)
+    macro = _list_argument("define_macros", f'("Py_LIMITED_API", {version})', if_limited)
+    options = _dict_argument("options", tag, if_limited)
     wanted = [(call, (declared,) if _name(call) in TORCH_EXTENSIONS else (declared, macro))
               for call in _calls(module, EXTENSIONS)]  # fmt: skip
     setups = [(call, (options,)) for call in _calls(module, {"setup"})]
     if not wanted or not setups:
         return None
-    return _with_arguments(text, [*wanted, *setups], _switch(text, module) if free_threaded else [])
+    return _set_arguments(text, [*wanted, *setups], _switch(text, module) if free_threaded else [])
 
 
-def with_target(text: str, target: Minor) -> str | None:
+def set_target(text: str, target: Minor) -> str | None:
     """Return a setup.py whose extensions are compiled for torch's stable ABI from `target` on."""
-    module = _parsed(text)
-    macro = _of_list("define_macros", f'("TORCH_TARGET_VERSION", "{_torch_hex(target)}")', "")
+    module = _parse_module(text)
+    macro = _list_argument("define_macros", f'("TORCH_TARGET_VERSION", "{_torch_hex(target)}")', "")
     calls = list(_calls(module, EXTENSIONS)) if module else []
-    return _with_arguments(text, [(call, (macro,)) for call in calls], []) if calls else None
+    return _set_arguments(text, [(call, (macro,)) for call in calls], []) if calls else None
 
 
 def _torch_hex(version: Minor) -> str:
@@ -100,13 +100,13 @@ def _torch_hex(version: Minor) -> str:
     return f"0x{version.major:02x}{version.minor:02x}{0:012x}"
 
 
-def _of_list(name: str, element: str, condition: str) -> Argument:
+def _list_argument(name: str, element: str, condition: str) -> Argument:
     if condition:
         return Argument(name, f"[{element}]{condition}[]", f"*([{element}]{condition}[])")
     return Argument(name, f"[{element}]", element)
 
 
-def _of_dict(name: str, element: str, condition: str) -> Argument:
+def _dict_argument(name: str, element: str, condition: str) -> Argument:
     if condition:
         return Argument(name, f"{{{element}}}{condition}{{}}", f"**({{{element}}}{condition}{{}})")
     return Argument(name, f"{{{element}}}", element)
@@ -120,7 +120,7 @@ def _switch(text: str, module: ast.Module) -> list[Change]:
     return [Change(at, at, f"{'' if has_it else 'import sysconfig' + chr(10)}\n{SWITCHED}\n")]
 
 
-def _parsed(text: str) -> ast.Module | None:
+def _parse_module(text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -136,7 +136,7 @@ def _calls(module: ast.Module, names: frozenset[str] | set[str]) -> Iterator[ast
     yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 
-def _with_arguments(
+def _set_arguments(
     text: str, wanted: Iterable[tuple[ast.Call, tuple[Argument, ...]]], changes: list[Change]
 ) -> str | None:
     """Return a text whose calls have the arguments wanted, None where a call hides what it has already."""
@@ -149,9 +149,9 @@ def _with_arguments(
         if None in changed:
             return None
         missing = [f"{one.name}={one.value}" for one in arguments if one.name not in old]
-        changes = [*changes, *filter(None, changed), *([editor.appended(call, missing)] if missing else [])]
-    edited = _applied(text, changes)
-    return edited if changes and _parsed(edited) else None
+        changes = [*changes, *filter(None, changed), *([editor.append_arguments(call, missing)] if missing else [])]
+    edited = _apply_changes(text, changes)
+    return edited if changes and _parse_module(edited) else None
 
 
 class _Editor:
@@ -187,7 +187,7 @@ class _Editor:
         start, _ = self.span(node)
         return Change(start + 1, start + 1, element)
 
-    def appended(self, call: ast.Call, arguments: list[str]) -> Change:
+    def append_arguments(self, call: ast.Call, arguments: list[str]) -> Change:
         """Return what adds arguments to a call, after its last."""
         values = {keyword.value: keyword for keyword in call.keywords}
         nodes = [*call.args, *values]
@@ -221,7 +221,7 @@ def _offsets(text: str) -> list[int]:
     return starts
 
 
-def _applied(text: str, changes: Iterable[Change]) -> str:
+def _apply_changes(text: str, changes: Iterable[Change]) -> str:
     """Return the text with its changes, those at one place joined in their order."""
     data = text.encode()
     ordered = sorted(changes, key=lambda change: (change.start, change.end))
@@ -233,32 +233,32 @@ def _applied(text: str, changes: Iterable[Change]) -> str:
 # ---------------------------------------------------------------- pyproject.toml
 
 
-def with_py_api(text: str, tag: str) -> str | None:
+def set_py_api(text: str, tag: str) -> str | None:
     """Return a pyproject.toml that tells scikit-build-core which Python API its wheel is for."""
     if re.search(r"^\s*(?:(?:wheel\.)?py-api\s*=|wheel\s*=\s*\{)", text, re.MULTILINE):
         return None
     keys = {"tool.scikit-build.wheel": "py-api", "tool.scikit-build": "wheel.py-api"}
-    return _with_key(text, {header: f'{key} = "{tag}"' for header, key in keys.items()})
+    return _insert_key(text, {header: f'{key} = "{tag}"' for header, key in keys.items()})
 
 
-def with_meson_setting(text: str) -> str | None:
+def tag_meson_limited_api(text: str) -> str | None:
     """Return a pyproject.toml that tells meson-python to tag its wheel for the limited API."""
     if re.search(r"^\s*limited-api\s*=", text, re.MULTILINE):
         return None
-    return _with_key(text, {"tool.meson-python": "limited-api = true"})
+    return _insert_key(text, {"tool.meson-python": "limited-api = true"})
 
 
-def with_requires_python(text: str, lowest: Minor) -> str | None:
+def raise_requires_python(text: str, lowest: Minor) -> str | None:
     """Return a pyproject.toml that asks for a newer Python, where it names the oldest one and nothing else."""
     if not re.search(r"^\s*requires-python\s*=", text, re.MULTILINE):
         has_table = re.search(r"^\s*\[\s*project\s*\]", text, re.MULTILINE) and "requires-python" not in text
-        return _with_key(text, {"project": f'requires-python = ">={lowest}"'}) if has_table else None
+        return _insert_key(text, {"project": f'requires-python = ">={lowest}"'}) if has_table else None
     pattern = r"""^(\s*requires-python\s*=\s*)(["'])>=\s*3\.\d+\2"""
     edited, count = re.subn(pattern, rf"\1\2>={lowest}\2", text, flags=re.MULTILINE)
     return edited if count == 1 else None
 
 
-def _with_key(text: str, keys: dict[str, str]) -> str:
+def _insert_key(text: str, keys: dict[str, str]) -> str:
     """Return a TOML file with a line below the first of its tables that is there, else in a new one, the last."""
     for header, key in keys.items():
         found = re.search(rf"^[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\][ \t]*(?:#.*)?$", text, re.MULTILINE)
@@ -274,7 +274,7 @@ def _with_key(text: str, keys: dict[str, str]) -> str:
 MESON_TOKEN = re.compile(r"f?'''.*?'''|f?'(?:\\.|[^'\\\n])*'|#[^\n]*|[()]", re.DOTALL)
 
 
-def with_meson_limited_api(text: str, lowest: Minor) -> str | None:
+def declare_meson_limited_api(text: str, lowest: Minor) -> str | None:
     """Return a meson.build whose extension modules are of the limited API from `lowest` on."""
     starts = [match.end() for match in re.finditer(r"\bextension_module\s*\(", text)]
     if not starts or "limited_api" in text:
@@ -311,22 +311,22 @@ PROJECT = re.compile(r"^project\s*\([^)]*\)[^\n]*\n", re.MULTILINE | re.IGNORECA
 DEFINITIONS = re.compile(r"^add_(?:compile_)?definitions\s*\([^)]*\)[^\n]*\n", re.MULTILINE | re.IGNORECASE)
 
 
-def with_cmake_limited_api(text: str) -> str | None:
+def declare_cmake_limited_api(text: str) -> str | None:
     """Return a CMakeLists.txt whose Python modules are of the limited API where scikit-build-core asks for it."""
     if not DEVELOPMENT.search(text) or "SABI" in text or not (ADD_LIBRARY.search(text) or ADD_NANOBIND.search(text)):
         return None
-    edited = ADD_LIBRARY.sub(_limited_module, text)
+    edited = ADD_LIBRARY.sub(_limit_module, text)
     edited = ADD_NANOBIND.sub(r"\1 STABLE_ABI\2", edited)
     return DEVELOPMENT.sub(r"\g<0> ${SKBUILD_SABI_COMPONENT}", edited)
 
 
-def _limited_module(call: re.Match[str]) -> str:
+def _limit_module(call: re.Match[str]) -> str:
     """Return a call with the version of the limited API; where that is empty, a keyword is to follow, not a source."""
     others = re.sub(r"\s+WITH_SOABI\b", "", call[2])
     return f"{call[1]} USE_SABI ${{SKBUILD_SABI_VERSION}} WITH_SOABI{others}"
 
 
-def with_cmake_target(text: str, target: Minor) -> str | None:
+def set_cmake_target(text: str, target: Minor) -> str | None:
     """Return a CMakeLists.txt that defines TORCH_TARGET_VERSION for all that it compiles."""
     found = [*DEFINITIONS.finditer(text)] or [*PROJECT.finditer(text)]
     if not found or "TORCH_TARGET_VERSION" in text:
@@ -350,24 +350,24 @@ QUOTED_VERSION = re.compile(r"""(?<![\w"'])(?P<quote>["'])(?P<version>v?\d[^"'\s
 NAMED_VERSION = re.compile(r"\s*(?:#\s*define\s+)?\w*version\w*\b", re.IGNORECASE)  # how the line starts that says it
 
 
-def with_toml_version(text: str, version: str) -> str | None:
+def set_toml_version(text: str, version: str) -> str | None:
     """Return a pyproject.toml that gives its project, and its Poetry, another version than it does."""
     spans = [found.span("version") for found in TOML_VERSION.finditer(text)]
     for span in reversed(spans):
-        text = _with_span(text, span, version)
+        text = _replace_span(text, span, version)
     return text if spans else None
 
 
-def with_ini_version(text: str, version: str) -> str | None:
+def set_ini_version(text: str, version: str) -> str | None:
     """Return a setup.cfg that gives its project another version."""
     found = INI_VERSION.search(text)
-    edited = _with_span(text, found.span("version"), version) if found else text
+    edited = _replace_span(text, found.span("version"), version) if found else text
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(edited)
     return edited if parser.get("metadata", "version", fallback="") == version else None
 
 
-def with_version(text: str, version: str) -> str | None:
+def set_version(text: str, version: str) -> str | None:
     """Return a file that says its project's version in quotes, or says nothing else, with another one of that release.
 
     None where no text is it for certain: there is none, or there are several and no name tells which.
@@ -376,7 +376,7 @@ def with_version(text: str, version: str) -> str | None:
     found = [one for one in ([whole] if whole else QUOTED_VERSION.finditer(text)) if _is_of(one["version"], version)]
     named = [one for one in found if NAMED_VERSION.match(text, text.rfind("\n", 0, one.start()) + 1, one.start() + 1)]
     sure = named if len(found) > 1 else found
-    return _with_span(text, sure[0].span("version"), version) if len(sure) == 1 else None
+    return _replace_span(text, sure[0].span("version"), version) if len(sure) == 1 else None
 
 
 def _is_of(text: str, version: str) -> bool:
@@ -385,5 +385,5 @@ def _is_of(text: str, version: str) -> bool:
     return found is not None and wanted is not None and found.base_version == wanted.base_version
 
 
-def _with_span(text: str, span: tuple[int, int], new: str) -> str:
+def _replace_span(text: str, span: tuple[int, int], new: str) -> str:
     return f"{text[: span[0]]}{new}{text[span[1] :]}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.elf import Elf
 
-__all__ = ["Code", "Image", "Unit", "images", "undefined_symbols", "units"]
+__all__ = ["Code", "Image", "Unit", "images", "read_undefined_symbols", "units"]
 
 FATBINARY_MAGIC = b"\x50\xed\x55\xba"
 FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all entries
@@ -107,16 +107,16 @@ class _Payload(NamedTuple):
 
 def images(file: BinaryIO) -> frozenset[Image]:
     """Return the device images in a compiled file; raise Rejected where it is malformed or of no such format."""
-    return frozenset(payload.image for _, unit in _found(Extent.whole(file)) for payload in unit)
+    return frozenset(payload.image for _, unit in _find_units(Extent.whole(file)) for payload in unit)
 
 
 def units(file: BinaryIO) -> Iterator[Unit]:
     """Yield what each unit holds, kernels by name; raise Rejected where the file is malformed or of no such format."""
-    for where, unit in _found(Extent.whole(file)):
+    for where, unit in _find_units(Extent.whole(file)):
         yield Unit(where, tuple(Code(payload.image, _kernels(payload)) for payload in unit))
 
 
-def undefined_symbols(library: BinaryIO) -> frozenset[str]:
+def read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
     """Return the names an ELF library expects others to define; raise Rejected where it is malformed."""
     elf = read_elf(Extent.whole(library))
     return frozenset(symbol.name for symbol in elf.symbols(".dynsym") if symbol.section == 0 and symbol.name)
@@ -125,42 +125,42 @@ def undefined_symbols(library: BinaryIO) -> frozenset[str]:
 # ---------------------------------------------------------------- where device code is
 
 
-def _found(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+def _find_units(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     """Yield each unit of a file by its format, with its place."""
     head = file.peek(max(len(BUNDLE_MAGIC), PTX_HEAD))
     if head.startswith(ARCHIVE_MAGIC):
-        yield from _in_archive(file)
+        yield from _units_in_archive(file)
     elif head.startswith((FATBINARY_MAGIC, BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC)):
-        yield from _numbered("file", _units(file))
+        yield from _number_units("file", _units(file))
     elif head.startswith(b"MZ"):
-        yield from _in_sections(pe_sections(file))
+        yield from _units_in_sections(pe_sections(file))
     elif target := PTX_TARGET.search(head):
         yield "file", [_Payload(Image(PTX, target[1].decode()), file)]
     else:
-        yield from _in_elf(file)
+        yield from _units_in_elf(file)
 
 
-def _in_elf(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+def _units_in_elf(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     elf = read_elf(file)
     if elf.machine == CUDA_MACHINE:
         yield "file", [_Payload(Image(SASS, _cubin_arch(elf)), file)]
     else:
         wanted = elf.named(*NVIDIA_SECTIONS, *HIP_SECTIONS)
-        yield from _in_sections((section.name, elf.content(section)) for section in wanted)
+        yield from _units_in_sections((section.name, elf.content(section)) for section in wanted)
 
 
-def _in_sections(sections: Iterable[tuple[str, Extent]]) -> Iterator[tuple[str, list[_Payload]]]:
+def _units_in_sections(sections: Iterable[tuple[str, Extent]]) -> Iterator[tuple[str, list[_Payload]]]:
     for name, content in sections:
         if name in NVIDIA_SECTIONS or name in HIP_SECTIONS:
-            yield from _numbered(name, _units(content))
+            yield from _number_units(name, _units(content))
 
 
-def _numbered(where: str, found: Iterable[list[_Payload]]) -> Iterator[tuple[str, list[_Payload]]]:
+def _number_units(where: str, found: Iterable[list[_Payload]]) -> Iterator[tuple[str, list[_Payload]]]:
     for number, unit in enumerate(found, 1):
         yield f"{where}, unit {number}", unit
 
 
-def _in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
+def _units_in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
     """Yield the units of a static library's members; those that hold no code are passed by."""
     position, number = len(ARCHIVE_MAGIC), 0
     while position < archive.size:
@@ -172,7 +172,7 @@ def _in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
         member = _cut(archive, position, int(size), "static library")
         if member.peek(len(ELF_MAGIC)) == ELF_MAGIC:
             number += 1
-            yield from ((f"object {number}, {where}", unit) for where, unit in _in_elf(member))
+            yield from ((f"object {number}, {where}", unit) for where, unit in _units_in_elf(member))
         position += member.size + member.size % 2
 
 
@@ -197,7 +197,7 @@ def _units(content: Extent) -> Iterator[list[_Payload]]:
         if head == BUNDLE_MAGIC:
             unit, size = _bundle(rest)
         elif head.startswith(PACKED_BUNDLE_MAGIC):
-            unit, size, unpacked = _packed_bundle(rest)
+            unit, size, unpacked = _unpack_bundle(rest)
             left -= unpacked
             if left < 0:
                 msg = f"the offload bundles claim to unpack to over {MOST_UNPACKED_IN_ALL:,} bytes"
@@ -275,7 +275,7 @@ def _target(name: str) -> str:
     return match["arch"]
 
 
-def _packed_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
+def _unpack_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
     """Return a compressed unit of Clang's, its size in bytes, and that of what it unpacks to."""
     _, version, method = PACKED_BUNDLE_START.unpack(_cut(content, 0, PACKED_BUNDLE_START.size, "offload bundle").read())
     if version not in PACKED_BUNDLE:
@@ -286,7 +286,7 @@ def _packed_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
     total = sizes[0] if len(sizes) > 1 else content.size
     start = PACKED_BUNDLE_START.size + layout.size + BUNDLE_HASH
     packed = _cut(content, start, max(0, total - start), "offload bundle").read()
-    unpacked = _unpacked(packed, ZSTD if method else 0, sizes[-1])
+    unpacked = _unpack(packed, ZSTD if method else 0, sizes[-1])
     return _bundle(Extent.whole(io.BytesIO(unpacked)))[0], total, len(unpacked)
 
 
@@ -306,7 +306,7 @@ def _kernels(payload: _Payload) -> frozenset[str] | None:
     kind = payload.image.kind
     if kind not in {SASS, PTX, HIP}:
         return None
-    content = _unpacked_payload(payload)
+    content = _unpack_payload(payload)
     if kind == PTX:
         return frozenset(name.decode() for name in PTX_KERNEL.findall(content.read()))
     if content.peek(len(ELF_MAGIC)) != ELF_MAGIC:  # of an architecture that is compiled when it is loaded
@@ -327,20 +327,20 @@ def _amd_kernels(elf: Elf) -> Iterator[str]:
             yield symbol.name.removesuffix(KERNEL_DESCRIPTOR)
 
 
-def _unpacked_payload(payload: _Payload) -> Extent:
+def _unpack_payload(payload: _Payload) -> Extent:
     method = payload.flags & (LZ4 | ZSTD)
     if not method:
         return payload.extent
-    return Extent.whole(io.BytesIO(_unpacked(payload.extent.read(), method, payload.unpacked)))
+    return Extent.whole(io.BytesIO(_unpack(payload.extent.read(), method, payload.unpacked)))
 
 
-def _unpacked(packed: bytes, method: int, size: int) -> bytes:
+def _unpack(packed: bytes, method: int, size: int) -> bytes:
     """Return what was packed by zstd, lz4 or (0) zlib; raise Rejected unless that is `size` bytes."""
     if size > MOST_UNPACKED:
         msg = f"an image claims to unpack to {size:,} bytes, expected at most {MOST_UNPACKED:,}"
         raise Rejected(msg)
     try:
-        content = _inflated(packed, method, size)
+        content = _inflate(packed, method, size)
     except (zlib.error, zstd.ZstdError, lz4.block.LZ4BlockError, ValueError, EOFError, MemoryError) as error:
         msg = f"an image cannot be unpacked: {error}"
         raise Rejected(msg) from None
@@ -350,7 +350,7 @@ def _unpacked(packed: bytes, method: int, size: int) -> bytes:
     return content
 
 
-def _inflated(packed: bytes, method: int, size: int) -> bytes:
+def _inflate(packed: bytes, method: int, size: int) -> bytes:
     if method == LZ4:
         return bytes(lz4.block.decompress(packed, uncompressed_size=size))
     if method == ZSTD:

@@ -22,15 +22,15 @@ UNITS = ("B", "kB", "MB", "GB")
 
 def text(value: object) -> str:
     """Return a text that shows as itself in a table of Markdown: no markup, no HTML, no mention of anybody."""
-    return SPECIAL.sub(lambda found: _numbered(found) + "&#8203;" * (found[0] in NAMING), _plain(value))
+    return SPECIAL.sub(lambda found: _escape_character(found) + "&#8203;" * (found[0] in NAMING), _plain(value))
 
 
 def code(value: object) -> str:
     """Return a text as code in a table; GitHub looks for no names in it, so that it can be copied as it is."""
-    return f"<code>{SPECIAL.sub(_numbered, _plain(value))}</code>"
+    return f"<code>{SPECIAL.sub(_escape_character, _plain(value))}</code>"
 
 
-def _numbered(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return f"&#{ord(found[0])};"
 
 

@@ -142,14 +142,14 @@ def _release_flaws(files: Collection[Archive], release: Release, own_modules: Co
     if release.held is None and canonicalize_name(release.project) in prohibited:
         yield "PyPI lets nobody take this name: it is that of a module of Python, or of a requirements file"
     held = [file for file in release.held or () if _is_of(file.name, release)]
-    yield from _closed(files, held, release)
+    yield from _age_flaws(files, held, release)
     names = [*(file.name for file in files), *(file.name for file in held)]
     sdists = {name for name in names if not name.endswith(".whl")}
     if len(sdists) > 1:
         yield f"a release has one sdist, {release.version} would have {_printable(', '.join(sorted(sdists)))}"
 
 
-def _closed(files: Collection[Archive], held: Iterable[Held], release: Release) -> Iterator[str]:
+def _age_flaws(files: Collection[Archive], held: Iterable[Held], release: Release) -> Iterator[str]:
     first = min((file.uploaded for file in held if file.uploaded), default=None)
     if files and first and release.now - first > OPEN_FOR:
         yield (

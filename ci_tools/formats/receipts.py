@@ -61,7 +61,7 @@ def read(path: Path) -> Receipt | None:
 def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
     """Read a receipt; raise ValueError, TypeError or KeyError where it is none."""
     findings = tuple(_finding(*_texts(finding)) for finding in entry["findings"])
-    validated = tuple(_validated(*place) for place in entry["validated"])
+    validated = tuple(_parse_place(*place) for place in entry["validated"])
     built_with = BuiltWith(*_texts(entry.get("built_with", [])))
     receipt = Receipt(**{**entry, "findings": findings, "validated": validated, "built_with": built_with})
     kinds = {field.name: KINDS.get(str(field.type), (tuple,)) for field in fields(Receipt)}
@@ -76,7 +76,7 @@ def _finding(wheel: str, rule: str, level: str, message: str, found: str, expect
     return Finding(wheel, rule, Level(level), message, found, expected)
 
 
-def _validated(where: Any, key: Any, trials: Any, gpu: Any = "") -> Validated:  # noqa: ANN401 - whatever the file says
+def _parse_place(where: Any, key: Any, trials: Any, gpu: Any = "") -> Validated:  # noqa: ANN401 - whatever the file says
     where, key, gpu = _texts([where, key, gpu])
     return Validated(where, key, _trials({"trials": trials}), gpu)
 

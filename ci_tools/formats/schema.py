@@ -67,14 +67,14 @@ def _explain(document: Document, error: ValidationError) -> Iterator[Flaw]:
 
 def _unknown_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
     known = _schema(error).get("properties", {})
-    for name in _found(error).keys() - known.keys():
+    for name in _mapping_of(error).keys() - known.keys():
         what = f'unknown key "{name}", {nearest(name, known)}'
         yield Flaw((*keys, name), Problem(document.where((*keys, name), key=True), what))
 
 
 def _missing_keys(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
     for name in _schema(error)["required"]:
-        if name not in _found(error):
+        if name not in _mapping_of(error):
             meaning = _schema(error)["properties"][name]["description"]
             yield Flaw((*keys, name), Problem(document.where(keys), f'the key "{name}" is missing: {meaning}'))
 
@@ -100,7 +100,7 @@ def _twice(document: Document, error: ValidationError, keys: Keys) -> Iterator[F
     items: Any = error.instance
     for index, item in enumerate(items):
         if item in items[:index]:
-            yield Flaw((*keys, index), Problem(document.where((*keys, index)), f"{_shown(item)} is here twice"))
+            yield Flaw((*keys, index), Problem(document.where((*keys, index)), f"{_format_value(item)} is here twice"))
 
 
 def _sentence(error: ValidationError) -> str:
@@ -108,13 +108,13 @@ def _sentence(error: ValidationError) -> str:
     if error.validator == "enum":
         allowed = [str(value).lower() if isinstance(value, bool) else value for value in _schema(error)["enum"]]
         expected = "expected it without quotes" if found in allowed else nearest(str(found), allowed)
-        return f"{_shown(found)} is not allowed, {expected}"
+        return f"{_format_value(found)} is not allowed, {expected}"
     if error.validator in {"minItems", "minProperties"}:
-        return f"this is empty, expected {_expected(error)}"
-    return f"{_shown(found)} is not allowed, expected {_expected(error)}"
+        return f"this is empty, expected {_expectation(error)}"
+    return f"{_format_value(found)} is not allowed, expected {_expectation(error)}"
 
 
-def _expected(error: ValidationError) -> str:
+def _expectation(error: ValidationError) -> str:
     return str(_schema(error).get("description", error.message))
 
 
@@ -123,12 +123,12 @@ def _schema(error: ValidationError) -> Mapping[str, Any]:
     return error.schema  # type: ignore[return-value]
 
 
-def _found(error: ValidationError) -> Mapping[str, Any]:
+def _mapping_of(error: ValidationError) -> Mapping[str, Any]:
     """Return the violating value where the schema has shown that it is a mapping."""
     return error.instance  # type: ignore[return-value]
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a value as a message repeats it: on one line, and not all of a long one."""
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)

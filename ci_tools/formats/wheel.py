@@ -40,12 +40,12 @@ __all__ = [
     "Hashing",
     "Member",
     "Wheel",
-    "as_variant",
     "differing",
     "is_folder",
-    "opened",
+    "open_wheel",
     "record_hash",
     "relabel",
+    "write_variant",
 ]
 
 CHUNK = 1 << 20
@@ -105,29 +105,29 @@ class Wheel:
             msg = f"{self.path.name}: {info.filename} claims {info.file_size:,} bytes"
             raise Rejected(msg)
         found = 0
-        for chunk in self._inflated(info):
+        for chunk in self._inflate_chunks(info):
             found += len(chunk)
             yield chunk
         if found != info.file_size:
             msg = f"{self.path.name}: {info.filename} holds {found:,} bytes, it claims {info.file_size:,}"
             raise Rejected(msg)
 
-    def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    def _inflate_chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         try:
             file = self.archive.open(info)
         except DAMAGE as error:
-            raise self._damaged(info, error) from None
+            raise self._rejection(info, error) from None
         with file:
             while True:
                 try:  # around the read alone: what the caller does with a chunk may fail for other reasons
                     chunk = file.read(CHUNK)
                 except DAMAGE as error:
-                    raise self._damaged(info, error) from None
+                    raise self._rejection(info, error) from None
                 if not chunk:
                     return
                 yield chunk
 
-    def _damaged(self, info: zipfile.ZipInfo, error: Exception) -> Rejected:
+    def _rejection(self, info: zipfile.ZipInfo, error: Exception) -> Rejected:
         return Rejected(f"{self.path.name}: {info.filename} cannot be read: {error}")
 
     def read(self, info: zipfile.ZipInfo) -> bytes:
@@ -204,7 +204,7 @@ def is_folder(info: zipfile.ZipInfo) -> bool:
     return info.filename.endswith("/")
 
 
-def opened(path: Path) -> Wheel:
+def open_wheel(path: Path) -> Wheel:
     """Open the wheel at `path`; raise Rejected where it is no zip file, or one made to fill the disk."""
     try:
         archive = zipfile.ZipFile(path)
@@ -241,10 +241,10 @@ class Hashing:
         """Take all of a stream; return the hash as RECORD spells it."""
         while chunk := content.read(CHUNK):
             self.update(chunk)
-        return self.spelled
+        return self.record_value
 
     @property
-    def spelled(self) -> str:
+    def record_value(self) -> str:
         """The hash as RECORD spells it."""
         return f"{self._algorithm}=" + base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
 
@@ -264,41 +264,41 @@ def relabel(
     it does then. The files in `replaced` take the place of members. The same members always give the same bytes.
     Raises Rejected where the wheel cannot be relabelled.
     """
-    wheel = opened(source)
+    wheel = open_wheel(source)
     with wheel.archive:
         _refuse_unclear(wheel, local)
         old = wheel.dist_info.removesuffix(".dist-info")
         new = f"{old}+{local}" if local else old
-        metadata = _labelled(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
-        members = [*_moved_members(wheel, new, replaced or {}), _added(f"{new}.dist-info/METADATA", metadata)]
+        metadata = _label_metadata(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
+        members = [*_rename_members(wheel, new, replaced or {}), _new_member(f"{new}.dist-info/METADATA", metadata)]
         _write(members, f"{new}.dist-info", destination)
 
 
-def as_variant(source: Path, destination: Path, variant: bytes) -> None:
+def write_variant(source: Path, destination: Path, variant: bytes) -> None:
     """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825).
 
     Members are dressed as `relabel` dresses them. Raises Rejected where the wheel cannot be relabelled.
     """
-    wheel = opened(source)
+    wheel = open_wheel(source)
     with wheel.archive:
         _refuse_unclear(wheel, "")
         new = wheel.dist_info.removesuffix(".dist-info").partition("+")[0]
-        head, blank, body = _split(wheel.dist_info_text("METADATA"))
+        head, blank, body = _partition_metadata(wheel.dist_info_text("METADATA"))
         metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
         own = {f"{new}.dist-info/METADATA": metadata, f"{new}.dist-info/variant.json": variant}
-        members = [member for member in _moved_members(wheel, new, {}) if member.name not in own]
-        _write([*members, *(_added(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
+        members = [member for member in _rename_members(wheel, new, {}) if member.name not in own]
+        _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
 
 
-def _moved_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
+def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
     """Yield what is carried over, its dist-info and data folders under a new name."""
     old = wheel.dist_info.removesuffix(".dist-info")
     for info in wheel.infos:
         if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}:
-            yield _member(_moved(info.filename, old, new), wheel, info, replaced.get(info.filename))
+            yield _member(_rename_folder(info.filename, old, new), wheel, info, replaced.get(info.filename))
 
 
-def _added(name: str, data: bytes) -> Member:
+def _new_member(name: str, data: bytes) -> Member:
     return Member(name, len(data), (data,))
 
 
@@ -335,7 +335,7 @@ def _executable(info: zipfile.ZipInfo) -> bool:
     return bool((info.external_attr >> 16) & stat.S_IXUSR)
 
 
-def _moved(name: str, old: str, new: str) -> str:
+def _rename_folder(name: str, old: str, new: str) -> str:
     """Rename the dist-info and data folders."""
     for suffix in (".dist-info/", ".data/"):
         if name.startswith(old + suffix):
@@ -343,9 +343,9 @@ def _moved(name: str, old: str, new: str) -> str:
     return name
 
 
-def _labelled(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
+def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
     """Put a local version and a torch specifier into METADATA, leaving every other character."""
-    head, blank, body = _split(metadata)
+    head, blank, body = _partition_metadata(metadata)
     if local:
         head, count = VERSION_FIELD.subn(rf"\g<0>+{local}", head)
         if count != 1:
@@ -353,30 +353,30 @@ def _labelled(metadata: str, local: str, requires_torch: str, wheel: str) -> str
             raise Rejected(msg)
     if requires_torch:
         try:
-            head = _narrowed(head, requires_torch)
+            head = _narrow_torch(head, requires_torch)
         except ValueError as error:  # InvalidRequirement, or more digits than Python converts
             msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
             raise Rejected(msg) from None
     return head + blank + body
 
 
-def _split(metadata: str) -> tuple[str, str, str]:
+def _partition_metadata(metadata: str) -> tuple[str, str, str]:
     """Part METADATA at its first empty line: the fields, that line, and the description."""
     blank = EMPTY_LINE.search(metadata)
     return (metadata[: blank.start()], blank[0], metadata[blank.end() :]) if blank else (metadata, "", "")
 
 
-def _narrowed(fields: str, specifier: str) -> str:
+def _narrow_torch(fields: str, specifier: str) -> str:
     """Add a specifier to torch's in the fields that require it; require it where none does without a condition."""
     found = [_requirement(field) for field in REQUIRES_FIELD.finditer(fields)]
-    narrowed = REQUIRES_FIELD.sub(lambda field: _narrowed_field(field, specifier), fields)
+    narrowed = REQUIRES_FIELD.sub(lambda field: _narrow_field(field, specifier), fields)
     if any(canonicalize_name(requirement.name) == "torch" and not requirement.marker for requirement in found):
         return narrowed
     line_end = "\r\n" if "\r\n" in fields else "\n"
     return f"{narrowed.rstrip()}{line_end}Requires-Dist: torch{specifier}{line_end}"
 
 
-def _narrowed_field(field: re.Match[str], specifier: str) -> str:
+def _narrow_field(field: re.Match[str], specifier: str) -> str:
     requirement = _requirement(field)
     if canonicalize_name(requirement.name) != "torch":
         return field[0]
@@ -417,12 +417,12 @@ def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
         for chunk in member.chunks:
             hashing.update(chunk)
             sink.write(chunk)
-    return hashing.spelled
+    return hashing.record_value
 
 
 def differing(one: Path, other: Path) -> tuple[str, ...]:
     """Return the members that only one of two wheels has, or whose content differs; RECORD, which tells, left out."""
-    first, second = opened(one), opened(other)
+    first, second = open_wheel(one), open_wheel(other)
     with first.archive, second.archive:
         contents = [{info.filename: _hash(wheel, info) for info in wheel.infos} for wheel in (first, second)]
     names = (contents[0].keys() | contents[1].keys()) - {f"{first.dist_info}/RECORD"}
@@ -433,4 +433,4 @@ def _hash(wheel: Wheel, info: zipfile.ZipInfo) -> str:
     hashing = Hashing()
     for chunk in wheel.chunks(info):
         hashing.update(chunk)
-    return hashing.spelled
+    return hashing.record_value

@@ -58,22 +58,22 @@ class Document(NamedTuple):
             keys = keys[:-1]
         return str(table.get(keys, Place(1, 1, self.name)))
 
-    def with_part(self, keys: Keys, part: Document) -> Document:
+    def replace_part(self, keys: Keys, part: Document) -> Document:
         """Return this document with another one as its value at `keys`, all of which still stands where it stood."""
         return Document(
             self.name,
-            _with(self.value, keys, part.value),
+            _replace_value(self.value, keys, part.value),
             {**_outside(self.values, keys), **{(*keys, *inner): place for inner, place in part.values.items()}},
             {**_outside(self.keys, keys, 1), **{(*keys, *inner): place for inner, place in part.keys.items()}},
         )
 
 
-def _with(value: Value, keys: Keys, part: Value) -> Value:
+def _replace_value(value: Value, keys: Keys, part: Value) -> Value:
     """Return a mapping of mappings with another value at `keys`."""
     if not keys:
         return part
     table = value if isinstance(value, dict) else {}
-    return {**table, str(keys[0]): _with(table.get(str(keys[0])), keys[1:], part)}
+    return {**table, str(keys[0]): _replace_value(table.get(str(keys[0])), keys[1:], part)}
 
 
 def _outside(places: Mapping[Keys, Place], keys: Keys, below: int = 0) -> dict[Keys, Place]:
@@ -168,10 +168,10 @@ class _Reader:
             return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
-        self.tagged(node)
+        self.refuse_tag(node)
         return None
 
-    def tagged(self, node: yaml.Node) -> None:
+    def refuse_tag(self, node: yaml.Node) -> None:
         self.problem(node, f'the YAML tag "{short(node.tag)}" is not allowed, expected a plain value')
 
     def mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Value]:
@@ -202,7 +202,7 @@ class _Reader:
         if node.tag == CORE + "int":
             return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
         if node.tag not in TEXT_TAGS:
-            self.tagged(node)
+            self.refuse_tag(node)
         return text
 
 

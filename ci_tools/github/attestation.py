@@ -103,7 +103,7 @@ class _Verifier(NamedTuple):
     def refused(self, path: Path) -> Iterator[Problem]:
         """Yield why a file is not what was signed; its absolute path is neither an option nor a registry's address."""
         name = one_line(path.name)
-        variables = clean_environment(self.outside.environ, _known(self.outside.environ))
+        variables = clean_environment(self.outside.environ, _gh_variables(self.outside.environ))
         command: list[str | Path] = [self.gh, "attestation", "verify", path.absolute(), *self.policy]
         with self.outside.reporter.step(f"verify {name}"):
             ended = run(command, log=self.outside.cache / "attested.log", env=variables, timeout=self.timeout)
@@ -118,5 +118,5 @@ class _Verifier(NamedTuple):
             yield Problem(one_line(path), f"it is not attested: {one_line(said)}")
 
 
-def _known(environ: Mapping[str, str]) -> dict[str, str]:
+def _gh_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in GH if name in environ}

@@ -16,7 +16,7 @@ from github.Consts import DEFAULT_BASE_URL
 from github.GithubException import GithubException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.machine.process import redacted
+from ci_tools.machine.process import redact
 from ci_tools.machine.waits import Waits
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Hub:
                 wait = _wait(error, self.pause * 2**tried)
                 tried += wait.counts if wait else 0
                 if wait is None or tried >= TRIES or waited + wait.seconds > self.patience:
-                    raise self._explained(error, wait) from None
+                    raise self._explain_error(error, wait) from None
             except NO_GITHUB as error:
                 msg = f"{self._place()} does not answer as GitHub does: {printable(str(error))}"
                 raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from None
@@ -150,7 +150,7 @@ class Hub:
         address = (self.base_url or self.outside.environ.get("GITHUB_API_URL") or DEFAULT_BASE_URL).rstrip("/")
         parts = urlsplit(address)
         if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)):
-            msg = f"{printable(redacted(address))} is no address to send a token to, expected https://HOST/api/v3"
+            msg = f"{printable(redact(address))} is no address to send a token to, expected https://HOST/api/v3"
             raise InputError(msg, hint="GITHUB_API_URL says where GitHub's API is; without it, it is GitHub's own")
         return address
 
@@ -173,7 +173,7 @@ class Hub:
 
     # -- what is said of it
 
-    def _explained(self, error: Exception, wait: Wait | None) -> FatwheelError:
+    def _explain_error(self, error: Exception, wait: Wait | None) -> FatwheelError:
         """Return the error that the user sees."""
         if wait is not None:
             longer = f", and asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
@@ -184,7 +184,7 @@ class Hub:
 
     def _refusal(self, error: GithubException) -> FatwheelError:
         """Return the error for what GitHub will refuse again."""
-        said, token, codes = _said(error), self._token()[0], requests.codes
+        said, token, codes = _error_text(error), self._token()[0], requests.codes
         if error.status == codes.unauthorized:
             msg = f"GitHub does not take the token in {token}: {said}"
             return InputError(msg, hint='it ran out or was withdrawn: export GH_TOKEN="$(gh auth token)", or make one')
@@ -196,12 +196,12 @@ class Hub:
             return InputError(msg, hint=f"check the name, and what the token sees: gh repo view {self.repository}")
         if error.status == codes.unprocessable_entity:
             msg = f"GitHub refuses what it was asked for in {self.repository}: {said}"
-            return Rejected(msg, hint=_mended_rule(said))
+            return Rejected(msg, hint=_rule_hint(said))
         return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
 
     def _mend(self, error: GithubException) -> str:
         """Return the setting or the command that makes GitHub take a write it forbids."""
-        said, headers = _said(error).lower(), _headers(error)
+        said, headers = _error_text(error).lower(), _headers(error)
         owner, named = self.repository.partition("/")[0], self.permission.replace("-", " ").capitalize()
         if "sso" in said or "saml" in said or "x-github-sso" in headers:
             page = re.search(r"url=(https://\S+)", headers.get("x-github-sso", ""))
@@ -242,7 +242,7 @@ access, of the organisation; in a workflow use ${{{{ github.token }}}}""",
 )
 
 
-def _mended_rule(said: str) -> str:
+def _rule_hint(said: str) -> str:
     """Return what to do about a release that GitHub finds invalid."""
     if "immutable" in said:
         return "an immutable release never changes, its tag serves no second one: raise the version"
@@ -260,16 +260,16 @@ def _wait(error: Exception, backoff: float) -> Wait | None:
         return Wait(max(BUSY * backoff, 0.2) if is_busy else backoff, str(error), counts=not is_busy)
     if not isinstance(error, GithubException):
         return Wait(backoff, f"the connection failed ({type(error).__name__})", counts=True)
-    said, headers = _said(error).lower(), _headers(error)
+    said, headers = _error_text(error).lower(), _headers(error)
     limited = "rate limit" in said or "abuse" in said or headers.get("x-ratelimit-remaining") == "0"
     if error.status == TOO_MANY or (error.status == requests.codes.forbidden and (limited or "retry-after" in headers)):
-        return Wait(_asked_for(headers), "GitHub's rate limit is reached", counts=False)
+        return Wait(_retry_delay(headers), "GitHub's rate limit is reached", counts=False)
     if error.status >= ERROR or error.status == requests.codes.request_timeout:
         return Wait(backoff, f"GitHub answers {error.status}", counts=True)
     return None
 
 
-def _asked_for(headers: Mapping[str, str]) -> float:
+def _retry_delay(headers: Mapping[str, str]) -> float:
     """Return the seconds that GitHub asks to wait, by its own clock and not by this machine's."""
     if headers.get("retry-after", "").isdecimal():
         return float(headers["retry-after"]) + 0.1
@@ -287,7 +287,7 @@ def _headers(error: GithubException) -> dict[str, str]:
     return {name.lower(): str(value) for name, value in (error.headers or {}).items()}
 
 
-def _said(error: GithubException) -> str:
+def _error_text(error: GithubException) -> str:
     """Return GitHub's own words, and which field it finds wrong."""
     data: Any = error.data if isinstance(error.data, dict) else {}
     errors = data.get("errors")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ci_tools.github.client import Hub
 
-__all__ = ["PERMISSION", "comment", "fitted", "read"]
+__all__ = ["PERMISSION", "comment", "fit_comment", "read"]
 
 PERMISSION = "pull-requests"
 MOST = 65_536  # characters that GitHub takes; one beyond the first 65,536 of Unicode is counted twice, to be safe
@@ -58,7 +58,7 @@ def comment(hub: Hub, number: int, text: str, name: str) -> str:
         pull = _pull(hub, opened, number)
         thread = _Thread(hub, pull, hub.login(opened), marker(name))
         try:
-            return _kept(thread, fitted(thread.marker, text))
+            return _upsert_comment(thread, fit_comment(thread.marker, text))
         except Forbidden:
             if not _is_from_fork(pull):
                 raise
@@ -70,7 +70,7 @@ def marker(name: str) -> str:
     return f"<!-- fatwheel comment {quote(name, safe='').replace('-', '%2D')} -->\n"
 
 
-def fitted(head: str, text: str) -> str:
+def fit_comment(head: str, text: str) -> str:
     """Return a comment as GitHub takes it: where `text` is too long, whole lines of it, and a sentence before them.
 
     The sentence comes first, for whatever the cut left open would swallow it.
@@ -123,7 +123,7 @@ class _Thread:
         self.hub.ask(call)
 
 
-def _kept(thread: _Thread, text: str) -> str:
+def _upsert_comment(thread: _Thread, text: str) -> str:
     """Let one comment say the text; of two, as two runs at once may write them, the older one stays."""
     found = thread.own()
     if not found:

@@ -162,7 +162,7 @@ def tell(hub: Hub, told: News) -> str:
         if not opened.has_issues:
             _refuse_without_issues(hub.repository, told)
         desk = _Desk(hub, opened, hub.login(opened), told)
-        return _failed(desk) if told.has_failed else _well(desk)
+        return _report_failure(desk) if told.has_failed else _well(desk)
 
 
 def _refuse_without_issues(repository: str, told: News) -> None:
@@ -222,13 +222,13 @@ class _Desk:
         self.hub.ask(lambda _: issue.edit(state="closed", state_reason=reason))
 
 
-def _failed(desk: _Desk) -> str:
+def _report_failure(desk: _Desk) -> str:
     """Let the one open issue say that the platform fails; of two, which two runs at once may open, the older stays."""
     found = desk.issues("open")
     if found:
         desk.update(found[0], _next(found[0], desk.told))
     else:
-        issue = _reopened(desk) or desk.open()
+        issue = _reopen_issue(desk) or desk.open()
         seen = {one.number: one for one in (issue, *desk.issues("open"))}  # another run may have opened one as well
         found = [seen[number] for number in sorted(seen)]
     first, *others = found
@@ -237,7 +237,7 @@ def _failed(desk: _Desk) -> str:
     return first.html_url
 
 
-def _reopened(desk: _Desk) -> Issue | None:
+def _reopen_issue(desk: _Desk) -> Issue | None:
     """Open the newest closed issue again, where there is one."""
     closed = desk.issues("closed")
     if not closed:
@@ -287,7 +287,7 @@ def _body(told: News, record: Record) -> str:
 |---|---|
 | latest run | {told.run} |
 | its jobs | {results} |
-| owner | {_owned(told)} |
+| owner | {_describe_owner(told)} |
 
 What to do:
 
@@ -305,7 +305,7 @@ def _mention(told: News) -> str:
     return f"{told.owner}\n\n" if OWNER.fullmatch(told.owner) else ""
 
 
-def _owned(told: News) -> str:
+def _describe_owner(told: News) -> str:
     if not told.owner:
         return f'none, {text(told.trouble[:MOST_OF_A_REASON])}; `owner: "@org/team"` there names who is told'
     unknown = "" if OWNER.fullmatch(told.owner) else ", which is no user or team (`@org/team`), so nobody is told"

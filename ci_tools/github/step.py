@@ -141,7 +141,7 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
         msg = f'a step cannot be "{name}", {nearest(name, VERBS)}'
         raise InputError(msg)
     verb = VERBS[name]
-    given = _given(name, verb, environ)
+    given = _read_inputs(name, verb, environ)
     if verb.takes_attestation:
         _refuse_undecided(given, environ)
     words = [(option, given[key]) for key, option in verb.options.items() if key in given]
@@ -160,7 +160,7 @@ def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
     return (*verb.prints.value, *([f"{PREFIX}COPY"] if "copy" in given else []))
 
 
-def _given(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
+def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what a step says, by the names of its inputs; raise InputError where the verb takes no such thing."""
     given = {key.removeprefix(PREFIX).lower(): value for key, value in environ.items() if key.startswith(PREFIX)}
     known = {*verb.options, *verb.flags, *verb.several, *EVERYWHERE}

@@ -1,4 +1,4 @@
-"""Confines itself and becomes the command it was given: a script for `sandbox.run_confined`, not a module to import.
+"""Confines itself and becomes the command it was given: a script for `sandbox.run_in_sandbox`, not a module to import.
 
 Its one argument is JSON: the command, its variables, its folder, what it may read, and its limits. It needs nothing
 but the standard library. Once the command is all that is left to start, it prints the word for "ready" it was given:

@@ -19,7 +19,7 @@ from pypi_simple import (
 )
 
 from ci_tools.errors import InputError, MachineError, nearest
-from ci_tools.machine.process import output, redacted
+from ci_tools.machine.process import output, redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
@@ -136,4 +136,4 @@ def innermost(error: BaseException) -> str:
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]  # one of them is there
     first = str(error).partition("\n")[0]
-    return redacted(first.rpartition("] ")[2]) or type(error).__name__
+    return redact(first.rpartition("] ")[2]) or type(error).__name__

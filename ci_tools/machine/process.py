@@ -19,7 +19,7 @@ from ci_tools.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Ended", "clean_environment", "complaint", "output", "redacted", "run", "tail"]
+__all__ = ["Ended", "clean_environment", "complaint", "output", "redact", "run", "tail"]
 
 # Windows has no process groups to end; there the command runs by itself.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_lifeline.py"))) if os.name == "posix" else ()
@@ -89,7 +89,7 @@ def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> d
     return {**kept, "PYTHONNOUSERSITE": "1", **extra}
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Return `text` without the users and passwords of the addresses in it."""
     return USERINFO.sub("//***@", text)
 
@@ -110,7 +110,7 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab") as sink:
-        sink.write(f"$ {redacted(' '.join(map(str, command)))}\n".encode())
+        sink.write(f"$ {redact(' '.join(map(str, command)))}\n".encode())
         sink.flush()
         start = sink.tell()
         with _group(command, sink.fileno(), cwd, env) as process:

@@ -13,7 +13,7 @@ from ci_tools.errors import MachineError, Rejected
 from ci_tools.machine.process import (
     clean_environment,
     output,
-    redacted,
+    redact,
     run,
     tail,
 )
@@ -81,13 +81,13 @@ class Environment:
             [*pip, "--no-input", "--no-compile", *arguments], log=self.log, env={**self.variables, **(variables or {})}
         )
         if ended.status:
-            raise self._refused(arguments, ended)
+            raise self._explain_failure(arguments, ended)
 
-    def _refused(self, arguments: tuple[str | Path, ...], ended: Ended) -> FatwheelError:
+    def _explain_failure(self, arguments: tuple[str | Path, ...], ended: Ended) -> FatwheelError:
         """Return what a failed install means: the network's or the machine's fault, or the project's."""
         last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
-        msg = redacted(f"pip cannot install {shown}; the last lines of {self.log}:\n{last}")
+        msg = redact(f"pip cannot install {shown}; the last lines of {self.log}:\n{last}")
         if any(sign in last for sign in MACHINE_SIGNS):
             return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
         return Rejected(msg)

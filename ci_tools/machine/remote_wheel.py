@@ -60,13 +60,13 @@ class RemoteFile(io.RawIOBase):
             return 0
         if self._response is None or self._sent != self._position:
             self._ask()
-        view[:wanted] = self._taken(wanted)
+        view[:wanted] = self._read_exactly(wanted)
         self._position += wanted
         self._sent = self._position
         self.fetched += wanted
         return wanted
 
-    def _taken(self, wanted: int) -> bytes:
+    def _read_exactly(self, wanted: int) -> bytes:
         """Return the next bytes of the response under way; raise OSError where it ends before them."""
         try:
             content: bytes = self._response.raw.read(wanted) if self._response else b""

@@ -39,8 +39,8 @@ __all__ = [
     "host",
     "is_hosted",
     "machine",
+    "make_root_call",
     "prepare",
-    "with_rights",
 ]
 
 FACTS = Path(__file__).with_name("hosted.toml")
@@ -160,7 +160,7 @@ def care_of(plan: Plan, names: Sequence[str]) -> Care:
     return Care(*map(max, each))
 
 
-def with_rights(log: Path) -> Callable[[Sequence[str]], str]:
+def make_root_call(log: Path) -> Callable[[Sequence[str]], str]:
     """Return what runs a command as root, by sudo where we are not, with its output in `log`."""
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -176,10 +176,10 @@ def prepare(care: Care, host: Host) -> None:
 
     On a machine that is somebody's own nothing is done. Raises MachineError where the rights or the disk are missing.
     """
-    if why := _left_alone(care, host):
+    if why := _explain_skip(care, host):
         host.say(f"nothing is done to this machine: {why}")
         return
-    if refused := _without_rights(host):
+    if refused := _explain_missing_rights(host):
         msg = f"this machine cannot be prepared: {refused}"
         raise MachineError(msg, hint="run as root, or as a user whose sudo asks for no password")
     if care.free_disk:
@@ -188,7 +188,7 @@ def prepare(care: Care, host: Host) -> None:
         _make_swap(host, care.swap_gib)
 
 
-def _left_alone(care: Care, host: Host) -> str:
+def _explain_skip(care: Care, host: Host) -> str:
     """Return why nothing is to be done, or nothing."""
     if not care.free_disk and not care.swap_gib:
         return "its job asks for neither `free-disk` nor `swap-gib`, or is not for a hosted Linux runner"
@@ -203,7 +203,7 @@ def _left_alone(care: Care, host: Host) -> str:
     return ""
 
 
-def _without_rights(host: Host) -> str:
+def _explain_missing_rights(host: Host) -> str:
     try:
         return "" if not host.call(["true"]) else "we are not root, and sudo does not let us be"
     except MachineError as error:
@@ -215,25 +215,25 @@ def _without_rights(host: Host) -> str:
 
 def _free_disk(host: Host) -> None:
     before = shutil.disk_usage(host.root).free
-    removed = [f"{what} ({path})" for path, what in _removed(host)]
+    removed = [f"{what} ({path})" for path, what in _remove_folders(host)]
     after = shutil.disk_usage(host.root).free
     host.say(f"free disk: {_gib(before)} before, {_gib(after)} after")
     host.say(f"removed {', '.join(removed)}" if removed else "there was nothing to remove")
 
 
-def _removed(host: Host) -> Iterator[tuple[str, str]]:
+def _remove_folders(host: Host) -> Iterator[tuple[str, str]]:
     """Remove what the hosted images bring and no build needs, and yield it; say what is not removed, and why."""
     for folder in _facts()["folder"]:
         for path in sorted(host.root.glob(folder["path"].lstrip("/"))):
             name = f"/{path.relative_to(host.root).as_posix()}"
-            why = _in_use(path, host) or host.call(["rm", "-rf", "--one-file-system", "--", str(path)])
+            why = _explain_use(path, host) or host.call(["rm", "-rf", "--one-file-system", "--", str(path)])
             if why:
                 host.say(f"{name} stays: {why}")
             else:
                 yield name, folder["what"]
 
 
-def _in_use(path: Path, host: Host) -> str:
+def _explain_use(path: Path, host: Host) -> str:
     """Return why a folder is not to be removed, or nothing."""
     if _is_link(path, host.root):
         return f"it is a link, or lies behind one, to {os.path.realpath(path)}"
@@ -256,7 +256,7 @@ def _make_swap(host: Host, gib: int) -> None:
     folders = [
         folder for folder in map(host.path, _facts()["swap"]) if folder.is_dir() and not _is_link(folder, host.root)
     ]
-    used = _used_swap(host)
+    used = _read_swap(host)
     if any(size + HEADER >= gib * GIB for size in used.values()):
         host.say(f"{gib} GiB of swap are in use already")
         return
@@ -272,7 +272,7 @@ def _make_swap(host: Host, gib: int) -> None:
     host.say(f"{gib} GiB of swap are in use: {folder / SWAP}; the disk has {_gib(shutil.disk_usage(folder).free)} left")
 
 
-def _used_swap(host: Host) -> dict[str, int]:
+def _read_swap(host: Host) -> dict[str, int]:
     """Return our own swap files that are in use, and the bytes each gives."""
     table = host.path("/proc/swaps")
     if not table.is_file():

@@ -48,14 +48,14 @@ from ci_tools.errors import MachineError
 from ci_tools.machine.process import (
     LIFELINE,
     output,
-    redacted,
+    redact,
     tail,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Confined", "Limits", "Verdict", "clear", "left", "run_confined", "why_not"]
+__all__ = ["Confined", "Limits", "Verdict", "clear", "read_safely", "run_in_sandbox", "why_not"]
 
 SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_confined.py")))
 # What every program here is started with; none of it belongs to a user. Missing ones are left out.
@@ -128,13 +128,13 @@ def why_not() -> str:
         env = {"PATH": os.defpath}
         log = Path(scratch) / "log"
         try:
-            ended = run_confined(["true"], folder=folder, readable=(), env=env, log=log, limits=limits)
+            ended = run_in_sandbox(["true"], folder=folder, readable=(), env=env, log=log, limits=limits)
         except MachineError as error:
             return error.message
         return "" if ended.status == 0 else f"a confined `true` fails: {tail(log, 1)}"
 
 
-def run_confined(  # noqa: PLR0913 - each is a different part of the cage, and all have names
+def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and all have names
     command: Sequence[str | Path],
     *,
     folder: Path,
@@ -171,14 +171,14 @@ def run_confined(  # noqa: PLR0913 - each is a different part of the cage, and a
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab", buffering=0) as sink:
-        sink.write(f"$ {redacted(' '.join(map(str, command)))}\n".encode())
+        sink.write(f"$ {redact(' '.join(map(str, command)))}\n".encode())
         start = sink.tell()
         with _open_journal(pipe) as noted:
-            status, verdict = _supervised(rules, folder, sink, limits, noted)
+            status, verdict = _supervise(rules, folder, sink, limits, noted)
     return Confined(status, verdict, log, time.monotonic() - started, start, bytes(noted.content))
 
 
-def left(path: Path, most: int) -> bytes | None:
+def read_safely(path: Path, most: int) -> bytes | None:
     """Return what a confined command left in a file, None where that is no regular file of at most `most` bytes.
 
     `path` must be given without links: one on the way to it was put there by the command, and is not followed. What
@@ -235,7 +235,7 @@ def _make_pipe(path: Path) -> Path:
     return path.resolve()
 
 
-def _supervised(
+def _supervise(
     rules: dict[str, object], folder: Path, sink: IO[bytes], limits: Limits, journal: _Journal
 ) -> tuple[int, Verdict]:
     """Return the exit status of the command and why it is over, with nothing left of it."""
@@ -244,7 +244,7 @@ def _supervised(
     with _group(rules, folder) as process:
         heard = _Heard(process.stdout, sink, min(limits.written, MOST_LOGGED), journal)
         watch = _Watch(process.pid, folder, before, limits)
-        verdict = _watched(process, heard, watch, deadline)
+        verdict = _watch_process(process, heard, watch, deadline)
         _end(process)
         heard.rest()
     if not heard.ready and verdict is Verdict.ENDED:
@@ -291,7 +291,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
-def _watched(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch, deadline: float) -> Verdict:
+def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch, deadline: float) -> Verdict:
     """Return why the command is over, as soon as it is or has to be."""
     while process.poll() is None:
         if time.monotonic() > deadline:
@@ -397,7 +397,7 @@ class _Watch:
         if now < self.next_look:
             return None
         tasks = living(self.group)
-        found = self._taken(tasks)
+        found = self._check_tasks(tasks)
         self.next_look = _due(now, PAUSE)
         if found or now < self.next_scan:
             return found
@@ -405,7 +405,7 @@ class _Watch:
         self.next_scan = _due(now, SCAN_PAUSE)
         return found
 
-    def _taken(self, tasks: Sequence[Task]) -> Verdict | None:
+    def _check_tasks(self, tasks: Sequence[Task]) -> Verdict | None:
         tasks = [task for task in tasks if task.pid != self.group]  # the group's first process is ours
         most = self.limits.processes
         if len(tasks) > most or sum(task.threads for task in tasks) > most * THREADS_EACH:
@@ -579,7 +579,7 @@ def _size(folder: Path, tasks: Sequence[Task]) -> int:
     """Return the bytes that a folder takes on its disk, with the unlinked files that processes have open."""
     found = {(0, 0): 0}
     entries = 0
-    for status in (*_below(folder), *_unlinked(tasks)):
+    for status in (*_below(folder), *_find_unlinked_files(tasks)):
         entries += 1
         found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two names is there once
     return sum(found.values()) + entries * ENTRY
@@ -597,7 +597,7 @@ def _below(folder: Path) -> Iterator[os.stat_result]:
                         waiting.append(entry.path)
 
 
-def _unlinked(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
+def _find_unlinked_files(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
     """Yield the status of each regular file that is open in a process and has no name any more."""
     for task in tasks:
         with suppress(OSError):

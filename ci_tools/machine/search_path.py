@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["search_path", "settled"]
+__all__ = ["compiler_variables", "search_path"]
 
 # A build for CPUs that finds one of these compiles for a GPU, or fails where torch does not know that GPU.
 HIDDEN = frozenset({"hipcc", "hipcc.pl", "hipconfig", "icpx", "nvcc"})
@@ -24,15 +24,15 @@ SETTLED = {AcceleratorKind.ROCM: {"HIP_PLATFORM": "amd"}}
 def search_path(path: str, shadows: Path) -> str:
     """Return a PATH without the compilers of accelerators: a folder that has one is shadowed by links to the rest."""
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
-    return os.pathsep.join(str(_shadowed(folder, shadows / str(number))) for number, folder in enumerate(folders))
+    return os.pathsep.join(str(_hide_compilers(folder, shadows / str(number))) for number, folder in enumerate(folders))
 
 
-def settled(accelerator: Accelerator | None) -> Mapping[str, str]:
+def compiler_variables(accelerator: Accelerator | None) -> Mapping[str, str]:
     """Return the variables that settle what a compiler would otherwise decide by what else is installed."""
     return SETTLED.get(accelerator.kind, {}) if accelerator else {}
 
 
-def _shadowed(folder: Path, shadow: Path) -> Path:
+def _hide_compilers(folder: Path, shadow: Path) -> Path:
     if not any((folder / name).exists() for name in HIDDEN):
         return folder
     shadow.mkdir(parents=True, exist_ok=True)

@@ -27,8 +27,8 @@ __all__ = [
     "UNFINISHED",
     "cache_folder",
     "digest_of",
-    "filled",
-    "locked",
+    "fill_once",
+    "hold_lock",
     "naming",
     "sha256_of",
     "write_atomically",
@@ -48,7 +48,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def locked(
+def hold_lock(
     path: Path, say: Callable[[str], None], *, limit: float = LONGEST_WAIT, every: float = EVERY
 ) -> Iterator[None]:
     """Hold the lock beside `path` while the body runs; say every few seconds that another run holds it.
@@ -78,7 +78,7 @@ def _acquire(lock: FileLock, path: Path, say: Callable[[str], None], limit: floa
     raise MachineError(msg, hint="end that run, or run the same command again once it is done")
 
 
-def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None]) -> Path:
+def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None]) -> Path:
     """Return `folder`, filled by `fill` on first use, and again where it is not any more what was filled in.
 
     `fill` works in a folder beside it that takes its name only when done, and a seal with the digest of its
@@ -86,7 +86,7 @@ def filled(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None
     """
     if _is_sealed(folder):
         return folder
-    with locked(folder, say):
+    with hold_lock(folder, say):
         if _is_sealed(folder):
             return folder
         if folder.exists():

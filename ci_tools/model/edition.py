@@ -24,8 +24,8 @@ __all__ = [
     "is_date",
     "is_template",
     "nightly",
-    "of_commit",
-    "of_tag",
+    "parse_commit_tags",
+    "parse_tag",
     "tag_of",
     "title_of",
     "variables",
@@ -45,7 +45,7 @@ VERSION_VARIABLES = (
 )
 
 
-def of_tag(tag: str, template: str, name: str, version: str) -> Edition:
+def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
     """Return the edition that a git tag stands for: the stable one, or with `-rcN` at its end a candidate for it.
 
     `template` is the config's `release: {tag: …}`. Raises InputError for a tag of another project or version.
@@ -59,7 +59,7 @@ def of_tag(tag: str, template: str, name: str, version: str) -> Edition:
     return edition
 
 
-def of_commit(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
+def parse_commit_tags(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
     """Return the edition of a commit with these git tags: stable, the newest candidate, or none where none is of it."""
     editions = {edition for tag in tags if (edition := _read(tag, template, known))}
     return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate, default=UNTAGGED)

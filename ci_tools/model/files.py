@@ -61,7 +61,7 @@ class Validated(NamedTuple):
     gpu: str = ""  # the device and its driver, as that machine answered; empty: no driver answered
 
     @property
-    def failed(self) -> tuple[Trial, ...]:
+    def failures(self) -> tuple[Trial, ...]:
         """What did not work there."""
         return tuple(trial for trial in self.trials if trial.outcome is Outcome.FAILED)
 
@@ -107,7 +107,7 @@ class Receipt:
         """Return what was tried with it at a place; None where nothing was."""
         return next((place for place in self.validated if place.where == where), None)
 
-    def with_place(self, place: Validated) -> Receipt:
+    def add_place(self, place: Validated) -> Receipt:
         """Return the receipt with what was tried at a place, instead of what was tried there before."""
         others = (other for other in self.validated if other.where != place.where)
         return replace(self, validated=(*others, place))

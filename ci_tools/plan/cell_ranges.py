@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["SKIPPED", "Axes", "accelerator_of", "blocks", "grouped"]
+__all__ = ["SKIPPED", "Axes", "accelerator_of", "blocks", "group_cells"]
 
 SKIPPED = "skipped"  # what stands for a job where a cell has none
 
 
-def grouped(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
+def group_cells(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
     """Yield the cells of each platform and accelerator that share a job, or none, and a reason."""
     groups: dict[tuple[str, str, str, str], list[Cell]] = {}
     covered = ((cell, job, reason) for cell, job, reason in plan.covered)
@@ -56,7 +56,7 @@ class Axes(NamedTuple):
         cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
         return cls(sorted({cell.torch for cell in cells if cell.torch}), sorted({cell.python for cell in cells}))
 
-    def described(self, cells: Sequence[Cell]) -> str:
+    def describe(self, cells: Sequence[Cell]) -> str:
         """Return a block of cells of one platform and accelerator in a few words."""
         torches = [torch for torch in self.torches if any(cell.torch == torch for cell in cells)]
         pythons = [python for python in self.pythons if any(cell.python == python for cell in cells)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Edition, Request, Run
 
-__all__ = ["Planned", "make_plan", "place_of_scripts", "tag_named"]
+__all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag"]
 
 
 class Planned(NamedTuple):
@@ -76,7 +76,7 @@ def make_plan(
     return Planned(plan, tree, catalog, evidence)
 
 
-def tag_named(ref: str, path: Path, outside: Outside) -> str:
+def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
     """Return the tag that a ref such as v1.2.0 or refs/tags/v1.2.0 names in the checkout of the config at `path`.
 
     It is empty where the ref is a branch or a commit. Raises InputError where the tag is not what is checked out.
@@ -96,12 +96,12 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Proj
     here = git.tags(folder, outside.environ, at_head=True)
     template, known = request.release.tag, {"name": project.name, "version": project.version}
     if not tag:
-        edition = editions.of_commit(here, template, known)
+        edition = editions.parse_commit_tags(here, template, known)
         return STABLE if edition == UNTAGGED and request.release.untagged else edition
     if tag not in here and tag in git.tags(folder, outside.environ, at_head=False):
         msg = f"--tag: {tag} is at another commit than the one that is checked out"
         raise InputError(msg, hint=f"`git checkout {tag}` first: a release is built from its tag")
-    return editions.of_tag(tag, template, project.name, project.version)
+    return editions.parse_tag(tag, template, project.name, project.version)
 
 
 def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | None:

@@ -80,13 +80,13 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
         "commit": evidence.commit,
         "requires_torch": _plain(evidence.requires_torch),
         "builds_with_torch": _plain(evidence.builds_with_torch),
-        "platforms": [_shown(platform, plan) for platform in evidence.platforms],
+        "platforms": [_platform_evidence(platform, plan) for platform in evidence.platforms],
         "warnings": list(evidence.warnings),
     }
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def _shown(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
+def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
     """Return what one platform shows, by the cells that show it."""
     groups: dict[int, tuple[CellEvidence, list[str]]] = {}
     cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]

@@ -50,7 +50,7 @@ def plan_of(data: Json, where: str = "plan.json") -> Plan:
 
 
 def _plan(data: Json, where: str) -> Plan:
-    request = _structured(_converter(), data["request"], Request, f"{where}: plan.request")
+    request = _structure_value(_converter(), data["request"], Request, f"{where}: plan.request")
     labels = {one.label: one for platform in request.platforms for one in platform.accelerators}
     cells = {cell["cell"]: _cell(cell, labels) for cell in (*data["covered"], *data["skipped"])}
     parts = {
@@ -64,7 +64,7 @@ def _plan(data: Json, where: str) -> Plan:
         "sites": [{**site, "runner": _labels(site["runner"])} for site in data["validate"]],
         "edition": data["edition"],
     }
-    plan = _structured(_whole(), {**parts, "request": request}, Plan, f"{where}: plan")
+    plan = _structure_value(_whole(), {**parts, "request": request}, Plan, f"{where}: plan")
     if strangers := [Problem(where, stranger) for stranger in _strangers(plan)]:
         raise RejectedInput(strangers, hint=HINT)
     return plan
@@ -80,7 +80,7 @@ def _strangers(plan: Plan) -> Iterator[str]:
     yield from (f'"{name}" is no name of a file' for name in named if not SPELLED.fullmatch(name))
 
 
-def _structured(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:
+def _structure_value(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:
     """Return a value of a kind; raise RejectedInput with every place below `path` (FILE: KEYS) that is another's."""
     where, _, keys = path.rpartition(": ")
     try:

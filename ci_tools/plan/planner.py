@@ -186,9 +186,13 @@ class _Planner:
         self.catalog = catalog
         self.distribution = _distribution(evidence.project.name)
         self.torches = torches_of(request, catalog)
-        self.refused_torches = dict(_refused_torches(self.torches, evidence.requires_torch, "the project requires"))
-        self.unbuilt_torches = dict(_refused_torches(self.torches, evidence.builds_with_torch, "its build requires"))
-        self.supported = _supported(request, evidence)
+        self.refused_torches = dict(
+            _find_refused_torches(self.torches, evidence.requires_torch, "the project requires")
+        )
+        self.unbuilt_torches = dict(
+            _find_refused_torches(self.torches, evidence.builds_with_torch, "its build requires")
+        )
+        self.supported = _select_pythons(request, evidence)
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: _builders(platform, catalog) for platform in request.platforms}
         self.known: dict[tuple[Platform, int], _Axes] = {}
@@ -262,7 +266,7 @@ class _Planner:
         for platform in self.request.platforms:
             for cell in cells_of(self.request, platform, self.torches):
                 axes = self.axes(cell)
-                if why := self.unserved(cell, axes):
+                if why := self.explain_skip(cell, axes):
                     skipped.append(Skipped(cell, why))
                     continue
                 key = self.key(cell, axes)
@@ -272,7 +276,7 @@ class _Planner:
                 covered.append((cell, key, reasons[known]))
         return covered, skipped
 
-    def unserved(self, cell: Cell, axes: _Axes) -> str:
+    def explain_skip(self, cell: Cell, axes: _Axes) -> str:
         """Return why a cell gets no wheel, or nothing."""
         why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
@@ -281,7 +285,7 @@ class _Planner:
         is_buildable = axes.torch.collapses and len(self.unbuilt_torches) < len(self.torches)
         if axes.is_native and cell.torch in self.unbuilt_torches and not is_buildable:
             return self.unbuilt_torches[cell.torch]
-        return self.catalog.not_shipped(cell.torch, cell.platform, cell.accelerator, cell.python)
+        return self.catalog.explain_missing_torch(cell.torch, cell.platform, cell.accelerator, cell.python)
 
     def key(self, cell: Cell, axes: _Axes) -> _Key:
         recipe = axes.evidence.recipe
@@ -374,8 +378,8 @@ class _Planner:
             local=local,
             public=self.wheel(tags, local="") if self.is_public(accelerator) else "",
             wheel_platform=axes.wheel_platform,
-            libraries=tuple(Library(_named(name, suffix), images) for name, images in libraries),
-            members=tuple(_named(member, suffix) for member in shown.members),
+            libraries=tuple(Library(_library_path(name, suffix), images) for name, images in libraries),
+            members=tuple(_library_path(member, suffix) for member in shown.members),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
@@ -430,7 +434,7 @@ class _Planner:
         return f"{self.distribution}-{self.evidence.project.version}{f'+{local}' if local else ''}-{tag}.whl"
 
 
-def _named(member: str, suffix: str) -> str:
+def _library_path(member: str, suffix: str) -> str:
     """Return the path of a library as the Python that builds it spells it."""
     return member.replace(OWN_SUFFIX, suffix)
 
@@ -554,7 +558,7 @@ def _archs(key: _Key, axes: _Axes) -> str:
 # ---------------------------------------------------------------- what else a plan needs to know
 
 
-def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
+def _select_pythons(request: Request, evidence: Evidence) -> frozenset[Python]:
     """Return the Pythons asked for that `requires-python` admits: some patch release of them is enough."""
     project = evidence.project
     try:
@@ -565,7 +569,7 @@ def _supported(request: Request, evidence: Evidence) -> frozenset[Python]:
     return frozenset(python for python in request.pythons if admits(specifier, python.version))
 
 
-def _refused_torches(
+def _find_refused_torches(
     torches: Iterable[Minor | None], asked: Requirement, who: str
 ) -> Iterator[tuple[Minor | None, str]]:
     """Yield the torch versions of which a requirement of the project's admits no patch release, and why."""

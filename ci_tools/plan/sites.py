@@ -35,7 +35,7 @@ def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, .
     runners = {platform.platform: _runner(platform) for platform in request.platforms}
     sites = tuple(site for job in jobs for site in _sites(job, runners, request.validate.torch))
     apart = {platform.platform for platform in request.platforms if platform.own_workflow}
-    return (*(_of_sdist([job for job in jobs if job.platform not in apart] or jobs, sdist) if sdist else ()), *sites)
+    return (*(_sdist_sites([job for job in jobs if job.platform not in apart] or jobs, sdist) if sdist else ()), *sites)
 
 
 def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
@@ -85,7 +85,7 @@ def _pythons(cells: Sequence[Cell], torch: str) -> list[Python]:
     return sorted({cell.python for cell in having or cells})
 
 
-def _of_sdist(jobs: Sequence[Job], sdist: str) -> Iterator[Site]:
+def _sdist_sites(jobs: Sequence[Job], sdist: str) -> Iterator[Site]:
     """Yield the place where a wheel is built from the sdist and compared: the pure one where there is one."""
     job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))
     if job:

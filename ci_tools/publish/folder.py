@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.units import ReleasePlan
 
-__all__ = ["Finished", "compared_files", "is_plan", "read", "sizes"]
+__all__ = ["Finished", "compare_folders", "is_plan", "read", "sizes"]
 
 
 class Finished(NamedTuple):
@@ -75,7 +75,7 @@ def read(path: Path, only: str = "") -> Finished:
     )
 
 
-def compared_files(after: Finished, against: Path) -> Comparison:
+def compare_folders(after: Finished, against: Path) -> Comparison:
     """Return how a release folder, or a plan, differs from an earlier one: with the sizes that both have."""
     before = read(against)
     old, new = (Side(one.plan, sizes=sizes(one)) for one in (before, after))

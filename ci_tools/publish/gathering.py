@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.formats import receipts
-from ci_tools.machine.storage import locked, write_atomically
+from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model.files import Outcome, Trial, Validated
 from ci_tools.model.plan import SDIST
 
@@ -42,17 +42,17 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
     """
     problems: list[Problem] = []
     folders = [folder for folder in folders if _is_there(folder, outside)]
-    kept = _agreed(_built(folders, plan, problems), problems)
+    kept = _merge_files(_find_files(folders, plan, problems), problems)
     if problems:
         raise RejectedInput(problems)
     for receipt in filter(None, map(receipts.read, _below(folders, "receipts/*.json"))):
         if receipt.file in kept and kept[receipt.file].receipt.sha256 == receipt.sha256:
-            kept[receipt.file] = _with_places(kept[receipt.file], receipt)
-    with locked(out / ".fatwheel", outside.reporter.say):
+            kept[receipt.file] = _add_places(kept[receipt.file], receipt)
+    with hold_lock(out / ".fatwheel", outside.reporter.say):
         return tuple(_brought(found, plan, out, outside) for _, found in sorted(kept.items()))
 
 
-def _built(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
+def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
     """Yield every file below the folders that the plan knows, with its receipt; note the others as problems."""
     jobs = _jobs(plan)
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
@@ -94,7 +94,7 @@ def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
         yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
 
 
-def _agreed(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:
+def _merge_files(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:
     """Return each file once; note it as a problem where two machines made other bytes of one name."""
     kept: dict[str, Found] = {}
     for one in found:
@@ -104,7 +104,7 @@ def _agreed(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]
     return kept
 
 
-def _with_places(found: Found, other: Receipt) -> Found:
+def _add_places(found: Found, other: Receipt) -> Found:
     """Add the places of another receipt: one where something failed is not replaced by one where nothing did.
 
     Receipts travel from machine to machine, and the project's code runs on each: only the site itself can say that it
@@ -113,8 +113,8 @@ def _with_places(found: Found, other: Receipt) -> Found:
     receipt = found.receipt
     for place in other.validated:
         before = receipt.at(place.where)
-        if before is None or not before.failed:
-            receipt = receipt.with_place(place)
+        if before is None or not before.failures:
+            receipt = receipt.add_place(place)
     return found._replace(receipt=receipt)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.formats import receipts
-from ci_tools.machine.storage import locked
+from ci_tools.machine.storage import hold_lock
 from ci_tools.model.request import STABLE, UNTAGGED
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
@@ -32,10 +32,10 @@ __all__ = [
     "LOCAL",
     "Destination",
     "Outcome",
-    "in_folder",
+    "folder_edition",
     "preview",
     "publish",
-    "refuse_untagged",
+    "refuse_missing_tag",
     "targets_at",
 ]
 
@@ -74,8 +74,8 @@ def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
     Raises InputError where the folder holds no plan, where something of what has to be published is missing, not known
     to be good or not what its receipt says, or where a target cannot take it.
     """
-    units, left, targets = _opened(folder, to, outside, folder / VARIANTS)
-    with locked(folder / ".publishing", outside.reporter.say):
+    units, left, targets = _open_folder(folder, to, outside, folder / VARIANTS)
+    with hold_lock(folder / ".publishing", outside.reporter.say):
         shown = [
             one
             for unit in units
@@ -88,7 +88,7 @@ def preview(
     folder: Path, to: Destination, outside: Outside
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
     """Return what publishing would change, for each unit at each target, and what would not be published."""
-    units, withheld, targets = _opened(folder, to, outside, outside.cache / VARIANTS)
+    units, withheld, targets = _open_folder(folder, to, outside, outside.cache / VARIANTS)
     changes = tuple(
         (unit.name, address, change)
         for unit in units
@@ -103,7 +103,7 @@ def _journals(folder: Path, unit: Unit) -> Path:
     return folder / "journals" / f"{unit.project}-{unit.version}{candidate}"
 
 
-def _opened(
+def _open_folder(
     folder: Path, to: Destination, outside: Outside, extra: Path
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
     """Return the units to publish, with the wheel variants made in `extra`; those that are not whole; the targets."""
@@ -113,8 +113,8 @@ def _opened(
     plan = release_plan.read(folder / plan_file.PLAN)
     to = to._replace(addresses=(*(to.addresses or plan.targets), *to.also))
     refuse_wrong(to.addresses, distant=to.distant)
-    refuse_untagged(plan.edition, f"{plan.project} {plan.version}", to)
-    plan = plan._replace(edition=in_folder(plan.edition))
+    refuse_missing_tag(plan.edition, f"{plan.project} {plan.version}", to)
+    plan = plan._replace(edition=folder_edition(plan.edition))
     files = (*folder.glob("*.whl"), *folder.glob("*.tar.gz"))
     found = {path.name: (path, receipts.load(path)) for path in sorted(files)}
     kept = tuple(made for made in plan.jobs if made.job not in to.without)
@@ -122,11 +122,11 @@ def _opened(
     targets = targets_at(to, outside)
     units = tuple(replace(unit, unattested=to.unattested) for unit in units)
     if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
-        units = tuple(_with_variants(unit, extra, outside) for unit in units)
+        units = tuple(_build_variants(unit, extra, outside) for unit in units)
     return units, left, targets
 
 
-def refuse_untagged(edition: Edition, what: str, to: Destination) -> None:
+def refuse_missing_tag(edition: Edition, what: str, to: Destination) -> None:
     """Refuse to show others a commit that nobody released; a folder may have it, so that it can be looked at."""
     if edition != UNTAGGED:
         return
@@ -136,12 +136,12 @@ def refuse_untagged(edition: Edition, what: str, to: Destination) -> None:
         raise InputError(msg, hint=HOW_UNTAGGED)
 
 
-def in_folder(edition: Edition) -> Edition:
+def folder_edition(edition: Edition) -> Edition:
     """Return the edition that a folder of one's own has of one: a commit without a tag lies where its version would."""
     return STABLE if edition == UNTAGGED else edition
 
 
-def _with_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
+def _build_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
     """Return a unit with its CUDA wheels as wheel variants too, which are made now where they are not there yet."""
     found = variants.variants_of(unit.items, extra, catalog.load(), outside.reporter.say)
     return replace(unit, variants=found)

@@ -17,9 +17,9 @@ from ci_tools.publish import foresight
 from ci_tools.publish.index.manifest import GENERIC
 from ci_tools.publish.publishing import (
     LOCAL,
-    in_folder,
+    folder_edition,
     publish,
-    refuse_untagged,
+    refuse_missing_tag,
     targets_at,
 )
 from ci_tools.publish.targets.addresses import index_of, targets_of
@@ -84,12 +84,12 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
     targets = targets_at(to, outside)  # what cannot be published to is known before anything is built
-    refuse_untagged(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
+    refuse_missing_tag(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
 
     def look(made: Made | None) -> None:
-        core = foresight.core_of(planned.plan, in_folder(planned.plan.edition), made and (made.path, made.receipt))
+        core = foresight.core_of(planned.plan, folder_edition(planned.plan.edition), made and (made.path, made.receipt))
         foresight.refuse_clash(core, targets, outside.reporter.say)
 
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
@@ -102,7 +102,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
         refuse_failures(validate_files(wheels, planned.plan.request, Here(source=planned.tree.root), outside))
     published = publish(out, to, outside)
     with working_in(out, outside):
-        trials, install = _tried(planned, made, jobs, to, out, outside)
+        trials, install = _try_installation(planned, made, jobs, to, out, outside)
     return Released(
         made=made,
         published=published.shown,
@@ -123,7 +123,7 @@ def say_clashes(planned: Planned, outside: Outside) -> Look:
             return
         released = plan.edition != UNTAGGED
         targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
-        core = foresight.core_of(plan, in_folder(plan.edition), made and (made.path, made.receipt))
+        core = foresight.core_of(plan, folder_edition(plan.edition), made and (made.path, made.receipt))
         (foresight.say_clash if made else foresight.say_held)(core, targets, outside.reporter.say)
 
     return look
@@ -137,7 +137,7 @@ def _refuse_no_gpu(plan: Plan, without: AbstractSet[str]) -> None:
         raise MachineError(msg, hint="release from a machine that has one; --untagged builds without a release")
 
 
-def _tried(
+def _try_installation(
     planned: Planned, made: Sequence[Made], jobs: Sequence[Job], to: Destination, out: Path, outside: Outside
 ) -> tuple[tuple[Trial, ...], str]:
     """Install from the first folder that the release went to; return what came of it, and the command."""
@@ -146,7 +146,7 @@ def _tried(
     if not folder:
         return (), ""
     requirement, index = _most_specific(jobs, plan, index_of(folder, outside))
-    trials = _installed(made, requirement, index, planned, out, outside)
+    trials = _install_from_index(made, requirement, index, planned, out, outside)
     return trials, shlex.join(["pip", "install", "--extra-index-url", index, requirement])
 
 
@@ -154,10 +154,10 @@ def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[
     """Return the requirement and the index address of a wheel that was made here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
-    return f"{plan.project.name}=={version}", index.url(in_folder(plan.edition), job.folder or GENERIC)
+    return f"{plan.project.name}=={version}", index.url(folder_edition(plan.edition), job.folder or GENERIC)
 
 
-def _installed(
+def _install_from_index(
     made: Sequence[Made], requirement: str, index: str, planned: Planned, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with these very bytes."""
@@ -170,7 +170,7 @@ def _installed(
         outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with these very bytes")
         return kept
     with outside.reporter.step(f"install {requirement} from {index}") as step:
-        trials = validator.from_index(requirement, index)
+        trials = validator.install_from_index(requirement, index)
         step.result(count_outcomes(trials))
     refuse_failures({"index": trials})
     receipts.save_trials(record, key, trials)

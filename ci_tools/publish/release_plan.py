@@ -55,7 +55,7 @@ def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
         source_sha256=plan["pins"]["source_sha256"],
         commit=plan["pins"]["commit"],
         sdist=plan["sdist"],
-        jobs=tuple(map(_made, plan["jobs"])),
+        jobs=tuple(map(_parse_job, plan["jobs"])),
         platforms=tuple(asked["platform"] for asked in request["platforms"]),
         optional=tuple(asked["platform"] for asked in request["platforms"] if not asked["required"]),
         apart=tuple(asked["platform"] for asked in request["platforms"] if asked.get("own_workflow")),
@@ -117,7 +117,7 @@ def _is_of(file: str, name: str, version: Version) -> bool:
     return (whose, its.public) == (canonicalize_name(name), version.public)
 
 
-def _made(job: Json) -> Made:
+def _parse_job(job: Json) -> Made:
     accelerator = job["accelerator"] or {}
     return Made(
         job=job["name"],

@@ -87,7 +87,7 @@ def retract(release: str, reason: str, addresses: Sequence[str], outside: Outsid
         raise InputError(
             msg, hint="pip prints it for those who pin this version: what is wrong, and what to use instead"
         )
-    return _marked(Mark(_release_of(release), reason), addresses, outside)
+    return _mark_targets(Mark(_release_of(release), reason), addresses, outside)
 
 
 def _release_of(text: str) -> Selection:
@@ -103,13 +103,13 @@ def _release_of(text: str) -> Selection:
 
 def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
     """Take the marks of a release away at some targets; return what was done at each. Raises as `retract` does."""
-    return _marked(Mark(_release_of(release), None), addresses, outside)
+    return _mark_targets(Mark(_release_of(release), None), addresses, outside)
 
 
-def _marked(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
+def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
     targets = sorted(targets_of(addresses, outside), key=lambda target: target.order)
     with outside.reporter.step(f"ask {len(targets)} targets about {mark.named}"):
-        asked = _asked(mark, targets, outside)
+        asked = _ask_targets(mark, targets, outside)
     if not any(steps for _, steps in asked):
         msg = f"none of {', '.join(target.address for target in targets)} has {mark.named}"
         raise InputError(msg, hint="--to names a target, an index down to its channel: s3://BUCKET/whl")
@@ -123,7 +123,7 @@ def _marked(mark: Mark, addresses: Sequence[str], outside: Outside) -> tuple[Out
     return tuple(outcomes)
 
 
-def _asked(mark: Mark, targets: Iterable[Target], outside: Outside) -> list[tuple[Target, tuple[Step, ...]]]:
+def _ask_targets(mark: Mark, targets: Iterable[Target], outside: Outside) -> list[tuple[Target, tuple[Step, ...]]]:
     """Ask every target; raise RejectedInput with all that keeps any of them from being marked."""
     answers = [(target, _answer(mark, target, outside)) for target in targets]
     refusals = [(target, answer) for target, answer in answers if isinstance(answer, InputError)]
@@ -156,10 +156,10 @@ def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
     try:
         return Outcome(step.target, step.act(), step.left)
     except (FatwheelError, OSError) as error:
-        raise _explained(error, step, mark, before) from None
+        raise _explain_error(error, step, mark, before) from None
 
 
-def _explained(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
+def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
     """Return the error of a step with what is done by then."""
     what = "marked" if mark.reason else "restored"
     places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
@@ -227,7 +227,7 @@ def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
         files = target.yanks(mark.release.project, mark.release.version)
     except MachineError as error:
         why = f"it could not be asked: {error.message}"
-        yield Step(target.address, lambda: why, _by_hand(mark, target))
+        yield Step(target.address, lambda: why, _describe_manual_step(mark, target))
         return
     yanked = [reason for reason in files.values() if reason is not None]
     if files and len(yanked) == (0 if mark.reason is None else len(files)):
@@ -235,10 +235,10 @@ def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
         yield Step(target.address, lambda: f"it is {'yanked' if yanked else 'not yanked'} there already{said}")
     elif files:
         done = "nothing: it takes this from its maintainers by hand alone"
-        yield Step(target.address, lambda: done, _by_hand(mark, target))
+        yield Step(target.address, lambda: done, _describe_manual_step(mark, target))
 
 
-def _by_hand(mark: Mark, target: PyPITarget) -> str:
+def _describe_manual_step(mark: Mark, target: PyPITarget) -> str:
     """Return what is left to a maintainer, in a sentence with the page where it is done."""
     page, version = target.manage_page(mark.release.project), mark.release.version
     if not page:

@@ -61,14 +61,14 @@ class Standing:
         part = self._part(error)
         there = [target.address for target in self.targets if target.address in self.public]
         lacking = [target.address for target in self.targets if target.address not in self.public]
-        untouched = [address for address in lacking if not part or address != self.under_way_address]
+        untouched = [address for address in lacking if not part or address != self.current_address]
         words = [f"public by now at {', '.join(there)}" if there else "", part]
         words.append(f"not yet at {', '.join(untouched)}" if untouched and any(words) else "")
         so_far = "; ".join(filter(None, words)) or "public nowhere yet"
-        return f"so far: {_named(self.unit)} is {so_far}. {_next(error, lacking, is_begun=bool(there or part))}"
+        return f"so far: {_describe_unit(self.unit)} is {so_far}. {_next(error, lacking, is_begun=bool(there or part))}"
 
     @property
-    def under_way_address(self) -> str:
+    def current_address(self) -> str:
         """The target that began to show it; empty where none has."""
         return self.under_way.address if self.under_way else ""
 
@@ -103,9 +103,9 @@ def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tupl
 
     Raises what `publish` would raise before it changes anything.
     """
-    ordered = _ordered(targets)
+    ordered = _sort_targets(targets)
     _refuse_another(journals / f"{unit.name}.json", unit, ordered)
-    return tuple((target.address, changes) for target, changes in _checked(unit, ordered))
+    return tuple((target.address, changes) for target, changes in _collect_changes(unit, ordered))
 
 
 def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Reporter) -> tuple[Shown, ...]:
@@ -114,7 +114,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
     A target that fails after the first has switched leaves the rest for the same command, run again. Raises InputError
     where a release that has begun would be finished with other files, or without one of its targets.
     """
-    ordered = _ordered(targets)
+    ordered = _sort_targets(targets)
     path = journals / f"{unit.name}.json"
     _set_aside(path, reporter)
     _refuse_another(path, unit, ordered)
@@ -125,12 +125,12 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
         standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
         _refuse(answers)
         for target in (target for target in ordered if target.stages):
-            with reporter.step(f"bring {_named(unit)} to {target.address}") as step:
+            with reporter.step(f"bring {_describe_unit(unit)} to {target.address}") as step:
                 target.stage(unit)
                 target.verify(unit)
                 step.result("read back, as they should be")
         begun = begun._replace(targets=[target.address for target in ordered])
-        return tuple(_switched(standing, begun, path, reporter))
+        return tuple(_switch_targets(standing, begun, path, reporter))
     except FatwheelError as error:
         error.standing = standing.sentence(error)
         raise
@@ -143,12 +143,12 @@ def _begun(path: Path, unit: Unit) -> Journal:
     return journal if journal and journal.files == files else Journal(files, [], [])
 
 
-def _switched(standing: Standing, journal: Journal, path: Path, reporter: Reporter) -> Iterator[Shown]:
+def _switch_targets(standing: Standing, journal: Journal, path: Path, reporter: Reporter) -> Iterator[Shown]:
     unit = standing.unit
     _write(path, journal)
     for target in standing.targets:
         standing.under_way = target
-        with reporter.step(f"show {_named(unit)} at {target.address}") as step:
+        with reporter.step(f"show {_describe_unit(unit)} at {target.address}") as step:
             try:
                 files = tuple(target.switch(unit))
             except RejectedInput:
@@ -163,16 +163,16 @@ def _switched(standing: Standing, journal: Journal, path: Path, reporter: Report
         yield Shown(target.address, files)
 
 
-def _ordered(targets: Iterable[Target]) -> list[Target]:
+def _sort_targets(targets: Iterable[Target]) -> list[Target]:
     return sorted(targets, key=lambda target: target.order)
 
 
-def _named(unit: Unit) -> str:
+def _describe_unit(unit: Unit) -> str:
     count = len(unit.files)
     return f"{unit.project} {unit.version} ({unit.name}, {count} file{'' if count == 1 else 's'})"
 
 
-def _checked(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[Change, ...]]]:
+def _collect_changes(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[Change, ...]]]:
     """Ask every target; raise RejectedInput with all that any of them says."""
     answers = _answers(unit, targets)
     _refuse(answers)
@@ -180,7 +180,7 @@ def _checked(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[
 
 
 def _answers(unit: Unit, targets: Iterable[Target]) -> list[Answer]:
-    return [(target, _asked(unit, target)) for target in targets]
+    return [(target, _check_target(unit, target)) for target in targets]
 
 
 def _shows_all(answer: tuple[Change, ...] | FatwheelError) -> bool:
@@ -196,7 +196,7 @@ def _refuse(answers: Iterable[Answer]) -> None:
         raise RejectedInput(problems, hint=refusals[0][1].hint)
 
 
-def _asked(unit: Unit, target: Target) -> tuple[Change, ...] | FatwheelError:
+def _check_target(unit: Unit, target: Target) -> tuple[Change, ...] | FatwheelError:
     try:
         return tuple(target.check(unit))
     except MachineError:
@@ -220,7 +220,7 @@ def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
         return
     files = {item.name: item.sha256 for item in unit.files}
     other = sorted(name for name in {*files, *journal.files} if files.get(name) != journal.files.get(name))
-    began = f"{_named(unit)} has begun to appear: {', '.join(journal.targets)}"
+    began = f"{_describe_unit(unit)} has begun to appear: {', '.join(journal.targets)}"
     if other:
         msg = f"{began}; {other[0]} is not what it was then"
         hint = f"finish it with the files it was begun with, or remove {path} to leave it where it is"

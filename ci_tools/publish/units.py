@@ -243,7 +243,7 @@ def _problems(
 def _complaints(receipt: Receipt) -> Iterator[str]:
     yield from (finding.message for finding in receipt.findings if finding.level is Level.ERROR)
     yield from (
-        f"{trial.what}: {trial.detail} ({place.where})" for place in receipt.validated for trial in place.failed
+        f"{trial.what}: {trial.detail} ({place.where})" for place in receipt.validated for trial in place.failures
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools import catalog as catalogs
-from ci_tools.build.sdist import audit_sdist, unpacked
+from ci_tools.build.sdist import audit_sdist, unpack_sdist
 from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing
@@ -57,7 +57,7 @@ __all__ = [
     "Here",
     "audit_files",
     "count_outcomes",
-    "planned_files",
+    "find_planned_files",
     "refuse_failures",
     "refuse_findings",
     "try_sdist",
@@ -90,7 +90,7 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
         raise Rejected(shown, hint="the plan foretold another wheel: `fatwheel plan --explain` says why")
 
 
-def planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
+def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
     """Return those files of a plan that a folder has."""
     names = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public) if name))
     return tuple(folder / name for name in names if (folder / name).is_file())
@@ -102,7 +102,7 @@ def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> t
     for path in paths:
         _refuse_no_file(path)
         with outside.reporter.step(f"audit {path.name}") as step:
-            findings = _audited(path, plan, outside)
+            findings = _audit_file(path, plan, outside)
             step.result(_verdict(findings))
         found += findings
     return tuple(found)
@@ -115,7 +115,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
     return ", ".join(parts) or "good"
 
 
-def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
+def _audit_file(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
     """Audit one file and note it in its receipt; a file the plan does not know is no good for it.
 
     Without a plan less is looked at: what was found then is added, and what was found with its plan stays.
@@ -129,7 +129,7 @@ def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, 
         to_pypi = plan_file.goes_to_pypi(plan, path.name) if plan else None
         findings = audit(path, job=jobs.get(path.name), limits=limits, work=work, to_pypi=to_pypi)
         if plan and path.name not in jobs:
-            findings = (*findings, _not_planned(path, jobs))
+            findings = (*findings, _report_unknown_wheel(path, jobs))
     receipt = receipts.load(path)
     if receipt and plan:
         receipts.save(path, replace(receipt, findings=findings, audited=True))
@@ -138,7 +138,7 @@ def _audited(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, 
     return findings
 
 
-def _not_planned(path: Path, jobs: Mapping[str, Job]) -> Finding:
+def _report_unknown_wheel(path: Path, jobs: Mapping[str, Job]) -> Finding:
     message = f"the plan has no such wheel, {nearest(path.name, jobs)}"
     return Finding(path.name, "planned", Level.ERROR, message, path.name, "a wheel of the plan")
 
@@ -247,14 +247,14 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     receipt = receipts.load(path)
     # At a site, the receipt came from another machine, where the project's code ran: what it says was tried, is tried.
     kept = receipt and not here.where and receipt.at(where)
-    if kept and kept.key == key and kept.trials and not kept.failed:
+    if kept and kept.key == key and kept.trials and not kept.failures:
         outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
         return kept.trials
     with outside.reporter.step(f"validate {path.name}") as step:
-        trials = validator.from_file(path)
+        trials = validator.install_from_file(path)
         step.result(count_outcomes(trials))
     if request and receipt and canonicalize_name(request.name) == canonicalize_name(receipt.project):
-        receipts.save(path, receipt.with_place(Validated(where, key, trials, gpu_here())))
+        receipts.save(path, receipt.add_place(Validated(where, key, trials, gpu_here())))
     return trials
 
 
@@ -302,13 +302,13 @@ def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outsid
         step.result(str(trial.outcome))
     trial = trial._replace(what=what)
     if kept:
-        receipts.save(sdist.path, kept.with_place(Validated(where, key, (trial,))))
+        receipts.save(sdist.path, kept.add_place(Validated(where, key, (trial,))))
     return trial
 
 
 def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Path, outside: Outside) -> Trial:
     plan, job = planned.plan, planned.job(own.receipt.job)
-    tree = unpacked(sdist.path, folder / "source")
+    tree = unpack_sdist(sdist.path, folder / "source")
     constraints = plan.request.build.constraints
     if constraints:  # held to the same pins, which an sdist need not hold
         (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)

@@ -111,10 +111,10 @@ def patch_of(tree: Tree, wanted: Edits) -> str:
     after: dict[str, str] = {}
     for file, edit in wanted:
         text = before.setdefault(file, _text(tree, file))
-        edited = edit(_with_newlines(after.get(file, text), "\n"))
+        edited = edit(_convert_newlines(after.get(file, text), "\n"))
         if "\ufffd" in text or edited is None:
             return ""
-        after[file] = _with_newlines(edited, "\r\n" if "\r\n" in text else "\n")
+        after[file] = _convert_newlines(edited, "\r\n" if "\r\n" in text else "\n")
     return "".join(_diff(file, before[file], after[file]) for file in after)
 
 
@@ -123,7 +123,7 @@ def _text(tree: Tree, file: str) -> str:
     return (tree.root / file).read_bytes().decode(errors="replace") if file in tree.names else ""
 
 
-def _with_newlines(text: str, newline: str) -> str:
+def _convert_newlines(text: str, newline: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", newline)
 
 
@@ -162,13 +162,13 @@ def _proven(planned: Planned, name: str, patch: str, expected: int | None, outsi
     outside.reporter.say(f"prove the patch {name}: what it builds goes to {out}")
     with scratch() as folder:
         try:
-            changed = _planned_again(planned, patch, folder.resolve() / "source", outside)
+            changed = _plan_with_patch(planned, patch, folder.resolve() / "source", outside)
         except (InputError, Rejected) as error:
             return Proof(name, before, None, Outcome.FAILED, (_brief(error),))
         after = len(changed.plan.jobs)
         if wrong := _not_smaller(before, after, expected):
             return Proof(name, before, after, Outcome.FAILED, (wrong,))
-        return Proof(name, before, after, *_built(planned, changed, out, outside))
+        return Proof(name, before, after, *_prove_jobs(planned, changed, out, outside))
 
 
 def _not_smaller(before: int, after: int, expected: int | None) -> str:
@@ -177,7 +177,7 @@ def _not_smaller(before: int, after: int, expected: int | None) -> str:
     return "" if after < before else f"the plan has {after} jobs with it, no fewer than the {before} without it"
 
 
-def _planned_again(planned: Planned, patch: str, root: Path, outside: Outside) -> Planned:
+def _plan_with_patch(planned: Planned, patch: str, root: Path, outside: Outside) -> Planned:
     """Return the plan of a copy of the source to which a patch was applied."""
     planned.tree.copy_to(root)
     _apply(patch, root, outside)
@@ -201,7 +201,7 @@ def _apply(patch: str, root: Path, outside: Outside) -> None:
         raise Rejected(msg)
 
 
-def _built(planned: Planned, changed: Planned, out: Path, outside: Outside) -> tuple[Outcome, tuple[str, ...]]:
+def _prove_jobs(planned: Planned, changed: Planned, out: Path, outside: Outside) -> tuple[Outcome, tuple[str, ...]]:
     """Build, audit and validate what this machine can; the outcome is that of what was built."""
     tools = Toolchains(changed.catalog, outside)
     missing = {job.name: tools.missing(job) for job in changed.plan.jobs}
@@ -210,12 +210,12 @@ def _built(planned: Planned, changed: Planned, out: Path, outside: Outside) -> t
     if not jobs:
         return Outcome.NOT_EXERCISED, left
     try:
-        return Outcome.PASSED, (*_tried(changed, jobs, out, outside), *left)
+        return Outcome.PASSED, (*_try_jobs(changed, jobs, out, outside), *left)
     except (InputError, Rejected) as error:
         return Outcome.FAILED, (_brief(error), *_also_without(planned, out / "without", outside), *left)
 
 
-def _tried(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> Iterator[str]:
+def _try_jobs(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> Iterator[str]:
     """Yield what each wheel went through; raise Rejected where something is wrong with one."""
     for made in building.build(changed, [job.name for job in jobs], out, outside, files.CHECKS):
         findings = files.audit_files([made.path], changed.plan, outside)
@@ -243,7 +243,7 @@ def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str
     tools = Toolchains(planned.catalog, outside)
     jobs = [job for job in planned.plan.jobs if not tools.missing(job)][:1]
     try:
-        list(_tried(planned, jobs, out, outside))
+        list(_try_jobs(planned, jobs, out, outside))
     except (InputError, Rejected) as error:
         yield f"without the patch it fails too: {_brief(error)}"
 

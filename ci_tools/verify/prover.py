@@ -22,8 +22,8 @@ from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.formats.fatbinary import images, undefined_symbols
-from ci_tools.formats.wheel import opened, record_hash
+from ci_tools.formats.fatbinary import images, read_undefined_symbols
+from ci_tools.formats.wheel import open_wheel, record_hash
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import scratch
@@ -146,7 +146,7 @@ class Fingerprint(NamedTuple):
 
 def fingerprint(path: Path) -> Fingerprint:
     """Return what is compared of the wheel at `path`; raise Rejected where it or a library of it is damaged."""
-    wheel = opened(path)
+    wheel = open_wheel(path)
     with wheel.archive:
         infos = [info for info in wheel.infos if info.filename != f"{wheel.dist_info}/RECORD"]
         return Fingerprint(
@@ -168,7 +168,7 @@ def _member(wheel: Wheel, info: ZipInfo) -> str:
 
 def _interface(library: bytes) -> Interface:
     file = io.BytesIO(library)
-    asked, system = undefined_symbols(file), _system_symbols(file)
+    asked, system = read_undefined_symbols(file), _system_symbols(file)
     return Interface(tuple(sorted(asked - system)), tuple(sorted(map(str, images(file)))), tuple(sorted(system)))
 
 
@@ -336,7 +336,7 @@ class Case(NamedTuple):
         torches = {cell.torch for cell in self.cells}
         return f"its build sees no torch: {self.unseen}" if len(torches) > 1 and self.unseen else ""
 
-    def judged(self, compared: str, verdict: Verdict, *details: str) -> Proof:
+    def make_proof(self, compared: str, verdict: Verdict, *details: str) -> Proof:
         """Return the proof that this case has become."""
         return Proof(self.job.name, self.cells, compared, verdict, "; ".join(filter(None, details)))
 
@@ -350,7 +350,7 @@ def prove(planned: Planned, outside: Outside) -> tuple[Proof, ...]:
     Every covered cell is in exactly one proof; nothing that was not compared is called the same.
     """
     prover = _Prover(planned, outside)
-    settled = [(case, prover.settled(case)) for job in planned.plan.jobs for case in prover.cases(job)]
+    settled = [(case, prover.settle_without_build(case)) for job in planned.plan.jobs for case in prover.cases(job)]
     waiting = [case for case, proof in settled if proof is None]
     builds = len(waiting) + len({case.job.name for case in waiting})
     outside.reporter.say(f"{builds} builds to compare, less those that an earlier run has finished")
@@ -432,34 +432,34 @@ class _Prover:
 
     # -- verdicts
 
-    def settled(self, case: Case) -> Proof | None:
+    def settle_without_build(self, case: Case) -> Proof | None:
         """Return the proof of a case that takes no build, or None."""
         if not case.differs_in:
-            return case.judged("", Verdict.SAME_INPUT, "the job's own build sees nothing else", case.note)
+            return case.make_proof("", Verdict.SAME_INPUT, "the job's own build sees nothing else", case.note)
         if why := self.tools.missing(case.job):
-            return case.judged("", Verdict.NOT_EXERCISED, f"the job cannot be built here: {why}")
+            return case.make_proof("", Verdict.NOT_EXERCISED, f"the job cannot be built here: {why}")
         if why := self.tools.missing(case.toolchain_job):
-            return case.judged("", Verdict.NOT_EXERCISED, why)
+            return case.make_proof("", Verdict.NOT_EXERCISED, why)
         if len(case.differs_in) > 1 and not _is_quick(case):
             several = " and ".join(case.differs_in)
-            return case.judged("", Verdict.NOT_EXERCISED, f"{several} are compared each by itself, not together")
+            return case.make_proof("", Verdict.NOT_EXERCISED, f"{several} are compared each by itself, not together")
         return None
 
     def tried(self, case: Case) -> Proof:
         """Return the proof of a case for which wheels are built."""
         own = self.own(case.job)
         if isinstance(own, Rejected):
-            return case.judged("", Verdict.REJECTED, f"the job's own build: {_brief(own)}")
+            return case.make_proof("", Verdict.REJECTED, f"the job's own build: {_brief(own)}")
         if isinstance(own, MachineError):
-            return case.judged("", Verdict.BROKEN, f"at the job's own build: {_brief(own)}")
+            return case.make_proof("", Verdict.BROKEN, f"at the job's own build: {_brief(own)}")
         try:
             other = self.made(case.variant, case.toolchain_job, " and ".join(case.differs_in.values()))
         except Rejected as error:
-            return case.judged("", _of_failure(error, case.job), _brief(error))
+            return case.make_proof("", _judge_failure(error, case.job), _brief(error))
         except MachineError as error:
-            return case.judged("", Verdict.BROKEN, _brief(error))
+            return case.make_proof("", Verdict.BROKEN, _brief(error))
         compared, verdict, detail = compare(own, other, case.claim)
-        return case.judged(compared, verdict, detail, case.note)
+        return case.make_proof(compared, verdict, detail, case.note)
 
     # -- wheels
 
@@ -497,7 +497,7 @@ def _is_quick(case: Case) -> bool:
     return case.job.kind is JobKind.PURE and bool(case.unseen)
 
 
-def _of_failure(error: Rejected, job: Job) -> Verdict:
+def _judge_failure(error: Rejected, job: Job) -> Verdict:
     """Return what a build that failed shows: nothing where this machine's compiler is too new for the platform tag."""
     is_too_new = error.message.startswith(f"the wheel does not keep to {job.wheel_platform}")
     return Verdict.NOT_EXERCISED if is_too_new else Verdict.REJECTED

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from packaging import tags
 from packaging.utils import parse_wheel_filename
 
-from ci_tools.config.commands import in_source, script_of
+from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
-from ci_tools.formats.wheel import opened
+from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.process import (
     output,
-    redacted,
+    redact,
     run,
     tail,
 )
@@ -65,7 +65,7 @@ def _amd_gpu() -> str:
 
 def own_imports(wheel: Path) -> tuple[str, ...]:
     """Return the packages and modules a wheel installs at the top."""
-    found = opened(wheel)
+    found = open_wheel(wheel)
     with found.archive:
         paths = [info.filename.split("/") for info in found.infos if ".dist-info/" not in info.filename]
     packages = {parts[0] for parts in paths if parts[1:] == ["__init__.py"]}
@@ -114,35 +114,35 @@ class Validator:
 
     def runs_here(self, wheel: Path) -> bool:
         """Whether the wheel is for this kind of machine."""
-        found = opened(wheel)
+        found = open_wheel(wheel)
         found.archive.close()
         wanted = {tag.platform for tag in found.named[2]} if found.named else set()
         return bool(wanted & {"any", *tags.platform_tags()})
 
-    def from_file(self, wheel: Path) -> tuple[Trial, ...]:
+    def install_from_file(self, wheel: Path) -> tuple[Trial, ...]:
         """Install the wheel from its file and try it."""
         if not self.runs_here(wheel):
             return (Trial(f"install {wheel.name}", Outcome.NOT_EXERCISED, "its tags are for another machine"),)
-        return self._tried(wheel.name, (str(wheel.absolute()),))
+        return self._install_and_try(wheel.name, (str(wheel.absolute()),))
 
-    def from_index(self, requirement: str, index_url: str) -> tuple[Trial, ...]:
+    def install_from_index(self, requirement: str, index_url: str) -> tuple[Trial, ...]:
         """Install `requirement` as a user would, the index added to the default one, and try it."""
-        return self._tried("index", ("--extra-index-url", index_url, requirement))
+        return self._install_and_try("index", ("--extra-index-url", index_url, requirement))
 
-    def _tried(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
+    def _install_and_try(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
         log = self.logs / f"validate-{name}.log"
         log.unlink(missing_ok=True)
         with self._environment(log) as environment:
             shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
-            what = redacted(f"pip install {shown}")
+            what = redact(f"pip install {shown}")
             try:
                 self._install_torch(environment)
                 environment.install(*arguments)
             except Rejected as error:
                 return (Trial(what, Outcome.FAILED, str(error)),)
             trials = [Trial(what, Outcome.PASSED)]
-            trials += [self._imported(environment, module) for module in self.validation.imports]
-            trials += [self._commanded(environment, command) for command in self.validation.commands]
+            trials += [self._try_import(environment, module) for module in self.validation.imports]
+            trials += [self._try_command(environment, command) for command in self.validation.commands]
         return tuple(trials)
 
     @contextmanager
@@ -158,13 +158,13 @@ class Validator:
         if self.validation.torch:
             environment.install(f"torch=={self.validation.torch}", variables=variables)
 
-    def _imported(self, environment: Environment, module: str) -> Trial:
+    def _try_import(self, environment: Environment, module: str) -> Trial:
         return self._run(environment, f"import {module}", ["python", "-c", f"import {module}"])
 
-    def _commanded(self, environment: Environment, command: Command) -> Trial:
+    def _try_command(self, environment: Environment, command: Command) -> Trial:
         if command.needs_gpu and not self.gpu:
             return Trial(command.run, Outcome.NOT_EXERCISED, "no GPU here")
-        return self._run(environment, command.run, in_source(command.run, self.source))
+        return self._run(environment, command.run, resolve_script(command.run, self.source))
 
     def _run(self, environment: Environment, what: str, command: list[str]) -> Trial:
         """Run one command in the environment, away from any source tree."""

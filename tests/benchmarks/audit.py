@@ -113,7 +113,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: BinaryIO) -> tuple[str, s
         while chunk := content.read(CHUNK):
             hashing.update(chunk)
             sink.write(chunk)
-    return hashing.spelled, str(hashing.size)
+    return hashing.record_value, str(hashing.size)
 
 
 def _module(number: int) -> bytes:

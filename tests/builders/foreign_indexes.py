@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from packaging.utils import canonicalize_name
 from pypi_simple import ProjectPage, RepositoryPage
 
-from ci_tools.machine.storage import cache_folder, filled
+from ci_tools.machine.storage import cache_folder, fill_once
 from tests.builders.wheels import hexdigest, make, members_of
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY
 from tests.servers.uploads import UV, sdist
@@ -53,7 +53,7 @@ def peer(program: str) -> Path:
     folder = cache_folder(os.environ) / "servers" / "indexers"
     if not folder.is_dir():  # its own compiled modules are written into it later, no seal stays true
         try:
-            filled(folder, fill, print)
+            fill_once(folder, fill, print)
         except subprocess.CalledProcessError as error:
             msg = f"{' and '.join(PEERS)} cannot be installed: {error}"
             raise LookupError(msg) from None

@@ -19,7 +19,7 @@ from ci_tools.machine import waits
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects import bucket as bucket_store
 from ci_tools.machine.objects.bucket import ATTEMPTS, BucketStore, place_of
-from ci_tools.machine.objects.store import of_bytes
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.model.request import Channel, Edition
 from ci_tools.plan.plan_file import SCHEMA_VERSION
 from ci_tools.publish import transaction
@@ -654,7 +654,7 @@ def store_of(here: Here, between: Proxy, *, has_key: bool = False) -> BucketStor
 
 
 def put(store: BucketStore, key: str, data: bytes) -> bool:
-    return store.put(key, of_bytes(data), instead_of=store.find(key), generation=1)
+    return store.put(key, content_of_bytes(data), instead_of=store.find(key), generation=1)
 
 
 def requests_for(between: Proxy, key: str, what: str) -> int:
@@ -671,7 +671,7 @@ def test_a_tag_that_is_no_hash_is_found_out_once_and_nothing_is_sent_twice(here:
         assert counts == [(2, 1), (1, 0)]
         found = store.find("first")
         assert found
-        assert not store.put("first", of_bytes(b"late"), instead_of=found._replace(tag='"0"'))
+        assert not store.put("first", content_of_bytes(b"late"), instead_of=found._replace(tag='"0"'))
 
 
 def test_a_release_is_published_where_no_tag_is_a_hash(here: Here, tmp_path: Path) -> None:
@@ -731,7 +731,7 @@ def test_a_server_that_checks_hashes_is_published_to_and_refuses_wrong_ones(stri
     publish(index, (make(tmp_path, PURE), ""), (make(tmp_path, CUDA), "cu130"))
     assert here.flaws() == []
     store = index.store
-    content = of_bytes(b"some")._replace(data=b"same")
+    content = content_of_bytes(b"some")._replace(data=b"same")
     with pytest.raises(MachineError, match=r"BadDigest|checksum"):
         store.put("wrong", content, instead_of=None)
     assert store.find("wrong") is None

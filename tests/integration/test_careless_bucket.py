@@ -19,7 +19,7 @@ from ci_tools.errors import MachineError
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects.bucket import BucketStore, place_of
 from ci_tools.machine.objects.lease import Terms
-from ci_tools.machine.objects.store import of_bytes
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders.publishers import Job, publishers
@@ -156,7 +156,7 @@ def test_a_holder_outlives_its_lease_for_as_long_as_it_lives(target: str) -> Non
     mine = store(target)
     with mine.alone():
         time.sleep(QUICK.lease * 1.5)
-        assert mine.put("page", of_bytes(b"page"), instead_of=None)
+        assert mine.put("page", content_of_bytes(b"page"), instead_of=None)
 
 
 @pytest.mark.long
@@ -167,17 +167,17 @@ def test_a_holder_that_cannot_renew_its_lease_stops_before_its_next_write(target
             between.hook = lambda event: time.sleep(2) if "/lock/" in event.where else None
             time.sleep(2.5)
             with pytest.raises(MachineError, match="could not be renewed in time"):
-                mine.put("page", of_bytes(b"page"), instead_of=None)
+                mine.put("page", content_of_bytes(b"page"), instead_of=None)
     assert store(target).find("page") is None
 
 
 def test_of_two_writers_only_one_changes_what_both_have_read(target: str) -> None:
     stores = [store(target), store(target)]
-    assert stores[0].put("page", of_bytes(b"old"), instead_of=None)
+    assert stores[0].put("page", content_of_bytes(b"old"), instead_of=None)
     found, done = stores[0].find("page"), []
 
     def write(mine: BucketStore, text: bytes) -> None:
-        done.append(mine.put("page", of_bytes(text), instead_of=found))
+        done.append(mine.put("page", content_of_bytes(text), instead_of=found))
 
     threads = [threading.Thread(target=write, args=pair) for pair in zip(stores, (b"first", b"second"), strict=True)]
     for thread in threads:

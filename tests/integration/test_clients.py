@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.machine import python as interpreter
-from ci_tools.machine.storage import cache_folder, filled
+from ci_tools.machine.storage import cache_folder, fill_once
 from ci_tools.model.versions import Python
 from tests.builders import releases
 from tests.builders.wheels import edited, make, members_of
@@ -74,7 +74,7 @@ def fetched(client: str) -> Path:
         subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)  # else each run does it anew
 
     try:
-        return filled(cache_folder(os.environ) / "clients" / f"{client}-{platform.machine()}", fill, print)
+        return fill_once(cache_folder(os.environ) / "clients" / f"{client}-{platform.machine()}", fill, print)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"{client} cannot be had: {(error.stderr or b'').decode()[-200:]}")
 

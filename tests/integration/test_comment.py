@@ -14,7 +14,7 @@ import pytest
 from ci_tools.errors import FatwheelError, InputError, LeftUndone
 from ci_tools.github import comment as comments
 from ci_tools.github.client import Hub
-from ci_tools.github.comment import MOST, fitted, marker
+from ci_tools.github.comment import MOST, fit_comment, marker
 from ci_tools.machine.context import Outside, Silent
 from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
 from tests.servers.github_issues import BOT, READ_ONLY, Talk, settle
@@ -181,7 +181,7 @@ def test_an_issue_is_no_pull_request(hub: GitHub) -> None:
     ],
 )
 def test_a_text_that_fits_is_left_as_it_is(text: str) -> None:
-    assert fitted(PLAN, text) == PLAN + text
+    assert fit_comment(PLAN, text) == PLAN + text
 
 
 @pytest.mark.parametrize(

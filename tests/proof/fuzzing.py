@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools import catalog
-from ci_tools.build.sdist import audit_sdist, unpacked, write_dated
+from ci_tools.build.sdist import audit_sdist, unpack_sdist, write_with_date
 from ci_tools.cli import pages
 from ci_tools.config import loader, starter
 from ci_tools.errors import FatwheelError
 from ci_tools.evidence import backends, collector
 from ci_tools.evidence.backends import CellFacts
-from ci_tools.evidence.includes import Includes, compiled, torch_abi
+from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.observe import journal, run
 from ci_tools.evidence.project_file import ProjectFile
@@ -255,7 +255,7 @@ def _shown(project: ProjectFile) -> None:
     project.project(())
     list(project.dependencies())
     includes = Includes(project.tree)
-    files = compiled(project.tree.files, (), ())
+    files = select_sources(project.tree.files, (), ())
     torch_abi(includes, files, "")
     uses(includes, files, Minor(3, 10))
 
@@ -267,7 +267,7 @@ def _config(content: bytes, folder: Path) -> None:
 def _toml(content: bytes, folder: Path) -> None:
     project = _project(folder, {"pyproject.toml": content})
     starter.text(project.tree, catalog.load())
-    edits.with_toml_version(content.decode(errors="replace"), "2.0")
+    edits.set_toml_version(content.decode(errors="replace"), "2.0")
     _shown(project)
 
 
@@ -298,7 +298,7 @@ def _cargo(content: bytes, folder: Path) -> None:
 
 def _setup(content: bytes, folder: Path) -> None:
     del folder
-    edits.with_version(content.decode(errors="replace"), "2.0")
+    edits.set_version(content.decode(errors="replace"), "2.0")
 
 
 def _plan(content: bytes, folder: Path) -> None:
@@ -331,7 +331,7 @@ def _journal(content: bytes, folder: Path) -> None:
     seal = hmac.new(WORD.encode(), content, hashlib.sha256).hexdigest().encode()
     journal.read(content, WORD)
     answer = journal.read(content + b"\nanswer " + seal + b" " + content, WORD)
-    run._observed({**(answer or {}), "wheel": None})  # noqa: SLF001 - what a project's code had in its hands
+    run._parse_answer({**(answer or {}), "wheel": None})  # noqa: SLF001 - what a project's code had in its hands
     unseal("name", content, WORD.encode())
 
 
@@ -346,7 +346,7 @@ def _manifest(content: bytes, folder: Path) -> None:
     for read in (lambda data: manifest.parse_manifest(data, "demo"), manifest.parse_directory):
         _read_or_refuse(read, content)
     with suppress(ValueError):
-        manifest.parse_staged(content)
+        manifest.parse_staged_keys(content)
     manifest.parse_offers(content)
     manifest.generation_of(content)
 
@@ -359,17 +359,17 @@ def _listing(content: bytes, folder: Path) -> None:
 def _page(content: bytes, folder: Path) -> None:
     del folder
     for key in ("demo/index.html", "simple/demo/index.json", "index.html"):
-        _read_or_refuse(functools.partial(foreign_pages.listed_on, key=key), content)
+        _read_or_refuse(functools.partial(foreign_pages.parse_project_page, key=key), content)
         _read_or_refuse(functools.partial(foreign_pages.projects_on, key=key), content)
-        _read_or_refuse(functools.partial(foreign_pages.with_projects, key=key, projects=["a", "demo"]), content)
+        _read_or_refuse(functools.partial(foreign_pages.add_projects, key=key, projects=["a", "demo"]), content)
 
 
 def _sdist(content: bytes, folder: Path) -> None:
     path = write(folder, {"demo-1.0.tar.gz": gzip.compress(content, 1)}) / "demo-1.0.tar.gz"
     audit_sdist(path, Project(name="demo", version="1.0", requires_python="", backend="", where=""))
     with (folder / "dated").open("wb") as sink, suppress(FatwheelError):
-        write_dated(path, sink, 315532800)
-    unpacked(path, folder / "unpacked")
+        write_with_date(path, sink, 315532800)
+    unpack_sdist(path, folder / "unpacked")
 
 
 def _observed(content: bytes, folder: Path) -> None:

@@ -16,7 +16,7 @@ import boto3
 from botocore.config import Config
 
 from ci_tools.machine.process import output
-from ci_tools.machine.storage import cache_folder, filled
+from ci_tools.machine.storage import cache_folder, fill_once
 from tests.servers.uploads import UV, free_port, running
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def s3rver_program() -> Path:
 
     if not folder.is_dir():
         try:
-            filled(folder, fill, print)
+            fill_once(folder, fill, print)
         except subprocess.CalledProcessError as error:
             msg = f"{S3RVER} cannot be installed: {error}"
             raise LookupError(msg) from None
@@ -137,7 +137,7 @@ def localstack_python() -> Path:
     folder = cache_folder(os.environ) / "servers" / "localstack"
     if not folder.is_dir():
         try:
-            filled(folder, fill, print)
+            fill_once(folder, fill, print)
         except subprocess.CalledProcessError as error:
             msg = f"localstack cannot be installed: {error}"
             raise LookupError(msg) from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.config.commands import script_of
 from ci_tools.config.test_infra import callers as callers_
-from ci_tools.config.test_infra.env_script import exported
+from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.model.names import Name
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ci_tools.config.test_infra.callers import Caller, Given
     from ci_tools.config.test_infra.env_script import Exported
 
-__all__ = ["Fate", "Known", "Move", "Row", "Wish", "known", "move", "newest"]
+__all__ = ["Fate", "Known", "Move", "Row", "Wish", "load_fates", "move", "newest"]
 
 FACTS = Path(__file__).with_name("inputs.toml")
 SERVED = {
@@ -108,7 +108,7 @@ class Move(NamedTuple):
 
 
 @functools.cache
-def known() -> dict[str, dict[str, Known]]:
+def load_fates() -> dict[str, dict[str, Known]]:
     """Return what becomes of every input and secret, by name."""
     tables = tomllib.loads(FACTS.read_text(encoding="utf-8"))
     return {
@@ -163,7 +163,7 @@ def _torn(each: Row | Wish) -> Row | Wish:
 
 def _unknown(caller: Caller) -> Iterator[Problem]:
     """Yield the inputs that test-infra does not have, and the values that it would not take."""
-    inputs = known()["inputs"]
+    inputs = load_fates()["inputs"]
     for name, given in (*caller.matrix.items(), *caller.inputs.items()):
         if name not in inputs:
             yield Problem(given.where, f'test-infra has no input "{name}", {nearest(name, inputs)}')
@@ -187,7 +187,7 @@ class _Carrier:
         yield from self.defaults()
         for name, given in (*self.caller.matrix.items(), *self.caller.inputs.items()):
             yield from self.fate_of(name, given)
-        secrets = known()["secrets"]
+        secrets = load_fates()["secrets"]
         other = Known(Fate.NEEDS_YOU, "no secret is handed to a build: use it in a job of your own file")
         for name, given in self.caller.secrets.items():
             yield self.row(name, given, *secrets.get(name, other))
@@ -196,7 +196,7 @@ class _Carrier:
 
     def fate_of(self, name: str, given: Given) -> Iterator[Row | Wish]:
         """Yield what becomes of one input."""
-        fate, what = known()["inputs"][name]
+        fate, what = load_fates()["inputs"][name]
         if not given.value:
             yield self.row(name, given, Fate.NOT_NEEDED, "it is empty")
         elif name == "delocate-wheel" and given.value == "false":
@@ -213,10 +213,10 @@ class _Carrier:
     def row(self, name: str, given: Given, fate: Fate, what: str) -> Row:
         return Row(given.where, name, given.value, fate, what)
 
-    def carried(self, name: str, given: Given, key: str, value: str = "") -> Iterator[Row | Wish]:
+    def carry(self, name: str, given: Given, key: str, value: str = "") -> Iterator[Row | Wish]:
         """Yield that an input goes to a key as it is, or as `value`."""
         yield self.wish(key, value or given.value, given.where)
-        yield self.row(name, given, Fate.CARRIED, known()["inputs"][name].what)
+        yield self.row(name, given, Fate.CARRIED, load_fates()["inputs"][name].what)
 
     def wish(self, key: str, value: str, where: str) -> Wish:
         return Wish(key, value, where, self.platforms)
@@ -268,7 +268,7 @@ class _Carrier:
         else:
             yield self.row(name, given, Fate.NOT_NEEDED, f"test-infra builds none for {self.system}")
 
-    def named_system(self, name: str, given: Given) -> Iterator[Row | Wish]:
+    def system_rows(self, name: str, given: Given) -> Iterator[Row | Wish]:
         shown = ", ".join(f"platforms.{platform}" for platform in self.platforms)
         if shown:
             yield self.row(name, given, Fate.CARRIED, shown)
@@ -281,10 +281,10 @@ class _Carrier:
         yield self.row(name, given, Fate.NOT_NEEDED if is_wheel else Fate.NEEDS_YOU, what)
 
     def ref(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        return self.carried(name, given, "ref")
+        return self.carry(name, given, "ref")
 
     def runner(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        return self.carried(name, given, "runner")
+        return self.carry(name, given, "runner")
 
     # -- versions
 
@@ -320,7 +320,7 @@ class _Carrier:
             what = f"PyPI gets the wheels of one CUDA version that torch ships: {', '.join(left)} is left out"
             yield self.row(name, given, Fate.NEEDS_YOU, what)
         else:
-            yield self.row(name, given, Fate.CARRIED, known()["inputs"][name].what)
+            yield self.row(name, given, Fate.CARRIED, load_fates()["inputs"][name].what)
 
     def cuda(self, label: str) -> str:
         """Return the CUDA version of a label such as cu130, nothing where torch ships none for it here."""
@@ -346,26 +346,26 @@ class _Carrier:
         elif not script or not (self.folder / script).is_file():
             yield self.row(name, given, Fate.NEEDS_YOU, f"the source has no such script: name it at build.{key}")
         else:
-            yield from self.carried(name, given, key, command)
+            yield from self.carry(name, given, key, command)
 
     def smoke_test(self, name: str, given: Given) -> Iterator[Row | Wish]:
         if not (self.folder / given.value).is_file():
             yield self.row(name, given, Fate.NOT_NEEDED, "the source has no such file, and the import is tried")
         else:
-            yield from self.carried(name, given, "command", f"python {shlex.quote(given.value)}")
+            yield from self.carry(name, given, "command", f"python {shlex.quote(given.value)}")
 
     def package(self, name: str, given: Given) -> Iterator[Row | Wish]:
         if all(part.isidentifier() for part in given.value.split(".")):
-            return self.carried(name, given, "import")
+            return self.carry(name, given, "import")
         return iter([self.row(name, given, Fate.NEEDS_YOU, "this is no module's name: list those that must import")])
 
     def timeout(self, name: str, given: Given) -> Iterator[Row | Wish]:
         if given.value.isdecimal() and int(given.value):
-            return self.carried(name, given, "timeout")
+            return self.carry(name, given, "timeout")
         return iter([self.row(name, given, Fate.NEEDS_YOU, "this is no number of minutes")])
 
     def target(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        return self.carried(name, given, "env", f"BUILD_TARGET={given.value}")
+        return self.carry(name, given, "env", f"BUILD_TARGET={given.value}")
 
     def command(self, name: str, given: Given) -> Iterator[Row | Wish]:
         """Carry over the variables before `python -m build`; what else a command does is not to be seen."""
@@ -393,13 +393,13 @@ class _Carrier:
         if not script.is_file():
             yield self.row(name, given, Fate.NEEDS_YOU, "the source has no such file: name the variables at build.env")
             return
-        lines = list(exported(script.read_text(encoding="utf-8", errors="replace")))
+        lines = list(parse_exports(script.read_text(encoding="utf-8", errors="replace")))
         for line in lines:
             for variable, value in line.variables:
                 yield from self.variable(variable, value, f"{given.value}:{line.line}")
         for is_plain, group in groupby(lines, key=lambda line: bool(line.variables)):
             if not is_plain:
-                yield _left_out(name, given.value, list(group))
+                yield _script_row(name, given.value, list(group))
         yield self.row(name, given, Fate.CARRIED, "build.env: the lines that export plain text")
 
     def variable(self, name: str, value: str, where: str) -> Iterator[Row | Wish]:
@@ -415,7 +415,7 @@ class _Carrier:
             yield self.wish("env", f"{name}={value}", where)
 
 
-def _left_out(name: str, script: str, lines: Sequence[Exported]) -> Row:
+def _script_row(name: str, script: str, lines: Sequence[Exported]) -> Row:
     """Return the row of some lines of a script that are more than exports of plain text."""
     first, last = lines[0].line, lines[-1].line
     where = f"{script}:{first}" + (f"-{last}" if last > first else "")
@@ -432,11 +432,11 @@ def _is_arch(text: str) -> bool:
 
 
 CARRIERS: Mapping[str, Callable[[_Carrier, str, Given], Iterator[Row | Wish]]] = {
-    "architecture": _Carrier.named_system,
+    "architecture": _Carrier.system_rows,
     "build-command": _Carrier.command,
     "build-target": _Carrier.target,
     "env-var-script": _Carrier.variables,
-    "os": _Carrier.named_system,
+    "os": _Carrier.system_rows,
     "package-name": _Carrier.package,
     "package-type": _Carrier.package_type,
     "post-script": _Carrier.script,

@@ -55,18 +55,18 @@ def read(path: Path, name: str) -> list[Caller]:
     Raises InputError where the file is no workflow, or none of its jobs builds wheels by test-infra.
     """
     document = yaml_file.read(path, name)
-    jobs = _at(document, "jobs")
+    jobs = _value_at(document, "jobs")
     if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
         msg = f"{document.where(('jobs',))}: this is no workflow, expected `jobs:` with a mapping for each job"
         raise InputError(msg)
-    called = {job: _called(document, job) for job in jobs}
+    called = {job: _workflow_name(document, job) for job in jobs}
     callers = [_caller(document, job, called) for job, workflow in called.items() if workflow in BUILDS]
     if not callers:
         raise _no_caller(document, called)
     return callers
 
 
-def _at(document: Document, *keys: str) -> Any:  # noqa: ANN401 - YAML
+def _value_at(document: Document, *keys: str) -> Any:  # noqa: ANN401 - YAML
     """Return the value at `keys`, None where there is none."""
     value: Any = document.value
     for key in keys:
@@ -74,9 +74,9 @@ def _at(document: Document, *keys: str) -> Any:  # noqa: ANN401 - YAML
     return value
 
 
-def _called(document: Document, job: str) -> str:
+def _workflow_name(document: Document, job: str) -> str:
     """Return the name of test-infra's workflow that a job calls, nothing where it calls none."""
-    uses = _at(document, "jobs", job, "uses")
+    uses = _value_at(document, "jobs", job, "uses")
     found = USES.fullmatch(uses) if isinstance(uses, str) else None
     return found["name"] if found else ""
 
@@ -94,16 +94,16 @@ def _no_caller(document: Document, called: Mapping[str, str]) -> InputError:
 
 
 def _caller(document: Document, job: str, called: Mapping[str, str]) -> Caller:
-    inputs = _given(document, job, "with")
+    inputs = _input_values(document, job, "with")
     matrix = _matrix_job(document, job, inputs, called)
     return Caller(
         file=document.name,
         where=_line(document.where(("jobs", job), key=True)),
         builds=BUILDS[called[job]],
         inputs=inputs,
-        matrix=_given(document, matrix, "with") if matrix else {},
-        secrets=_given(document, job, "secrets"),
-        on=_at(document, "on"),
+        matrix=_input_values(document, matrix, "with") if matrix else {},
+        secrets=_input_values(document, job, "secrets"),
+        on=_value_at(document, "on"),
     )
 
 
@@ -124,14 +124,14 @@ def _matrix_job(document: Document, job: str, inputs: Mapping[str, Given], calle
 
 
 def _needs(document: Document, job: str) -> list[str]:
-    needs = _at(document, "jobs", job, "needs")
+    needs = _value_at(document, "jobs", job, "needs")
     return [needs] if isinstance(needs, str) else [name for name in _list(needs) if isinstance(name, str)]
 
 
-def _given(document: Document, job: str, table: str) -> dict[str, Given]:
+def _input_values(document: Document, job: str, table: str) -> dict[str, Given]:
     """Return what a job's inputs or secrets are given, those of a matrix with one value worked out."""
     keys = ("jobs", job, table)
-    given = _at(document, *keys)
+    given = _value_at(document, *keys)
     if not isinstance(given, dict):  # none, or `secrets: inherit`
         return {}
     found = {name: Given(_text(value), _line(document.where((*keys, name), key=True))) for name, value in given.items()}
@@ -140,21 +140,21 @@ def _given(document: Document, job: str, table: str) -> dict[str, Given]:
         what = f"the job {job} builds {len(rows)} packages, expected one: a fatwheel.yml is for one package"
         raise RejectedInput([Problem(document.where(("jobs", job, "strategy")), what)])
     row = rows[0] if rows else {}
-    return {name: one._replace(value=_filled(one.value, row)) for name, one in found.items()}
+    return {name: one._replace(value=_expand_matrix(one.value, row)) for name, one in found.items()}
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
-def _filled(text: str, row: Mapping[str, object]) -> str:
+def _expand_matrix(text: str, row: Mapping[str, object]) -> str:
     """Return a text with what the matrix says in place of its expressions; what it does not say is empty."""
     return OF_MATRIX.sub(lambda found: _text(row.get(found[1])), text) if row else text
 
 
 def _rows(document: Document, job: str) -> list[dict[str, Any]]:
     """Return the rows of a job's own matrix, as far as it is written out."""
-    matrix = _at(document, "jobs", job, "strategy", "matrix")
+    matrix = _value_at(document, "jobs", job, "strategy", "matrix")
     if not isinstance(matrix, dict):
         return []
     rows = [dict(row) for row in _list(matrix.get("include")) if isinstance(row, dict)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Exported", "exported"]
+__all__ = ["Exported", "parse_exports"]
 
 OPENS = frozenset({"case", "for", "if", "select", "until", "while"})
 CLOSES = frozenset({"done", "esac", "fi"})
@@ -25,7 +25,7 @@ class Exported(NamedTuple):
     variables: tuple[tuple[str, str], ...] = ()
 
 
-def exported(script: str) -> Iterator[Exported]:
+def parse_exports(script: str) -> Iterator[Exported]:
     """Yield each line of a shell script that does anything, with what it exports whatever the machine is like.
 
     A line within a condition, a loop or a function exports nothing here: whether it runs is not known.

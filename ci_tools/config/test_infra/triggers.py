@@ -10,7 +10,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["PLACE", "merged", "workflow"]
+__all__ = ["PLACE", "merge_triggers", "workflow"]
 
 PLACE = ".github/workflows/wheels.yml"
 TEMPLATE = """\
@@ -38,18 +38,18 @@ def workflow(triggers: Iterable[Any], inputs: Mapping[str, str], replaced: Itera
 
     Where they name one of the files that it replaces, it names itself.
     """
-    events = _renamed(merged(triggers), {f".github/workflows/{name}" for name in replaced})
+    events = _rename_workflows(merge_triggers(triggers), {f".github/workflows/{name}" for name in replaced})
     return TEMPLATE.format(
-        triggers=_indented(events or {"workflow_dispatch": None}, "  "), inputs=_indented(inputs, "      ")
+        triggers=_indent_yaml(events or {"workflow_dispatch": None}, "  "), inputs=_indent_yaml(inputs, "      ")
     )
 
 
-def _indented(table: Mapping[str, Any], by: str) -> str:
+def _indent_yaml(table: Mapping[str, Any], by: str) -> str:
     shown = yaml.safe_dump(dict(table), sort_keys=False, width=1000)
     return textwrap.indent(shown.replace(": null\n", ":\n"), by)
 
 
-def merged(triggers: Iterable[Any]) -> dict[str, Any]:
+def merge_triggers(triggers: Iterable[Any]) -> dict[str, Any]:
     """Return the events that start any of several workflows: where their filters differ, what any of them lets in."""
     events: dict[str, Any] = {}
     for each in triggers:
@@ -81,10 +81,10 @@ def _either(one: Any, other: Any) -> Any:  # noqa: ANN401 - YAML
     return found or None
 
 
-def _renamed(value: Any, replaced: set[str]) -> Any:  # noqa: ANN401 - YAML
+def _rename_workflows(value: Any, replaced: set[str]) -> Any:  # noqa: ANN401 - YAML
     """Return filters with this workflow in place of those that it replaces, once."""
     if isinstance(value, dict):
-        return {key: _renamed(inner, replaced) for key, inner in value.items()}
+        return {key: _rename_workflows(inner, replaced) for key, inner in value.items()}
     if isinstance(value, list) and replaced.intersection(item for item in value if isinstance(item, str)):
         return list(dict.fromkeys(PLACE if item in replaced else item for item in value))
     return value

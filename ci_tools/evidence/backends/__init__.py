@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.evidence.backends import declarative, scikit_build_core
 from ci_tools.evidence.backends.facts import CellFacts, Forced, Read
-from ci_tools.evidence.backends.sdist_contents import shipped_binaries
+from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.project_file import LEGACY_SETUPTOOLS
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["CellFacts", "Forced", "Read", "read", "shipped_binaries"]
+__all__ = ["CellFacts", "Forced", "Read", "read", "select_binaries"]
 
 # Their setup.py has to run to know.
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})

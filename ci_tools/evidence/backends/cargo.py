@@ -79,7 +79,7 @@ class Crate:
         """Return the root of the workspace: the one that is named, or the nearest Cargo.toml above that is one."""
         named = self.file.value("package", "workspace")
         if isinstance(named, str):
-            return self.files.of(_joined(self.folder, f"{named}/Cargo.toml"))
+            return self.files.of(_join_path(self.folder, f"{named}/Cargo.toml"))
         folder = PurePosixPath(self.folder)
         for above in (folder, *folder.parents):
             file = self.files.of(str(above / "Cargo.toml"))
@@ -94,11 +94,11 @@ class Crate:
 
     def is_program(self) -> bool:
         """Whether it makes a program."""
-        main = _joined(self.folder, "src/main.rs") in self.files.tree.names
+        main = _join_path(self.folder, "src/main.rs") in self.files.tree.names
         return main or bool(self.file.value("bin")) or any(self._programs())
 
     def _programs(self) -> Iterator[str]:
-        start = _joined(self.folder, "src/bin/")
+        start = _join_path(self.folder, "src/bin/")
         return (name for name in self.files.tree.files if name.startswith(f"{start}/"))
 
 
@@ -113,9 +113,9 @@ def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, Use
     for_some: set[str] = set()  # crates that are reached on some machines alone
     queue = [crate.file.path]
     for path in queue:  # it grows, until no crate is asked for another feature
-        for one in _asked_by(crates[path], features[path]):
+        for one in _dependencies_of(crates[path], features[path]):
             is_for_some = one.used.for_some or path in for_some
-            found[one.name] = _merged(found.get(one.name), one.used._replace(for_some=is_for_some))
+            found[one.name] = _merge_uses(found.get(one.name), one.used._replace(for_some=is_for_some))
             if one.path:
                 for_some |= {one.path} if is_for_some and one.path not in features else set()
                 crates[one.path] = crates.get(one.path) or Crate(crate.files, one.path)
@@ -134,8 +134,8 @@ class _Asked(NamedTuple):
     used: Used
 
 
-def _asked_by(crate: Crate, features: set[str]) -> Iterator[_Asked]:
-    of_crates = _of_crates(crate, features)
+def _dependencies_of(crate: Crate, features: set[str]) -> Iterator[_Asked]:
+    of_crates = _resolve_features(crate, features)
     for key, said, for_some in crate.dependencies():
         if said.get("optional") and key not in of_crates.turned_on:
             continue
@@ -143,12 +143,12 @@ def _asked_by(crate: Crate, features: set[str]) -> Iterator[_Asked]:
         plain = said.get("default-features", said.get("default_features", True))
         whole = wanted | ({"default"} if plain else frozenset())
         path = said.get("path")
-        file = _joined(str(said["folder"]), f"{path}/Cargo.toml") if isinstance(path, str) else ""
+        file = _join_path(str(said["folder"]), f"{path}/Cargo.toml") if isinstance(path, str) else ""
         own = file if file in crate.files.tree.names else ""
         yield _Asked(str(said.get("package", key)), own, whole, Used(wanted, crate.file, key, for_some))
 
 
-def _merged(one: Used | None, other: Used) -> Used:
+def _merge_uses(one: Used | None, other: Used) -> Used:
     """Return what both ask for; it is for some machines alone where what goes beyond the other is."""
     if one is None:
         return other
@@ -165,7 +165,7 @@ class _OfCrates(NamedTuple):
     features: dict[str, set[str]]
 
 
-def _of_crates(crate: Crate, features: Iterable[str]) -> _OfCrates:
+def _resolve_features(crate: Crate, features: Iterable[str]) -> _OfCrates:
     found = _OfCrates(set(), {})
     queue = list(features)
     for feature in queue:  # it grows
@@ -181,5 +181,5 @@ def _of_crates(crate: Crate, features: Iterable[str]) -> _OfCrates:
     return found
 
 
-def _joined(folder: str, path: str) -> str:
+def _join_path(folder: str, path: str) -> str:
     return posixpath.normpath(posixpath.join(folder, path))

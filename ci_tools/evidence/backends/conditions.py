@@ -92,10 +92,10 @@ def _env(name: str, wanted: object, env: Mapping[str, str], not_ours: Collection
         word = (value or "").lower()
         is_true = int(word) != 0 if word.isdecimal() else word not in {"", "false", "off", "no", "n", "f"}
         return wanted == is_true
-    return False if value is None else _searched(value, wanted)
+    return False if value is None else _search_pattern(value, wanted)
 
 
-def _searched(value: str, pattern: object) -> bool | None:
+def _search_pattern(value: str, pattern: object) -> bool | None:
     try:
         return re.search(str(pattern), value) is not None
     except re.error:
@@ -111,11 +111,11 @@ def _matches(answer: Callable[[CellFacts, Any], bool | None], cell: CellFacts, w
 
 # CMake publishes wheels for every machine of ours.
 OF_THE_CELL: dict[str, Callable[[CellFacts, Any], bool | None]] = {
-    "abi-flags": lambda cell, wanted: _searched("t" if cell.python.free_threaded else "", wanted),
+    "abi-flags": lambda cell, wanted: _search_pattern("t" if cell.python.free_threaded else "", wanted),
     "cmake-wheel": lambda cell, wanted: wanted is True if cell.os in SYSTEMS else None,
-    "implementation-name": lambda _, wanted: _searched("cpython", wanted),
-    "platform-machine": lambda cell, wanted: _searched(MACHINES.get(cell.machine, cell.machine), wanted),
-    "platform-system": lambda cell, wanted: _searched(SYSTEMS[cell.os], wanted) if cell.os in SYSTEMS else None,
+    "implementation-name": lambda _, wanted: _search_pattern("cpython", wanted),
+    "platform-machine": lambda cell, wanted: _search_pattern(MACHINES.get(cell.machine, cell.machine), wanted),
+    "platform-system": lambda cell, wanted: _search_pattern(SYSTEMS[cell.os], wanted) if cell.os in SYSTEMS else None,
     "python-version": lambda cell, wanted: parse_specifiers(str(wanted)).contains(str(cell.python.version)),
-    "state": lambda _, wanted: _searched("wheel", wanted),
+    "state": lambda _, wanted: _search_pattern("wheel", wanted),
 }

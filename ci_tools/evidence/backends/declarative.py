@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.backends.facts import Read, requires_python
-from ci_tools.evidence.backends.sdist_contents import shipped_binaries
+from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.backends.toml import TomlFile, table
 from ci_tools.model.evidence import PURE_TAG, Binding, Extensions, PythonApi
 from ci_tools.model.pep440 import read_requirement
@@ -70,7 +70,7 @@ def _pure_tag(project: ProjectFile, tool: str) -> str:
         "flit": not any(THREE.match(part) for part in _pythons_of_flit(project).split(",")),
         "hatch": _admits_python_2(admitted),
         "pdm": admitted.contains("2.7"),
-        "poetry": _admits_python_2(admitted) and not _excluded_by_poetry(project),
+        "poetry": _admits_python_2(admitted) and not _poetry_excludes_python_2(project),
     }
     return f"py2.{PURE_TAG}" if with_python_2.get(tool) else PURE_TAG
 
@@ -85,7 +85,7 @@ def _pythons_of_flit(project: ProjectFile) -> str:
     return said or project.text("tool", "flit", "metadata", "requires-python")
 
 
-def _excluded_by_poetry(project: ProjectFile) -> bool:
+def _poetry_excludes_python_2(project: ProjectFile) -> bool:
     """Whether poetry's own table asks for Python 3: `^3.10`, or several such between bars."""
     said = project.value("tool", "poetry", "dependencies", "python")
     alternatives = said.split("||") if isinstance(said, str) else []
@@ -94,17 +94,21 @@ def _excluded_by_poetry(project: ProjectFile) -> bool:
 
 def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator[str]:
     yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
-    told = json.dumps(_of_wheels(project.table("tool", tool)))
-    for binary in shipped_binaries(project.tree, project.request.subdirectory, told):
+    told = json.dumps(_keep_wheel_settings(project.table("tool", tool)))
+    for binary in select_binaries(project.tree, project.request.subdirectory, told):
         yield f"{binary}:1: a compiled file, which the wheel may hold"
 
 
-def _of_wheels(said: Any) -> Any:  # noqa: ANN401 - TOML
+def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
     """Return what a project tells its backend, without what is for sdists and environments."""
     if isinstance(said, list):
-        return [_of_wheels(item) for item in said if not (isinstance(item, dict) and item.get("format") == "sdist")]
+        return [
+            _keep_wheel_settings(item)
+            for item in said
+            if not (isinstance(item, dict) and item.get("format") == "sdist")
+        ]
     if isinstance(said, dict):
-        return {key: _of_wheels(value) for key, value in said.items() if key not in {"envs", "sdist"}}
+        return {key: _keep_wheel_settings(value) for key, value in said.items() if key not in {"envs", "sdist"}}
     return said
 
 
@@ -115,12 +119,12 @@ def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
 def _plugins(project: ProjectFile) -> Iterator[str]:
     """Yield which requirement of the build may add code to it."""
     for requirement in project.list("build-system", "requires"):
-        if _required(requirement) not in PLAIN_COMPANIONS:
+        if _requirement_name(requirement) not in PLAIN_COMPANIONS:
             place = project.place("build-system", "requires")
             yield f"{place}: what {requirement} adds to {project.backend.partition('.')[0]} is not known"
 
 
-def _required(requirement: object) -> str:
+def _requirement_name(requirement: object) -> str:
     """Return the project a requirement names, nothing where it is none (PEP 508)."""
     found = read_requirement(str(requirement))
     return canonicalize_name(found.name) if found else ""

@@ -48,7 +48,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
         api = PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: its Cargo.toml is not in the source")
         return Read(Extensions.SOME, where, api)
     crates = used(crate, _features(project, crate, cell), defaults=_defaults(project))
-    api = _doubted(project, env, crates) or _python_api(project, crate, crates)
+    api = _find_doubt(project, env, crates) or _python_api(project, crate, crates)
     return Read(Extensions.SOME, where, api, next(_torch(crates), None))
 
 
@@ -90,7 +90,7 @@ def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
 # ---------------------------------------------------------------- against which Python
 
 
-def _doubted(project: ProjectFile, env: Mapping[str, str], crates: Mapping[str, Used]) -> PythonApi | None:
+def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[str, Used]) -> PythonApi | None:
     """Return that the API is not known where more than the source's tables decides the features."""
     if "MATURIN_PEP517_ARGS" in env:
         return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: MATURIN_PEP517_ARGS adds to it")
@@ -108,17 +108,17 @@ def _python_api(project: ProjectFile, crate: Crate, crates: Mapping[str, Used]) 
     bindings = project.text("tool", "maturin", "bindings")
     where = str(project.place("tool", "maturin", "bindings") if bindings else crate.file.place("crate-type"))
     pyo3 = next((crates[name] for name in reversed(PYO3) if name in crates), None)
-    kind = bindings or _found(crate, pyo3, crates)
+    kind = bindings or _detect_bindings(crate, pyo3, crates)
     if kind in UNBOUND or (kind == "bin" and pyo3 is None):
         return PythonApi(Binding.NONE, f"{where}: bindings {kind}")
     if kind == "bin":
         return PythonApi(Binding.FULL, f"{pyo3.where if pyo3 else where}: a program that uses pyo3")
     if kind and pyo3:
-        return _of_pyo3(project, crates, pyo3)
+        return _pyo3_api(project, crates, pyo3)
     return PythonApi(Binding.UNKNOWN, f"{crate.file.path}:1: which bindings it makes is not known")
 
 
-def _found(crate: Crate, pyo3: Used | None, crates: Mapping[str, Used]) -> str:
+def _detect_bindings(crate: Crate, pyo3: Used | None, crates: Mapping[str, Used]) -> str:
     if pyo3:
         return "bin" if crate.is_program() and not crate.is_library() else "pyo3"
     if "uniffi" in crates:
@@ -128,8 +128,8 @@ def _found(crate: Crate, pyo3: Used | None, crates: Mapping[str, Used]) -> str:
     return "bin" if crate.is_program() else ""
 
 
-def _of_pyo3(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> PythonApi:
-    limited = _limited(project, crates)
+def _pyo3_api(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> PythonApi:
+    limited = _abi3_floors(project, crates)
     if limited.lowest is None and limited.lowest_free_threaded is None:
         return PythonApi(Binding.FULL, f"{pyo3.where}: pyo3 without abi3")
     named = next(crates[name] for name in PYO3 if _asks(crates.get(name)))
@@ -149,7 +149,7 @@ def _is_limited(feature: str) -> bool:
     return re.fullmatch(r"abi3t?(-py3\d+)?", feature) is not None
 
 
-def _limited(project: ProjectFile, crates: Mapping[str, Used]) -> Limited:
+def _abi3_floors(project: ProjectFile, crates: Mapping[str, Used]) -> Limited:
     """Return from which Python on; without a version in the features it is the one that builds."""
     features = [
         next((crates[name].features for name in PYO3 if _asks_for(kind, crates.get(name))), frozenset[str]())

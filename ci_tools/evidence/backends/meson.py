@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.evidence.backends.facts import Forced, Read, oldest
-from ci_tools.evidence.backends.sdist_contents import shipped_binaries
+from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.includes import Place
 from ci_tools.model.evidence import Binding, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor
@@ -68,7 +68,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     calls = [call for file in files for call in _calls(file)]
     extensions, where = _extensions(project, tokens, calls)
     api = _python_api(project, tokens, calls)
-    unsupported = _refused(project, cell) if extensions is not Extensions.NONE else ""
+    unsupported = _explain_refusal(project, cell) if extensions is not Extensions.NONE else ""
     return Read(extensions, where, api, _torch(tokens), tuple(_archs(tokens, calls)), unsupported)
 
 
@@ -167,7 +167,7 @@ def _extensions(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
         return Extensions.UNKNOWN, f"{project.path('meson.build')}:1: there is no such file to read"
     for place, why in (*_unseen(tokens, calls), *_run(calls)):
         return Extensions.UNKNOWN, f"{place}: {why}"
-    for binary in shipped_binaries(project.tree, project.request.subdirectory):
+    for binary in select_binaries(project.tree, project.request.subdirectory):
         return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may hold"
     return Extensions.NONE, f"{calls[0].place}: no meson.build compiles anything"
 
@@ -197,7 +197,7 @@ def _run(calls: list[Call]) -> Iterator[tuple[Place, str]]:
 def _python_api(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> PythonApi:
     modules = [call for call in calls if call.name == EXTENSION]
     if not modules:
-        return _without_modules(project, tokens, calls)
+        return _api_without_modules(project, tokens, calls)
     where = f"{project.place('tool', 'meson-python', 'limited-api')}: limited-api"
     if not _is_limited(project):
         return PythonApi(Binding.FULL, str(modules[0].place))
@@ -213,7 +213,7 @@ def _python_api(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
     return PythonApi(Binding.STABLE, where, oldest(project, needed) or needed, free_threaded, built_by_lowest=True)
 
 
-def _without_modules(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> PythonApi:
+def _api_without_modules(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> PythonApi:
     """Return that no Python is bound to where nothing that is compiled goes among the packages: py3-none."""
     for call in calls:
         if call.name in COMPILED and "install_dir" in call.keywords:
@@ -230,7 +230,7 @@ def _is_limited(project: ProjectFile) -> bool:
     return project.value("tool", "meson-python", "limited-api") is True and not off
 
 
-def _refused(project: ProjectFile, cell: CellFacts) -> str:
+def _explain_refusal(project: ProjectFile, cell: CellFacts) -> str:
     """Return why meson-python refuses to build: the limited API with a free-threaded Python that has none."""
     if not _is_limited(project) or not cell.python.free_threaded:
         return ""

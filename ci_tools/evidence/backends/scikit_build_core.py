@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.backends.conditions import holds
 from ci_tools.evidence.backends.facts import Forced, Read
-from ci_tools.evidence.backends.sdist_contents import shipped_binaries
+from ci_tools.evidence.backends.sdist_contents import select_binaries
 from ci_tools.evidence.backends.toml import table
 from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
@@ -56,15 +56,15 @@ class Settings:
         self.project, self.env, self.cell = project, env, cell
         self.told = frozenset(project.table("tool", "scikit-build", "env"))
 
-    def of_wheel(self, key: str, default: bool | str | None) -> Setting:  # noqa: FBT001 - a value
+    def wheel_setting(self, key: str, default: bool | str | None) -> Setting:  # noqa: FBT001 - a value
         """Return a setting of `[tool.scikit-build.wheel]`."""
         path = ("tool", "scikit-build", "wheel", key)
         found = self.project.value(*path)
         value = default if found is None else found
-        where = f"{self.project.place(*path)}: wheel.{key} = {_shown(value)}"
+        where = f"{self.project.place(*path)}: wheel.{key} = {_format_value(value)}"
         variable = f"SKBUILD_WHEEL_{key}".upper().replace("-", "_")
         if variable in self.env:
-            return Setting(_parsed(self.env[variable], default), f"{where}, which {variable} overrides")
+            return Setting(_parse_value(self.env[variable], default), f"{where}, which {variable} overrides")
         return self.overridden(key, Setting(value, where))
 
     def overridden(self, key: str, setting: Setting) -> Setting:
@@ -78,15 +78,15 @@ class Settings:
                 return Setting(None, where, known=False)
             if applies:
                 by = "with the platform's env" if "env" in str(override["if"]) else "by an override for the cell"
-                setting = Setting(sets, f"{place}: wheel.{key} = {_shown(sets)} {by}")
+                setting = Setting(sets, f"{place}: wheel.{key} = {_format_value(sets)} {by}")
         return setting
 
 
-def _parsed(text: str, default: object) -> bool | str:
+def _parse_value(text: str, default: object) -> bool | str:
     return text if isinstance(default, str) else text.strip().lower() not in NO
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else f'"{value}"'
@@ -99,15 +99,15 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
         return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
     settings = Settings(project, env, cell)
     extensions, where = _extensions(settings)
-    api = _python_api(settings.of_wheel("py-api", ""))
+    api = _python_api(settings.wheel_setting("py-api", ""))
     files = tuple(_cmake_files(project))
-    warnings = tuple(_unlimited(project, api)) if extensions is not Extensions.NONE else ()
-    archs = (*_told_archs(project), *_cmake_archs(project, files))
+    warnings = tuple(_tag_warnings(project, api)) if extensions is not Extensions.NONE else ()
+    archs = (*_configuration_archs(project), *_cmake_archs(project, files))
     return Read(extensions, where, api, archs=archs, warnings=warnings)
 
 
 def _extensions(settings: Settings) -> tuple[Extensions, str]:
-    cmake, platlib = settings.of_wheel("cmake", default=True), settings.of_wheel("platlib", default=None)
+    cmake, platlib = settings.wheel_setting("cmake", default=True), settings.wheel_setting("platlib", default=None)
     for setting in (cmake, platlib):
         if not setting.known:
             return Extensions.UNKNOWN, setting.where
@@ -121,7 +121,7 @@ def _extensions(settings: Settings) -> tuple[Extensions, str]:
 def _shipping(settings: Settings, where: str) -> tuple[Extensions, str]:
     """Return that nothing is compiled, unless the source has files that are."""
     tree, folder = settings.project.tree, settings.project.request.subdirectory
-    for binary in shipped_binaries(tree, folder):
+    for binary in select_binaries(tree, folder):
         return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may hold"
     return Extensions.NONE, where
 
@@ -143,7 +143,7 @@ def _python_api(setting: Setting) -> PythonApi:
     return PythonApi(Binding.STABLE, where, lowest, free_threaded, builds_older=True)
 
 
-def _unlimited(project: ProjectFile, api: PythonApi) -> Iterator[str]:
+def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:
     """Yield that the limited API is in the tag and nowhere else: the tag alone limits nothing."""
     if api.kind is Binding.STABLE:
         files = (name for name in _own(project) if name.endswith(LIMITING))
@@ -154,7 +154,7 @@ def _unlimited(project: ProjectFile, api: PythonApi) -> Iterator[str]:
 # ---------------------------------------------------------------- for which GPUs
 
 
-def _told_archs(project: ProjectFile) -> Iterator[Forced]:
+def _configuration_archs(project: ProjectFile) -> Iterator[Forced]:
     """Yield the architectures that the configuration gives to CMake."""
     define = ("tool", "scikit-build", "cmake", "define")
     if archs := project.value(*define, "CMAKE_CUDA_ARCHITECTURES"):

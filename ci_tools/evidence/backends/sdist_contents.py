@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["shipped_binaries"]
+__all__ = ["select_binaries"]
 
 # What lies at the top of a project and no backend packs unless it is told to.
 NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
 
 
-def shipped_binaries(tree: Tree, folder: str, told: str = "") -> tuple[str, ...]:
+def select_binaries(tree: Tree, folder: str, told: str = "") -> tuple[str, ...]:
     """Return the compiled files, by their first bytes, that a wheel of the project in `folder` may hold.
 
     `told` is what the project tells its backend to pack: a folder that it names is packed.
     """
-    return tuple(_packed(tree.binaries, folder, told))
+    return tuple(_packable_names(tree.binaries, folder, told))
 
 
-def _packed(names: Iterable[str], folder: str, told: str) -> Iterator[str]:
+def _packable_names(names: Iterable[str], folder: str, told: str) -> Iterator[str]:
     for name in names:
         path = PurePosixPath(name)
         if path.is_relative_to(folder or "."):

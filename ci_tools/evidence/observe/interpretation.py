@@ -17,10 +17,10 @@ from ci_tools.evidence.includes import (
     Include,
     Includes,
     Place,
-    compiled_abi,
-    contradicted,
-    forced,
+    abi_of_commands,
+    find_contradiction,
     is_defined,
+    list_forced_includes,
 )
 from ci_tools.evidence.observe.run import (
     HARMLESS,
@@ -123,7 +123,7 @@ class Witness:
                 f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
             )
         view = self.view(cell, platform)
-        seen, switches = self.as_before(view) or self.mended(view, self.observer.observe(view))
+        seen, switches = self.try_remedy(view) or self.mended(view, self.observer.observe(view))
         if switches:
             self.remedies[_kind(view)] = switches, _gist(seen)
         key = id(seen), switches
@@ -158,7 +158,7 @@ class Witness:
 
     # -- hollow wheels
 
-    def as_before(self, view: View) -> tuple[Observed, Switches] | None:
+    def try_remedy(self, view: View) -> tuple[Observed, Switches] | None:
         """Return the build with the switch that a cell of the same kind needed, where it does for this one what it did.
 
         Which switch that is takes many builds to find, and few projects have one for each Python or torch.
@@ -174,7 +174,7 @@ class Witness:
 
         It needs one where it leaves its kernels out on a builder without a GPU, or looks on the network for a wheel.
         """
-        wanted = self.wanted(view, observed)
+        wanted = self.find_kernels(view, observed)
         if not wanted - _device_sources(observed) and not observed.opens_network:
             return self.hidden(view, observed) or (observed, ())
         for switch, tried in self.tried(view, observed):
@@ -192,7 +192,7 @@ class Witness:
                 return tried, (switch,)
         return None
 
-    def wanted(self, view: View, observed: Observed) -> frozenset[str]:
+    def find_kernels(self, view: View, observed: Observed) -> frozenset[str]:
         """Return the kernels that the build compiles where there is a GPU, or by some switch where it compiles none."""
         if view.accelerator is None:
             return frozenset()
@@ -210,7 +210,7 @@ class Witness:
         All of them are set at once before each is alone: where that changes nothing, none of them does.
         """
         names = list(_switches(observed, view))[:MOST_TRIED]
-        archs = ";".join(arch.removesuffix("+PTX") for arch in _asked_archs(view))
+        archs = ";".join(arch.removesuffix("+PTX") for arch in _request_archs(view))
         sets = [[(name, value) for name in names] for value in VALUES if names]
         sets += [[(name, archs)] for name in _arch_variables(observed, view) if archs]
         for switches in sets:
@@ -228,7 +228,7 @@ class Witness:
         told: dict[str, Any] = {
             "asked": asked,
             "switches": switches,
-            "switches_where": self.why_switched(switches, observed, view),
+            "switches_where": self.explain_switch(switches, observed, view),
         }
         if observed.doubts:
             what, place = next(iter(observed.doubts.items()))
@@ -238,7 +238,7 @@ class Witness:
             return replace(_unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
         return self.understood(observed, view, told)
 
-    def why_switched(self, switches: Switches, observed: Observed, view: View) -> str:
+    def explain_switch(self, switches: Switches, observed: Observed, view: View) -> str:
         """Return what would become of the build without its switch."""
         if not switches:
             return ""
@@ -256,7 +256,7 @@ class Witness:
         build = _Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
         lost = self.lost(observed, view)
-        told = {**told, "warnings": tuple(_ignored_archs(build.built, view))}
+        told = {**told, "warnings": tuple(_arch_warnings(build.built, view))}
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
@@ -277,13 +277,13 @@ class Witness:
         """Return what the wheel is to hold; nothing is known where a plugin, or hipify, may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
-        if required & HARMLESS or (build.hipified and any(name.endswith(HIPIFIED_ENDINGS) for name in names)):
+        if required & HARMLESS or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names)):
             return ()
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 
     def lost(self, observed: Observed, view: View) -> str:
         """Return why the wheel would be hollow, where it would and no switch mends that."""
-        missing = sorted(self.wanted(view, observed) - _device_sources(observed))
+        missing = sorted(self.find_kernels(view, observed) - _device_sources(observed))
         if not missing:
             return ""
         place = observed.asked.get("gpu", "setup.py")
@@ -344,7 +344,7 @@ def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
             yield variable
 
 
-def _asked_archs(view: View) -> Iterator[str]:
+def _request_archs(view: View) -> Iterator[str]:
     """Yield the architectures asked for; the config's own variables may say it in words that torch alone knows."""
     wanted = ARCH_LISTS.get(view.accelerator.kind) if view.accelerator else None
     for name, text in view.env:
@@ -355,7 +355,7 @@ def _asked_archs(view: View) -> Iterator[str]:
 
 def _capability(view: View) -> str:
     """Return the compute capability of a GPU that the view's build is for, as torch says it."""
-    first = next(_asked_archs(view), "9.0")
+    first = next(_request_archs(view), "9.0")
     return str((GfxArch if first.startswith("gfx") else CudaArch).parse(first).capability)
 
 
@@ -404,7 +404,7 @@ class _Build:
             count = sum(len(one.compiles) for one in self.built)
             more = f" and {len(self.built) - 1} more" if len(self.built) > 1 else ""
             files = f"{count} file{'' if count == 1 else 's'}"
-            return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}{self.by_hipify}"
+            return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}{self.hipify_note}"
         if observed.shipped:
             return f"{RAN}: ships {observed.shipped[0]}, which is compiled"
         if observed.commands:
@@ -414,16 +414,18 @@ class _Build:
         return f"{RAN}: compiles nothing, {len(observed.members)} members"
 
     @property
-    def hipified(self) -> str:
+    def hipify_place(self) -> str:
         """Where the project has its sources translated for ROCm; nothing where it does not."""
         return self.observed.asked.get("hipify", "")
 
     @property
-    def by_hipify(self) -> str:
+    def hipify_note(self) -> str:
         """What is said of the sources that torch translates for ROCm."""
         written = self.observed.generated
         translated = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
-        return f", {translated[0]} translated by hipify ({self.hipified})" if self.hipified and translated else ""
+        return (
+            f", {translated[0]} translated by hipify ({self.hipify_place})" if self.hipify_place and translated else ""
+        )
 
     @property
     def pure_tag(self) -> str:
@@ -450,18 +452,18 @@ class _Build:
             what = f"{own.removesuffix(OWN_SUFFIX)} is compiled for one Python"
             return PythonApi(Binding.UNKNOWN, f"{what}, against {api.where}")
         for command in self.compiles:
-            if why := self.beyond(command, api):
+            if why := self.explain_excess(command, api):
                 return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
         return api
 
-    def beyond(self, command: Compile, api: PythonApi) -> str:
+    def explain_excess(self, command: Compile, api: PythonApi) -> str:
         """Return why one command compiles more than the API that the tag declares, or nothing."""
         if not self.includes.has(command.source):
             return f"{command.source} is compiled, and is not in the source"
-        reached = (*self.includes.reached([command.source]), *self.forced(command))
+        reached = (*self.includes.external_includes([command.source]), *self.list_forced_includes(command))
         if command.source.endswith(CYTHON):
             reached = (*reached, Include("Python.h", Place(command.source, 1)))
-        if contradiction := contradicted(api, reached):
+        if contradiction := find_contradiction(api, reached):
             return contradiction.where.partition(", against")[0]
         if api.kind is not Binding.STABLE:
             return ""
@@ -470,13 +472,13 @@ class _Build:
                 if header in PULLS_PYBIND:
                     return f"{place}: {header} includes pybind11, as torch's BuildExtension compiles it"
         python = next((place for header, place in reached if header == "Python.h"), None)
-        return self.unlimited(command, python, api) if python else ""
+        return self.explain_full_api(command, python, api) if python else ""
 
-    def forced(self, command: Compile) -> tuple[Include, ...]:
+    def list_forced_includes(self, command: Compile) -> tuple[Include, ...]:
         """Return what a command's flags include, and what that includes."""
-        return tuple(forced(command, self.includes))
+        return tuple(list_forced_includes(command, self.includes))
 
-    def unlimited(self, command: Compile, python: Place, api: PythonApi) -> str:
+    def explain_full_api(self, command: Compile, python: Place, api: PythonApi) -> str:
         """Return why a command that includes Python.h uses more than the limited API of the tag, or nothing."""
         last = [flag for flag in command.flags if flag.startswith((*LIMITED_FLAGS, *UNLIMITED_FLAGS))][-1:]
         if last and last[0].startswith(LIMITED_FLAGS):
@@ -493,7 +495,7 @@ class _Build:
         if self.observed.shipped:
             where = f"{self.observed.shipped[0]} is compiled already"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
-        return compiled_abi(self.includes, self.compiles)
+        return abi_of_commands(self.includes, self.compiles)
 
     @cached_property
     def recipe(self) -> str:
@@ -507,7 +509,7 @@ def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
     images: dict[str, None] = {}
     for command in commands:
         if command.source.endswith((".cu", ".hip")):
-            found = [image for flag in command.flags for image in (*_gencode(flag), *_offloaded(flag))]
+            found = [image for flag in command.flags for image in (*_gencode(flag), *_offload_targets(flag))]
             if not found or NATIVE in found:
                 return None
             images.update(dict.fromkeys(found))
@@ -522,16 +524,16 @@ def _gencode(flag: str) -> Iterator[str]:
         yield from (f"sm_{short[1]}", f"compute_{short[1]}")
 
 
-def _offloaded(flag: str) -> Iterator[str]:
+def _offload_targets(flag: str) -> Iterator[str]:
     """Yield the targets that one flag of hipcc's asks for, as bundles name them."""
     match = OFFLOAD.fullmatch(flag)
     for text in match[1].split(",") if match else ():
         yield str(GfxArch.parse(text)) if GFX.fullmatch(text) else text
 
 
-def _ignored_archs(built: Iterable[Extension], view: View) -> Iterator[str]:
+def _arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     """Yield what becomes of the architectures that the request asks for, where the project chooses by itself."""
-    asked = list(_asked_archs(view))
+    asked = list(_request_archs(view))
     with_device_code = [one for one in built if one.images != ()]
     unknown = [one.member for one in with_device_code if one.images is None]
     if unknown and asked:

@@ -26,17 +26,17 @@ from ci_tools.evidence.observe.stage import (
     Stage,
     readable,
 )
-from ci_tools.formats.wheel import Hashing, opened
+from ci_tools.formats.wheel import Hashing, open_wheel
 from ci_tools.machine.sandbox import (
     Limits,
     Verdict,
     clear,
-    left,
-    run_confined,
+    read_safely,
+    run_in_sandbox,
     why_not,
 )
 from ci_tools.machine.seals import read_key, seal, unseal
-from ci_tools.machine.search_path import settled
+from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import digest_of, write_atomically
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX, Compile
@@ -177,7 +177,7 @@ class Observer:
         for earlier, observed in self.seen:
             if all(view.fact(name) == earlier.fact(name) for name in observed.asked):
                 return observed
-        observed = self._the_same_again(view, self._kept(view))
+        observed = self._the_same_again(view, self._load_or_run(view))
         self.seen.append((view, observed))
         self.stopped = observed if observed.stopped else None
         return observed
@@ -186,17 +186,17 @@ class Observer:
         """Return what a build does, in doubt where it asks for the time or for chance and does another thing then."""
         if "chance" not in observed.asked or observed.doubts or observed.failure:
             return observed
-        again = self._kept(view._replace(chance=True))
+        again = self._load_or_run(view._replace(chance=True))
         if again._replace(asked={}, imports={}) == observed._replace(asked={}, imports={}):
             return observed
         doubt = "decides by the time, by chance or by the number of processors"
         return observed._replace(doubts={doubt: observed.asked["chance"]})
 
-    def _kept(self, view: View) -> Observed:
+    def _load_or_run(self, view: View) -> Observed:
         """Return what an earlier plan observed, or run the build and keep what it did."""
         name = self._key(view)
         path = self.outside.cache.resolve() / "observations" / f"{name}.json"
-        kept = left(path, MOST_KEPT)
+        kept = read_safely(path, MOST_KEPT)
         answer = unseal(name, kept, self.sealing) if kept is not None else None
         if answer is None:
             self._say_once(f"{path} is not what this user kept there" if kept is not None else "")
@@ -204,7 +204,7 @@ class Observer:
             if "stopped" not in answer:  # another time the machine may have more to spare
                 with write_atomically(path) as file:
                     file.write(seal(name, answer, self.sealing))
-        return _observed(answer)
+        return _parse_answer(answer)
 
     def _say_once(self, what: str) -> None:
         """Say why something is observed again; a cache that somebody else filled has many files alike."""
@@ -240,7 +240,7 @@ class Observer:
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
         env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places, WORD: word}
-        ended = run_confined(
+        ended = run_in_sandbox(
             command,
             folder=stage.folder,
             readable=[stage.request, *readable()],
@@ -324,7 +324,7 @@ def _facts(view: View) -> dict[str, Any]:
 def _homes(view: View, home: str) -> dict[str, str]:
     """Return the variables that a job sets for its accelerator: the one that names its folder, and what is settled."""
     names = {"cuda": "CUDA_HOME", "rocm": "ROCM_HOME", "xpu": "CMPLR_ROOT"}
-    return {names[str(view.accelerator.kind)]: home, **settled(view.accelerator)} if view.accelerator else {}
+    return {names[str(view.accelerator.kind)]: home, **compiler_variables(view.accelerator)} if view.accelerator else {}
 
 
 # ---------------------------------------------------------------- what it left
@@ -365,14 +365,14 @@ def _wheel(stage: Stage) -> dict[str, Any] | None:
 
 
 def _content(path: Path, folder: bytes) -> dict[str, Any]:
-    wheel = opened(path)
+    wheel = open_wheel(path)
     members, shipped, libraries, placed = [], [], {}, []
     with wheel.archive:
         for info in wheel.infos:
             if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
                 libraries[info.filename] = int(mark[1])
             elif not info.filename.startswith(f"{wheel.dist_info}/"):
-                digest, holds = _told(wheel.chunks(info), folder)
+                digest, holds = _scan_member(wheel.chunks(info), folder)
                 members.append((info.filename, digest))
                 shipped += [info.filename] if wheel.binary_format(info) else []
                 placed += [info.filename] if holds else []
@@ -387,7 +387,7 @@ def _content(path: Path, folder: bytes) -> dict[str, Any]:
     }
 
 
-def _told(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
+def _scan_member(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
     """Return the hash of a member, and whether it names a folder."""
     hashing, holds, before = Hashing(), False, b""
     for chunk in chunks:
@@ -395,10 +395,10 @@ def _told(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
         seen = before + chunk
         holds = holds or folder in seen
         before = seen[-len(folder) :]
-    return hashing.spelled, holds
+    return hashing.record_value, holds
 
 
-def _observed(answer: Mapping[str, Any]) -> Observed:
+def _parse_answer(answer: Mapping[str, Any]) -> Observed:
     """Read an answer that a project's code had in its hands: whatever has another shape is a doubt."""
     if "stopped" in answer:
         return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})

@@ -155,7 +155,7 @@ class Stage:
     def _restore(self, tree: Tree) -> None:
         """Make the copy of the source what the tree is; the files that no build has touched stay."""
         try:
-            kept = set(self._kept())
+            kept = set(self._prune_copy())
         except (OSError, RecursionError):  # folders within folders, too many to walk
             kept = set()
         if not kept:
@@ -164,7 +164,7 @@ class Stage:
         replace(tree, files=missing).copy_to(self.source)
         self.copied.update({name: _stamp(f"{self.source}/{name}") for name in missing})
 
-    def _kept(self) -> Iterator[str]:
+    def _prune_copy(self) -> Iterator[str]:
         """Yield the files of the copy that no build has touched, and remove all others."""
         if not self.copied or self.source.is_symlink():
             return
@@ -182,7 +182,7 @@ class Stage:
         for folder in self.inside.parents[:3]:
             (folder / "__init__.py").touch()
         self.inside.symlink_to(OBSERVER)
-        for path in lent():
+        for path in importable_folders():
             (self.modules / path.name).symlink_to(path)
 
     def _tool(self, path: Path, version: str) -> None:
@@ -205,7 +205,7 @@ class Stage:
                 self._tool(self.accelerator / "bin" / name, version)
 
 
-def lent() -> Iterator[Path]:
+def importable_folders() -> Iterator[Path]:
     """Yield the folders of our own environment that the observed code can import from, their metadata included."""
     for name in LENT:
         spec = find_spec(name)
@@ -220,7 +220,7 @@ def lent() -> Iterator[Path]:
 def readable() -> Iterator[Path]:
     """Yield what of this machine the observed code may read: those folders, and this package's share of them."""
     yield OBSERVER
-    yield from lent()
+    yield from importable_folders()
 
 
 def _script(path: Path, text: str) -> None:

@@ -92,8 +92,8 @@ def check(hub: Hub, *, fix: bool = False) -> Checked:
         findings = diagnose(facts)
         fixes = list(dict.fromkeys(finding.fix for finding in findings if finding.fix)) if fix else []
         for one in fixes:
-            hub.outside.reporter.say(f"will {one.described(facts)}")
-        mended = tuple(_mended(api, one, facts) for one in fixes)
+            hub.outside.reporter.say(f"will {one.describe(facts)}")
+        mended = tuple(_apply_fix(api, one, facts) for one in fixes)
         return Checked(api.name, diagnose(_read(api, hub.outside)) if mended else findings, mended)
 
 
@@ -184,7 +184,7 @@ def _answer(call: Callable[[], Value | None]) -> Value | None:
         return None
 
 
-def _seen(what: str, needs: str, call: Callable[[], Value | None]) -> Value | Unseen:
+def _call_or_unseen(what: str, needs: str, call: Callable[[], Value | None]) -> Value | Unseen:
     """Return what a call returns, or that the token does not show it."""
     value = _answer(call)
     return Unseen(what, needs) if value is None else value
@@ -199,7 +199,7 @@ def _read(api: _Api, outside: Outside) -> Facts:
         workflows, unread = _workflows(api)
         used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
         tags = _tags(api, used)
-        policy = _seen("which actions may run", ADMINISTRATION, lambda: _policy(api))
+        policy = _call_or_unseen("which actions may run", ADMINISTRATION, lambda: _policy(api))
         facts = Facts(
             repository=api.name,
             page=one_line(api.opened.html_url),
@@ -208,14 +208,14 @@ def _read(api: _Api, outside: Outside) -> Facts:
             is_private=api.opened.private,
             is_organization=api.opened.owner.type == "Organization",
             policy=policy,
-            default=_seen("what jobs may do by default", ADMINISTRATION, lambda: _default(api)),
+            default=_call_or_unseen("what jobs may do by default", ADMINISTRATION, lambda: _default(api)),
             is_immutable=_immutable(api, is_admin=not isinstance(policy, Unseen)),
             workflows=tuple(workflows),
             unread=tuple(unread),
-            states=_seen("whether workflows are disabled", ACTIONS, lambda: _states(api)),
-            environments=_seen("the environments", ACTIONS, lambda: _environments(api, workflows)),
-            secrets=_seen("which secrets there are", SECRETS, lambda: _secrets(api)),
-            called=dict(_called(api, used, tags, workflows)),
+            states=_call_or_unseen("whether workflows are disabled", ACTIONS, lambda: _states(api)),
+            environments=_call_or_unseen("the environments", ACTIONS, lambda: _environments(api, workflows)),
+            secrets=_call_or_unseen("which secrets there are", SECRETS, lambda: _secrets(api)),
+            called=dict(_fetch_workflows(api, used, tags, workflows)),
             tags=tags,
             behind=dict(_behind(api, used, tags)),
             configs=dict(_configs(api, workflows)),
@@ -245,7 +245,7 @@ def _workflow(api: _Api, file: Answer, branch: str) -> Workflow | tuple[str, str
         workflow = callers.read(_text(api, file, branch), str(file["path"]))
     except InputError as error:
         return one_line(str(file["path"])), one_line(error.message)
-    return callers.at_home(workflow, api.name) if api.name.lower().endswith("/fatwheel") else workflow
+    return callers.qualify_calls(workflow, api.name) if api.name.lower().endswith("/fatwheel") else workflow
 
 
 def _text(api: _Api, file: Answer, ref: str, repository: str = "") -> str:
@@ -310,7 +310,7 @@ def _environments(api: _Api, workflows: Iterable[Workflow]) -> dict[str, Environ
 def _environment(api: _Api, said: Answer, *, is_named: bool) -> Environment:
     rules = {rule["type"] for rule in said.get("protection_rules") or ()}
     path, what = f"/environments/{quote(said['name'], safe='')}/secrets", f"the secrets of {one_line(said['name'])}"
-    secrets = _seen(what, ENVIRONMENTS, lambda: _names(api, path)) if is_named else frozenset[str]()
+    secrets = _call_or_unseen(what, ENVIRONMENTS, lambda: _names(api, path)) if is_named else frozenset[str]()
     return Environment(bool(rules - UNATTENDED), bool(said.get("deployment_branch_policy")), secrets)
 
 
@@ -339,7 +339,7 @@ def _tags(api: _Api, used: Iterable[Used]) -> dict[str, tuple[Tag, ...] | Unseen
 
 
 def _tags_of(api: _Api, name: str, what: str, needs: str) -> tuple[Tag, ...] | Unseen:
-    listed = _seen(what, needs, lambda: api.pages("/tags", repository=name))
+    listed = _call_or_unseen(what, needs, lambda: api.pages("/tags", repository=name))
     if isinstance(listed, Unseen):
         return listed
     return tuple(Tag(one_line(one["name"]), str(one["commit"]["sha"])) for one in listed)
@@ -360,7 +360,7 @@ def _behind(
             yield (name, commit), None if said is None else int(said["ahead_by"])
 
 
-def _called(
+def _fetch_workflows(
     api: _Api, used: Iterable[Used], tags: dict[str, tuple[Tag, ...] | Unseen], own: Iterable[Workflow]
 ) -> Iterator[tuple[tuple[str, str, str], Workflow | Unseen | None]]:
     """Yield each workflow of Fatwheel's that is called, as it is at the ref that is called."""
@@ -372,10 +372,10 @@ def _called(
         elif isinstance(tags[repository.lower()], Unseen):
             yield call, Unseen(f"what {path[1:]} at {ref} asks for", f"a token that sees {repository}")
         else:
-            yield call, _called_file(api, repository, path, ref)
+            yield call, _fetch_workflow(api, repository, path, ref)
 
 
-def _called_file(api: _Api, repository: str, path: str, ref: str) -> Workflow | Unseen | None:
+def _fetch_workflow(api: _Api, repository: str, path: str, ref: str) -> Workflow | Unseen | None:
     try:
         file = api.get(f"/contents{quote(path)}", repository, ref=ref)
         if file is None:
@@ -420,9 +420,9 @@ def _text_at(api: _Api, path: str) -> str | None:
 # -- mending
 
 
-def _mended(api: _Api, fix: Fix, facts: Facts) -> Mended:
+def _apply_fix(api: _Api, fix: Fix, facts: Facts) -> Mended:
     """Do one thing, and say what became of it."""
-    what = fix.described(facts)
+    what = fix.describe(facts)
     try:
         MENDS[fix.kind](api, fix.subject, facts)
     except FatwheelError as error:

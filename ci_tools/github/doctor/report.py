@@ -41,7 +41,7 @@ class Fix(NamedTuple):
     kind: Kind
     subject: str  # the workflow's path, or the environment's name
 
-    def described(self, facts: Facts) -> str:
+    def describe(self, facts: Facts) -> str:
         """Return what is done, in a sentence without an end."""
         if self.kind is Kind.ENABLE_WORKFLOW:
             return f"enable {self.subject} again"

@@ -30,7 +30,7 @@ from ci_tools.github.doctor.workflows import (
     access,
     lacking,
     needed_to_publish,
-    united,
+    unite_grants,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _unseen(where: str, fact: Unseen) -> Finding:
 # -- the repository
 
 
-def _archived(facts: Facts) -> Iterator[Finding]:
+def _check_archival(facts: Facts) -> Iterator[Finding]:
     if facts.is_archived:
         mend = f"gh repo unarchive {facts.repository}"
         yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "nothing runs in it", mend)
@@ -104,11 +104,11 @@ def _policy(facts: Facts) -> Iterator[Finding]:
         mend = f"{page}, or: gh api -X PUT repos/{facts.repository}/actions/permissions -F enabled=true"
         yield Finding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", mend)
         return
-    for used in _once(_all_used(facts)):
-        yield from _allowed(facts, facts.policy, used)
+    for used in _once(_all_uses(facts)):
+        yield from _check_use(facts, facts.policy, used)
 
 
-def _allowed(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
+def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
     page, why = facts.settings("actions"), "a run that uses it ends before its first job"
     if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by a tag
         what = f"{used} is no full commit, and the repository takes no other actions"
@@ -153,7 +153,7 @@ def _default(facts: Facts) -> Iterator[Finding]:
         yield _unseen(ACTIONS, facts.default)
         return
     if facts.default.access == "write":
-        bare = [job.where for workflow in facts.workflows for job in workflow.jobs if workflow.granted(job) is None]
+        bare = [job.where for workflow in facts.workflows for job in workflow.jobs if workflow.grants_of(job) is None]
         is_safe = not bare and not facts.unread
         first = "" if is_safe else f"first give `permissions:` to each of {', '.join(bare) or 'the jobs not seen'}; "
         command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"
@@ -233,7 +233,7 @@ def _secrets_outside(facts: Facts) -> Iterator[Finding]:
         yield from _missing(facts, workflow.secrets, workflow.path, "")
 
 
-def _secrets_seen(facts: Facts) -> Iterator[Finding]:
+def _unseen_secrets(facts: Facts) -> Iterator[Finding]:
     is_named = any(job.secrets or job.passed for workflow in facts.callers for job in workflow.jobs)
     if is_named and isinstance(facts.secrets, Unseen):
         yield _unseen("Settings, Secrets", facts.secrets)
@@ -247,7 +247,7 @@ def _pins(facts: Facts) -> Iterator[Finding]:
             yield _unseen(used.where, tags)
         else:
             is_pinned = COMMIT.fullmatch(used.ref)
-            yield from _pinned(facts, used, tags) if is_pinned else _moving(used, tags)
+            yield from _check_pin(facts, used, tags) if is_pinned else _moving(used, tags)
 
 
 def _moving(used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
@@ -256,7 +256,7 @@ def _moving(used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
     yield Finding("moving", Weight.WARNING, used.where, what, why, _pin(used, _newest(tags, used.ref)))
 
 
-def _pinned(facts: Facts, used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
+def _check_pin(facts: Facts, used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
     own = next((tag for tag in tags if tag.commit == used.ref and tag.version), None)
     newest = _newest(tags, own.name if own else "")
     if own and newest:
@@ -313,9 +313,12 @@ def _permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding
         mend = _pin(job.call, None if isinstance(tags, Unseen) else _newest(tags, job.call.ref))
         what = f"{job.call} does not exist"
         yield Finding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", mend)
-    its_own, publishing = _asked(called) if isinstance(called, Workflow) else {}, _publishing(facts, workflow, job)
-    needs = united([job.needs, its_own, publishing or {}])
-    granted = workflow.granted(job)
+    its_own, publishing = (
+        _caller_grants(called) if isinstance(called, Workflow) else {},
+        _publishing(facts, workflow, job),
+    )
+    needs = unite_grants([job.needs, its_own, publishing or {}])
+    granted = workflow.grants_of(job)
     if granted is not None and access(granted, "*") == "write":
         what, why = f"{job.name} may write everything", "a step of it needs the least of that"
         yield Finding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
@@ -323,7 +326,7 @@ def _permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding
     may = granted if granted is not None else (RESTRICTED if is_open else PERMISSIVE)
     if missing := lacking(may, needs):
         is_sure = granted is not None or not isinstance(facts.default, Unseen)
-        yield _lacks(job, missing, united([granted or {}, needs]), Weight.ERROR if is_sure else Weight.WARNING)
+        yield _lacks(job, missing, unite_grants([granted or {}, needs]), Weight.ERROR if is_sure else Weight.WARNING)
     targets = _targets(facts, workflow, job)
     if publishing is not None and targets is not None and granted and access(granted, "*") == "none":
         yield from _in_vain(job, lacking(needs, granted), needs)
@@ -342,7 +345,7 @@ def _publishing(facts: Facts, workflow: Workflow, job: Job) -> Grants | None:
     publishes = job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
     if not publishes or not isinstance(called, Workflow):
         return None
-    inner = (one for one in called.jobs if called.granted(one) is None)
+    inner = (one for one in called.jobs if called.grants_of(one) is None)
     if not any(job.publishes or PUBLISH.search(one.call.path if one.call else "") for one in inner):
         return None  # a release of Fatwheel before it took what its caller grants
     return needed_to_publish(job.given, _targets(facts, workflow, job) or ())
@@ -430,10 +433,10 @@ def _grant(grants: Grants) -> str:
     return f"in that job: `permissions: {{ {inside} }}`" if inside else "in that job: `permissions: {}`"
 
 
-def _asked(called: Workflow) -> Grants:
+def _caller_grants(called: Workflow) -> Grants:
     """Return what a called workflow asks of its caller: the most that one of its jobs does."""
-    granted = ((called.granted(job), job.needs) for job in called.jobs)
-    return united(needs if grants is None else grants for grants, needs in granted)
+    granted = ((called.grants_of(job), job.needs) for job in called.jobs)
+    return unite_grants(needs if grants is None else grants for grants, needs in granted)
 
 
 def _secrets(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
@@ -452,7 +455,7 @@ def _secrets(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
 
 
 def _missing(facts: Facts, names: Iterable[str], where: str, environment: str) -> Iterator[Finding]:
-    known = _known_secrets(facts, environment)
+    known = _job_secrets(facts, environment)
     for name in sorted({name.upper() for name in names} - known) if known is not None else ():
         of = f" --env {shlex.quote(environment)}" if environment else ""
         mend = f"gh secret set {name} -R {facts.repository}{of}"
@@ -460,7 +463,7 @@ def _missing(facts: Facts, names: Iterable[str], where: str, environment: str) -
         yield Finding("secret", Weight.ERROR, where, what, why, mend)
 
 
-def _known_secrets(facts: Facts, environment: str) -> set[str] | None:
+def _job_secrets(facts: Facts, environment: str) -> set[str] | None:
     """Return the secrets that a job of an environment gets; None where they were not seen."""
     of_environment: frozenset[str] | Unseen = frozenset()
     if environment and (isinstance(facts.environments, Unseen) or "${{" in environment):
@@ -481,7 +484,7 @@ def _publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
         yield Finding("publisher", Weight.WARNING, job.where, what, why, mend)
 
 
-def _released(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
+def _check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
     """Yield where who approves, or what is published, hangs on how the run was started and not on what it releases."""
     if not (job.publishes or job.is_trusted_publisher):
         return
@@ -497,7 +500,7 @@ def _released(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
         yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{mend}`")
 
 
-def _all_used(facts: Facts) -> Iterator[Used]:
+def _all_uses(facts: Facts) -> Iterator[Used]:
     """Yield what the callers use, and what the workflows use that they call."""
     for job in (job for workflow in facts.callers for job in workflow.jobs):
         yield from job.uses
@@ -516,16 +519,25 @@ def _once(several: Iterable[Used]) -> Iterator[Used]:
 
 
 RULES = (
-    _archived,
+    _check_archival,
     _callers,
     _policy,
     _default,
     _states,
     _environments,
-    _secrets_seen,
+    _unseen_secrets,
     _secrets_outside,
     _pins,
     _immutable,
     _own_workflows,
 )
-JOB_RULES = (_target, _permissions, _secrets, _publisher, _released, _folders, _attestation, _attestations)
+JOB_RULES = (
+    _target,
+    _permissions,
+    _secrets,
+    _publisher,
+    _check_release_condition,
+    _folders,
+    _attestation,
+    _attestations,
+)

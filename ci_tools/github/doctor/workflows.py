@@ -30,14 +30,14 @@ __all__ = [
     "Used",
     "Workflow",
     "access",
-    "at_home",
     "lacking",
     "needed_to_publish",
     "one_line",
+    "qualify_calls",
     "read",
     "read_config",
     "read_included",
-    "united",
+    "unite_grants",
 ]
 
 LARGEST = 256_000  # bytes of a file that is read; the longest that people write have a fifth of it
@@ -181,7 +181,7 @@ class Workflow:
         """Whether it calls Fatwheel."""
         return any(used.is_fatwheel for job in self.jobs for used in job.uses)
 
-    def granted(self, job: Job) -> Grants | None:
+    def grants_of(self, job: Job) -> Grants | None:
         """Return what a job may do, by its own words or the workflow's; None where neither says it."""
         return self.grants if job.grants is None else job.grants
 
@@ -202,7 +202,7 @@ def access(grants: Mapping[str, str], scope: str) -> str:
     return grants.get(scope, grants.get(EVERY, ACCESSES[0]))
 
 
-def united(several: Iterable[Mapping[str, str]]) -> Grants:
+def unite_grants(several: Iterable[Mapping[str, str]]) -> Grants:
     """Return the most that any of several allows."""
     union: Grants = {}
     for grants in several:
@@ -231,7 +231,7 @@ def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Gra
 # -- reading
 
 
-def at_home(workflow: Workflow, repository: str) -> Workflow:
+def qualify_calls(workflow: Workflow, repository: str) -> Workflow:
     """Return a workflow of Fatwheel's own repository, which calls the others without `@REF`."""
     jobs = (
         replace(
@@ -257,7 +257,7 @@ def read(text: str, path: str) -> Workflow:
     path = one_line(path)
     top = _children(compose(text, path))
     if not _children(top.get("jobs")):
-        raise _rejected(path, 1, "this is no workflow: it has no jobs")
+        raise _rejection(path, 1, "this is no workflow: it has no jobs")
     outside = [node for key, node in top.items() if key != "jobs"]
     return Workflow(
         path=path,
@@ -265,7 +265,7 @@ def read(text: str, path: str) -> Workflow:
         grants=_grants(top.get("permissions")),
         jobs=tuple(_jobs(_pairs(top["jobs"]), path)),
         secrets=_secrets(outside),
-        required=frozenset(_required(top.get("on"))),
+        required=frozenset(_list_required_secrets(top.get("on"))),
     )
 
 
@@ -294,18 +294,18 @@ def _is(table: Mapping[str, yaml.Node], key: str, word: str) -> bool:
     return _text(table.get(key)).lower() == word
 
 
-def _rejected(path: str, line: int, what: str) -> RejectedInput:
+def _rejection(path: str, line: int, what: str) -> RejectedInput:
     return RejectedInput([Problem(f"{path}:{line}", what)])
 
 
 def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iterator[Job]:
     """Yield each job; a node that several names share is read once."""
     if len(pairs) > MOST_JOBS:
-        raise _rejected(path, _line(pairs[0][0]), f"it has {len(pairs)} jobs, expected at most {MOST_JOBS}")
+        raise _rejection(path, _line(pairs[0][0]), f"it has {len(pairs)} jobs, expected at most {MOST_JOBS}")
     known: dict[int, Job] = {}
     for key, node in pairs:
         if not NAME.fullmatch(key.value):
-            raise _rejected(path, _line(key), f'"{one_line(key.value)}" is no name of a job')
+            raise _rejection(path, _line(key), f'"{one_line(key.value)}" is no name of a job')
         if id(node) not in known:
             known[id(node)] = _job(node, path)
         yield replace(known[id(node)], name=key.value, where=f"{path}:{_line(key)}")
@@ -315,14 +315,14 @@ def _job(node: yaml.Node, path: str) -> Job:
     """Return a job; its name and place are those of its key."""
     parts = _children(node)
     steps = {id(step): _children(step) for step in _items(parts.get("steps"))}
-    used = (_used(step.get("uses"), path) for step in steps.values())
+    used = (_parse_use(step.get("uses"), path) for step in steps.values())
     passed = parts.get("secrets")
     return Job(
         name="",
         where="",
         grants=_grants(parts.get("permissions")),
-        needs=united(_needs(step) for step in steps.values()),
-        call=_used(parts.get("uses"), path),
+        needs=unite_grants(_needs(step) for step in steps.values()),
+        call=_parse_use(parts.get("uses"), path),
         steps=tuple(one for one in used if one),
         environment=_environment(parts),
         condition=one_line(_text(parts.get("if")), LONGEST_CONDITION),
@@ -332,7 +332,7 @@ def _job(node: yaml.Node, path: str) -> Job:
     )
 
 
-def _used(node: yaml.Node | None, path: str) -> Used | None:
+def _parse_use(node: yaml.Node | None, path: str) -> Used | None:
     """Return what a `uses:` names; None for a container, or for what is no such name."""
     text = _text(node)
     where = f"{path}:{_line(node)}" if node else path
@@ -382,7 +382,7 @@ def _environment(parts: Mapping[str, yaml.Node]) -> str:
     return one_line(_text(_children(node).get("name")) or _text(node))
 
 
-def _required(node: yaml.Node | None) -> Iterator[str]:
+def _list_required_secrets(node: yaml.Node | None) -> Iterator[str]:
     secrets = _children(_children(_children(node).get("workflow_call")).get("secrets"))
     for name, secret in secrets.items():
         if NAME.fullmatch(name) and _text(_children(secret).get("required")).lower() == "true":

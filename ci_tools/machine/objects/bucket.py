@@ -41,7 +41,7 @@ from ci_tools.machine.objects.store import (
     Content,
     Entry,
     Found,
-    of_bytes,
+    content_of_bytes,
     utc,
 )
 from ci_tools.machine.storage import CHUNK
@@ -201,7 +201,7 @@ class BucketStore:
         self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
         with _explained(self.address):
             self._session = boto3.Session(region_name=place.region or None)
-        self.client = self._connected(
+        self.client = self._make_client(
             max_pool_connections=CONNECTIONS,
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
             connect_timeout=int(place.timeout),
@@ -209,7 +209,7 @@ class BucketStore:
         )
         self._top = ""  # the address of the bucket, from when it is asked for
 
-    def _connected(self, **options: object) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
+    def _make_client(self, **options: object) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
         place = self.place
         config = Config(
             s3={"addressing_style": "path"} if place.endpoint else {},
@@ -252,7 +252,8 @@ class BucketStore:
                 return None
             with answer["Body"] as body:
                 if answer["ContentLength"] > MOST_READ:
-                    msg = f"{self._shown(key)} has {answer['ContentLength']:,} bytes, expected at most {MOST_READ:,}"
+                    size = f"{answer['ContentLength']:,} bytes"
+                    msg = f"{self._describe_key(key)} has {size}, expected at most {MOST_READ:,}"
                     raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
                 return body.read(), _found(answer)
 
@@ -329,7 +330,7 @@ class BucketStore:
     @contextmanager
     def _asking(self, key: str) -> Iterator[None]:
         """Explain what goes wrong with a request, and say every few seconds that its answer is waited for."""
-        where = self._shown(key)
+        where = self._describe_key(key)
         with self._waits.over(where), _explained(where):
             yield
 
@@ -350,31 +351,31 @@ class BucketStore:
         Where the server does not know conditions, what is there is looked at first, under the lock.
         """
         if self._knows_conditions():
-            return self._put(key, content, instead_of, generation)
-        with self._one_at_a_time, self._locked(_root_of(key)) as lease:
+            return self._upload(key, content, instead_of, generation)
+        with self._one_at_a_time, self._lock_index(_root_of(key)) as lease:
             there = self.find(key)
             if (there and there.tag) != (instead_of and instead_of.tag):
                 return False
             lease.check(self.address)
-            is_put = self._put(key, content, None, generation)
+            is_put = self._upload(key, content, None, generation)
             lease.check(self.address)
             return is_put
 
-    def _put(self, key: str, content: Content, instead_of: Found | None, generation: int) -> bool:
+    def _upload(self, key: str, content: Content, instead_of: Found | None, generation: int) -> bool:
         if content.size > LARGEST_PUT:
             msg = f"{key} has {content.size:,} bytes, S3 takes {LARGEST_PUT:,} in one request"
             raise InputError(msg)
         for _ in range(ATTEMPTS):
-            tag = self._put_once(key, content, instead_of, generation)
+            tag = self._upload_once(key, content, instead_of, generation)
             if not tag:
                 return self._is_ours(key, content, generation)
             if self._is_whole(key, tag, content):
                 return True
             instead_of = Found(tag, content.size)
-        msg = f"{self._shown(key)} has other bytes than were sent, {ATTEMPTS} times"
+        msg = f"{self._describe_key(key)} has other bytes than were sent, {ATTEMPTS} times"
         raise MachineError(msg, hint=HINT)
 
-    def _put_once(self, key: str, content: Content, instead_of: Found | None, generation: int) -> str:
+    def _upload_once(self, key: str, content: Content, instead_of: Found | None, generation: int) -> str:
         """Put content at a key, and return its tag; nothing where something else is there by now."""
         condition = {"IfMatch": instead_of.tag} if instead_of else {"IfNoneMatch": "*"}
         with self._asking(key), _opened(content) as body:
@@ -437,15 +438,15 @@ class BucketStore:
     def _overwrites(self, instead_of: Found | None) -> bool:
         """Return whether the server writes over an object although the condition does not hold."""
         if self.find(PROBE) is None:
-            self._put(PROBE, of_bytes(b"this server is asked whether it overwrites this\n"), None, 0)
-        other = of_bytes(f"it does: {secrets.token_hex(8)}\n".encode())
-        return self._put(PROBE, other, instead_of, 0)
+            self._upload(PROBE, content_of_bytes(b"this server is asked whether it overwrites this\n"), None, 0)
+        other = content_of_bytes(f"it does: {secrets.token_hex(8)}\n".encode())
+        return self._upload(PROBE, other, instead_of, 0)
 
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
         """Put other bytes in place of others' at a key, with the headers and the access that their object has."""
         if self._knows_conditions():
             return self._amend(key, data, instead_of, {"IfMatch": instead_of.tag})
-        with self._one_at_a_time, self._locked(_root_of(key)) as lease:
+        with self._one_at_a_time, self._lock_index(_root_of(key)) as lease:
             lease.check(self.address)
             return self._amend(key, data, instead_of, {})
 
@@ -456,17 +457,17 @@ class BucketStore:
                 head = self.client.head_object(**where)
                 if head["ETag"] != instead_of.tag:
                     return False
-                self.client.put_object(**where, **condition, **self._said_of(key, head), Body=data)
+                self.client.put_object(**where, **condition, **self._headers_to_keep(key, head), Body=data)
             except ClientError as error:
                 if _code(error) in CHANGED or _code(error) in GONE:
                     return False
                 raise
         return True
 
-    def _said_of(self, key: str, head: Mapping[str, Any]) -> dict[str, Any]:
+    def _headers_to_keep(self, key: str, head: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is said of an object of others that a new one in its place has to say as well."""
         if head.get("ContentEncoding"):
-            msg = f"{self._shown(key)} is compressed ({head['ContentEncoding']}), expected a page as it is"
+            msg = f"{self._describe_key(key)} is compressed ({head['ContentEncoding']}), expected a page as it is"
             raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
         said = {name: head[name] for name in HEADERS if head.get(name)}
         metadata = head.get("Metadata", {}).items()
@@ -499,10 +500,10 @@ class BucketStore:
 
     def alone(self, root: str = "") -> AbstractContextManager[object]:
         """Keep other writers out where writes have no conditions; nobody where each has its own."""
-        return nullcontext() if self._knows_conditions() else self._locked(root)
+        return nullcontext() if self._knows_conditions() else self._lock_index(root)
 
     @contextmanager
-    def _locked(self, root: str) -> Iterator[Lease]:
+    def _lock_index(self, root: str) -> Iterator[Lease]:
         """Hold the lock of the index that begins at `root`; it is held once, however often it is asked for."""
         if root in self._leases:
             yield self._leases[root]
@@ -530,7 +531,7 @@ class BucketStore:
         addresses leave out the region (botocore.signers._should_use_global_endpoint).
         """
         if not self._top:
-            unsigned = self._connected(signature_version=UNSIGNED)
+            unsigned = self._make_client(signature_version=UNSIGNED)
             unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
             with _explained(self.address):
                 try:
@@ -543,7 +544,7 @@ class BucketStore:
         """Return the bucket's own name of a key."""
         return f"{self.place.prefix}/{key}" if self.place.prefix else key
 
-    def _shown(self, key: str) -> str:
+    def _describe_key(self, key: str) -> str:
         return f"{key} in {self.address}" if key else self.address
 
 
@@ -553,7 +554,7 @@ class _Board:
     def __init__(self, store: BucketStore) -> None:
         self._store, self._bucket = store, store.place.bucket
         seconds = max(store.terms.lease / 5, 1)
-        self._client = store._connected(  # noqa: SLF001 - it is a part of the store
+        self._client = store._make_client(  # noqa: SLF001 - it is a part of the store
             retries={"mode": "standard", "max_attempts": BEAT_ATTEMPTS}, connect_timeout=seconds, read_timeout=seconds
         )
 

@@ -206,15 +206,15 @@ class _Patience:
         if first != self._first:
             self._first, self._since, self._pause = first, now, PAUSE
         if now - self._began > self._lock.terms.limit:
-            msg = f"{self._told()}; it was waited for {now - self._began:.0f} s"
+            msg = f"{self._describe_holder()}; it was waited for {now - self._began:.0f} s"
             raise MachineError(msg, hint="run the same command again once the other publisher is done")
         if now - self._spoke >= self._lock.terms.every:
             self._spoke = now
-            self._say(f"{self._told()}; waiting for {now - self._began:.0f} s")
+            self._say(f"{self._describe_holder()}; waiting for {now - self._began:.0f} s")
         time.sleep(self._pause * (0.5 + secrets.randbelow(100) / 200))
         self._pause = min(self._pause * 1.5, LONGEST_PAUSE, self._lock.terms.every / 2)
 
-    def _told(self) -> str:
+    def _describe_holder(self) -> str:
         who = self._lock.board.read(f"{self._lock.folder}{self._first}").decode(errors="replace").strip()
         seconds = time.monotonic() - self._since
         return f"the lock of {self._lock.where} is held by {who or 'another publisher'} for {seconds:.0f} s or more"

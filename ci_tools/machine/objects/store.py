@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.storage import (
     CHUNK,
-    locked,
+    hold_lock,
     sha256_of,
     write_atomically,
 )
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Reporter
 
-__all__ = ["Content", "Entry", "FolderStore", "Found", "Store", "of_bytes", "of_file", "utc"]
+__all__ = ["Content", "Entry", "FolderStore", "Found", "Store", "content_of_bytes", "content_of_file", "utc"]
 
 INDEX = "index.html"
 UNFINISHED = "unfinished"  # the folder of what is being written
@@ -68,12 +68,12 @@ class Content(NamedTuple):
                 yield chunk
 
 
-def of_bytes(data: bytes) -> Content:
+def content_of_bytes(data: bytes) -> Content:
     """Return bytes as content."""
     return Content(hashlib.sha256(data).hexdigest(), len(data), data)
 
 
-def of_file(path: Path, sha256: str) -> Content:
+def content_of_file(path: Path, sha256: str) -> Content:
     """Return a file as content; it must still have that hash when it is put."""
     return Content(sha256, path.stat().st_size, path=path)
 
@@ -238,7 +238,7 @@ class FolderStore:
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
         """Put other bytes in place of others' at a key, with the rights that their file has."""
         mode = self._path(key).stat().st_mode
-        is_done = self.put(key, of_bytes(data), instead_of=instead_of)
+        is_done = self.put(key, content_of_bytes(data), instead_of=instead_of)
         if is_done:
             self._path(key).chmod(mode & 0o777)
         return is_done
@@ -251,7 +251,7 @@ class FolderStore:
     def alone(self, root: str = "") -> Iterator[None]:
         """Keep other writers out, and remove what a killed one had begun to write."""
         own = self._path(f"{root}.fatwheel")
-        with locked(own / "index", self.reporter.say):
+        with hold_lock(own / "index", self.reporter.say):
             self._unfinished = own / UNFINISHED
             for begun in self._unfinished.glob("*"):
                 begun.unlink(missing_ok=True)

@@ -12,8 +12,8 @@ from ci_tools.plan import planner
 from ci_tools.plan.advise.options import (
     Option,
     Situation,
+    identity,
     options,
-    unchanged,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Case(NamedTuple):
 def advise(case: Case) -> Advised:
     """Return what would make the plan smaller; nothing where nothing would."""
     found = options(case.plan, case.evidence, case.tree)
-    weighed = [advice for option in found if (advice := _weighed(option, case))]
+    weighed = [advice for option in found if (advice := _assess_option(option, case))]
     weighed.sort(key=lambda advice: advice.after - advice.before)
     jobs = len(case.plan.jobs)
     return Advised(tuple(weighed), jobs, _together(weighed, case))
@@ -97,20 +97,20 @@ def advise(case: Case) -> Advised:
 # ---------------------------------------------------------------- what an option is worth
 
 
-def _weighed(option: Option, case: Case) -> Advice | None:
+def _assess_option(option: Option, case: Case) -> Advice | None:
     """Return an option with what it saves, None where it saves nothing or leaves a cell unserved."""
     situation = option.base(Situation(case.plan.request, case.evidence))
-    before, after = _planned(situation, case), _planned(option.change(situation), case)
+    before, after = _try_plan(situation, case), _try_plan(option.change(situation), case)
     if before is None or after is None:
         return None
-    if option.change is unchanged:
+    if option.change is identity:
         return Advice(option, len(before.jobs), len(after.jobs))
     if len(after.jobs) >= len(before.jobs) or not (option.gives_up or _cells(before) <= _cells(after)):
         return None
-    return Advice(option, len(before.jobs), len(after.jobs), *_saved(before, after, case))
+    return Advice(option, len(before.jobs), len(after.jobs), *_estimate_savings(before, after, case))
 
 
-def _planned(situation: Situation, case: Case) -> Plan | None:
+def _try_plan(situation: Situation, case: Case) -> Plan | None:
     """Return the plan of a situation, None where its parts contradict each other."""
     try:
         return planner.make_plan(*situation, case.catalog)
@@ -127,11 +127,11 @@ def _together(weighed: Sequence[Advice], case: Case) -> int:
     situation = Situation(case.plan.request, case.evidence)
     for option in (advice.option for advice in weighed if not advice.option.gives_up):
         situation = option.change(situation)
-    after = _planned(situation, case)
+    after = _try_plan(situation, case)
     return len(after.jobs if after else case.plan.jobs)
 
 
-def _saved(before: Plan, after: Plan, case: Case) -> tuple[float | None, float | None]:
+def _estimate_savings(before: Plan, after: Plan, case: Case) -> tuple[float | None, float | None]:
     """Return the minutes and megabytes saved, where a receipt tells of every wheel that goes.
 
     A wheel that takes the place of several is counted as the costliest of them.
@@ -142,13 +142,13 @@ def _saved(before: Plan, after: Plan, case: Case) -> tuple[float | None, float |
     receipts = {job.name: receipt for job, receipt in zip(gone, known, strict=True) if receipt}
     if len(receipts) < len(gone):
         return None, None
-    came = [[receipts[name] for name in _replaced(job, before) if name in receipts]
+    came = [[receipts[name] for name in _earlier_jobs(job, before) if name in receipts]
             for job in after.jobs if job.wheel not in stay]  # fmt: skip
     seconds = sum(one.seconds for one in receipts.values()) - sum(max(one.seconds for one in some) for some in came)
     size = sum(one.size for one in receipts.values()) - sum(max(one.size for one in some) for some in came)
     return round(seconds / 60, 2), round(size / 1e6, 3)
 
 
-def _replaced(job: Job, before: Plan) -> set[str]:
+def _earlier_jobs(job: Job, before: Plan) -> set[str]:
     """Return the names of the jobs that served a job's cells before."""
     return {item.job for item in before.covered if item.cell in job.covers}

@@ -18,7 +18,7 @@ from ci_tools.evidence.includes import (
     UNLIMITED_HEADER,
     Includes,
     Place,
-    compiled,
+    select_sources,
 )
 from ci_tools.evidence.limited_api import closure, uses
 from ci_tools.evidence.project_file import LEGACY_SETUPTOOLS, ProjectFile
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.platforms import Platform
 
-__all__ = ["Change", "Edits", "Option", "Situation", "options", "unchanged"]
+__all__ = ["Change", "Edits", "Option", "Situation", "identity", "options"]
 
 Edit = Callable[[str], "str | None"]
 Edits = tuple[tuple[str, Edit], ...]  # of which file, and how its text changes
@@ -84,7 +84,7 @@ class Situation(NamedTuple):
 Change = Callable[[Situation], Situation]
 
 
-def unchanged(situation: Situation) -> Situation:
+def identity(situation: Situation) -> Situation:
     """Return the situation as it is."""
     return situation
 
@@ -98,7 +98,7 @@ class Option(NamedTuple):
     how: str
     change: Change
     edits: Edits = ()
-    base: Change = unchanged  # what the request has to give up first, before and after alike
+    base: Change = identity  # what the request has to give up first, before and after alike
     gives_up: bool = False  # whether it serves fewer cells
     is_known: bool = True  # whether it is more than the best that may come of what is not known
 
@@ -151,7 +151,7 @@ class _Source:
         found: set[str] = set()
         for platform in self.native:
             files = self.platforms[platform.platform].native_files
-            found |= {*compiled(self.tree.files, files, platform.native.exclude)}
+            found |= {*select_sources(self.tree.files, files, platform.native.exclude)}
         return tuple(sorted(found))
 
     @cached_property
@@ -168,9 +168,9 @@ class _Source:
         return any(shown.built for shown in self.shown) and name not in self.compiled
 
     @cached_property
-    def reached(self) -> tuple[Include, ...]:
+    def external_includes(self) -> tuple[Include, ...]:
         """Every include of a header that is not the source's own."""
-        return self.includes.reached(self.compiled)
+        return self.includes.external_includes(self.compiled)
 
     @cached_property
     def oldest(self) -> Minor | None:
@@ -213,7 +213,7 @@ class _Source:
         return wanted if all(edit(text) not in {None, text} for text, edit in texts) else ()
 
 
-def _shown_as(change: Callable[[CellEvidence], CellEvidence]) -> Change:
+def _change_evidence(change: Callable[[CellEvidence], CellEvidence]) -> Change:
     """Return the change of a situation that changes what is shown of every cell, equal values into one."""
 
     def changed(situation: Situation) -> Situation:
@@ -231,7 +231,7 @@ def _shown_as(change: Callable[[CellEvidence], CellEvidence]) -> Change:
     return changed
 
 
-def _of_platform(platform: Platform, **changes: object) -> Change:
+def _change_platform(platform: Platform, **changes: object) -> Change:
     """Return the change that asks something else of one platform."""
 
     def changed(situation: Situation) -> Situation:
@@ -242,7 +242,7 @@ def _of_platform(platform: Platform, **changes: object) -> Change:
     return changed
 
 
-def _counted(number: int, noun: str) -> str:
+def _pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -250,7 +250,7 @@ def _keep(number: int) -> str:
     return "keeps" if number == 1 else "keep"
 
 
-def _at(include: Include) -> str:
+def _describe_include(include: Include) -> str:
     return f"{include.place}: includes {include.header}"
 
 
@@ -267,12 +267,12 @@ def _unknown(source: _Source) -> Iterator[Option]:
             what="what the build compiles is not known, which keeps every axis; at best",
             places=places,
             how="let the build say what it compiles where it can be read or run; what is read then decides",
-            change=_shown_as(_at_best),
+            change=_change_evidence(_assume_no_binding),
             is_known=False,
         )
 
 
-def _at_best(shown: CellEvidence) -> CellEvidence:
+def _assume_no_binding(shown: CellEvidence) -> CellEvidence:
     if shown.extensions is not Extensions.UNKNOWN:
         return shown
     where = "if it were known"
@@ -292,51 +292,51 @@ def _torch(source: _Source) -> Iterator[Option]:
         return
     where = tuple(dict.fromkeys(shown.torch_abi.where for shown in bound))
     option = _torch_option(source, where, served[0])
-    change = _shown_as(partial(_stable_torch, target=served[0]))
+    change = _change_evidence(partial(_stable_torch, target=served[0]))
     if served == versions:
         yield option._replace(change=change)
         return
     older = f"the stable ABI starts at torch {FIRST_STABLE_TORCH}, so older ones cannot be asked for along with it"
-    base = partial(_of_torches, versions=tuple(served))
+    base = partial(_replace_torches, versions=tuple(served))
     what = f"asked for from torch {served[0]} up alone, {option.what}"
     how = f"{option.how}; {older}"
     yield option._replace(what=what, how=how, change=change, edits=(), base=base, gives_up=True)
 
 
 def _torch_option(source: _Source, where: tuple[str, ...], target: Minor) -> Option:
-    torch = [include for include in source.reached if include.is_torch]
+    torch = [include for include in source.external_includes if include.is_torch]
     unstable = [include for include in torch if not include.is_stable]
     if unstable:
-        places = (*where, *(_at(include) for include in unstable))
+        places = (*where, *(_describe_include(include) for include in unstable))
         return Option(
             name="torch-stable-abi",
-            what=f"{_counted(len(unstable), 'include')} {_keep(len(unstable))} the torch axis",
+            what=f"{_pluralize(len(unstable), 'include')} {_keep(len(unstable))} the torch axis",
             places=tuple(dict.fromkeys(places)),
             how="write what they are for with torch/csrc/stable and torch/headeronly alone, "
             "and set TORCH_TARGET_VERSION; to read: “LibTorch Stable ABI” in PyTorch's notes",
-            change=unchanged,
+            change=identity,
         )
     if torch and all("nothing sets TORCH_TARGET_VERSION" in one for one in where):
-        return _untargeted(source, where, target)
+        return _target_option(source, where, target)
     return Option(
         name="torch-unknown",
         is_known=False,
         what="which torch ABI is needed is not known, which keeps the torch axis; if it were only the stable one",
         places=where,
         how="let the sources say what they include where it can be read",
-        change=unchanged,
+        change=identity,
     )
 
 
-def _untargeted(source: _Source, where: tuple[str, ...], target: Minor) -> Option:
+def _target_option(source: _Source, where: tuple[str, ...], target: Minor) -> Option:
     name = "setup.py" if source.is_setuptools else "CMakeLists.txt"
-    edit = partial(edits.with_target if source.is_setuptools else edits.with_cmake_target, target=target)
+    edit = partial(edits.set_target if source.is_setuptools else edits.set_cmake_target, target=target)
     return Option(
         name="torch-target-version",
         what="only stable torch headers are included, but the missing TORCH_TARGET_VERSION keeps the torch axis",
         places=where,
         how=f"define TORCH_TARGET_VERSION for torch {target}, the lowest asked for",
-        change=unchanged,
+        change=identity,
         edits=source.possible(((source.project.path(name), edit),)),
     )
 
@@ -347,7 +347,7 @@ def _stable_torch(shown: CellEvidence, target: Minor) -> CellEvidence:
     return replace(shown, torch_abi=TorchAbi(Binding.STABLE, "if it were stable", target, uses_torch=True))
 
 
-def _of_torches(situation: Situation, versions: tuple[Minor, ...]) -> Situation:
+def _replace_torches(situation: Situation, versions: tuple[Minor, ...]) -> Situation:
     return situation._replace(request=replace(situation.request, torch=Torch(versions=versions)))
 
 
@@ -360,13 +360,13 @@ def _python(source: _Source) -> Iterator[Option]:
     if not bound or source.oldest is None:
         return
     where = tuple(dict.fromkeys(shown.python_api.where for shown in bound))
-    pybind = [include for include in source.reached if _is_unlimited(include, source)]
+    pybind = [include for include in source.external_includes if _is_unlimited(include, source)]
     if pybind:
         yield _pybind(source, pybind, source.oldest)
     elif source.generators or not source.compiled:
-        yield from _generated(source, where, source.oldest)
-    elif any(PYTHON_HEADER.match(include.header) for include in source.reached):
-        yield _limited(source, where, source.oldest)
+        yield from _generator_options(source, where, source.oldest)
+    elif any(PYTHON_HEADER.match(include.header) for include in source.external_includes):
+        yield _python_api_option(source, where, source.oldest)
     else:
         yield _unbound(source, where, source.oldest)
 
@@ -376,7 +376,7 @@ def _is_unlimited(include: Include, source: _Source) -> bool:
     return is_pulled or UNLIMITED_HEADER.match(include.header) is not None
 
 
-def _limited_from(shown: CellEvidence, lowest: Minor, *, builds_older: bool = False) -> CellEvidence:
+def _assume_limited_api(shown: CellEvidence, lowest: Minor, *, builds_older: bool = False) -> CellEvidence:
     if shown.python_api.kind not in BOUND:
         return shown
     api = PythonApi(Binding.STABLE, "if it were limited", lowest, builds_older=builds_older)
@@ -384,20 +384,20 @@ def _limited_from(shown: CellEvidence, lowest: Minor, *, builds_older: bool = Fa
 
 
 def _pybind(source: _Source, pybind: list[Include], oldest: Minor) -> Option:
-    uses_torch = any(include.is_torch for include in source.reached)
+    uses_torch = any(include.is_torch for include in source.external_includes)
     lowest = oldest if uses_torch else max(oldest, FIRST_STABLE_NANOBIND)
     nanobind = f"nanobind has a stable ABI, from Python {FIRST_STABLE_NANOBIND} on"
     library = "operators registered with TORCH_LIBRARY need no Python symbol at all"
     return Option(
         name="python-bindings",
-        what=f"{_counted(len(pybind), 'include')} of pybind11 or the like {_keep(len(pybind))} the Python axis",
-        places=tuple(f"{_at(one)}{PULLED if one.header == PULLS_PYBIND else ''}" for one in pybind),
+        what=f"{_pluralize(len(pybind), 'include')} of pybind11 or the like {_keep(len(pybind))} the Python axis",
+        places=tuple(f"{_describe_include(one)}{PULLED if one.header == PULLS_PYBIND else ''}" for one in pybind),
         how=f"pybind11 cannot keep to the limited API: {f'{library}; {nanobind}' if uses_torch else nanobind}",
-        change=_shown_as(partial(_limited_from, lowest=lowest, builds_older=True)),
+        change=_change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=True)),
     )
 
 
-def _generated(source: _Source, where: tuple[str, ...], oldest: Minor) -> Iterator[Option]:
+def _generator_options(source: _Source, where: tuple[str, ...], oldest: Minor) -> Iterator[Option]:
     """Yield how code that a tool writes could be of the limited API; no text shows whether it keeps to it."""
     found = [f"{Place(name, 1)}: {GENERATED[PurePosixPath(name).suffix]}" for name in source.generators]
     ways = [BY_GENERATOR[PurePosixPath(name).suffix] for name in source.generators]
@@ -408,36 +408,36 @@ def _generated(source: _Source, where: tuple[str, ...], oldest: Minor) -> Iterat
             what=f"the limited API of Python {oldest} is not declared, which keeps the Python axis",
             places=(*where, *found),
             how="; ".join(known),
-            change=_shown_as(partial(_limited_from, lowest=oldest, builds_older=True)),
+            change=_change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
         )
 
 
-def _limited(source: _Source, where: tuple[str, ...], oldest: Minor) -> Option:
+def _python_api_option(source: _Source, where: tuple[str, ...], oldest: Minor) -> Option:
     """Return how code that includes Python.h could declare the limited API."""
     lacking = uses(source.includes, source.compiled, oldest)
     never = [use for use in lacking if use.since is None]
     if never:
         return Option(
             name="python-limited-api",
-            what=f"{_counted(len(never), 'name')} that the limited API lacks {_keep(len(never))} the Python axis",
+            what=f"{_pluralize(len(never), 'name')} that the limited API lacks {_keep(len(never))} the Python axis",
             places=tuple(f"{use.place}: {use.name}" for use in never),
             how="write them with functions of the limited API; to read: “C API Stability” in Python's documentation",
-            change=_shown_as(partial(_limited_from, lowest=oldest, builds_older=True)),
+            change=_change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
         )
     floors = [use.since for use in lacking if use.since]
-    floors += [FIRST_STABLE_NANOBIND for one in source.reached if one.header.startswith("nanobind/")]
-    return _declared(source, where, max([oldest, *floors]), oldest)
+    floors += [FIRST_STABLE_NANOBIND for one in source.external_includes if one.header.startswith("nanobind/")]
+    return _declaration_option(source, where, max([oldest, *floors]), oldest)
 
 
-def _declared(source: _Source, where: tuple[str, ...], lowest: Minor, oldest: Minor) -> Option:
+def _declaration_option(source: _Source, where: tuple[str, ...], lowest: Minor, oldest: Minor) -> Option:
     is_scikit = source.project.backend == SCIKIT_BUILD
     wanted = _limiting(source, lowest) if is_scikit or lowest == oldest else ()
     return Option(
         name="python-limited-api",
         what=f"the limited API of Python {lowest} is not declared, which keeps the Python axis",
-        places=(*where, *_undeclared(source)),
-        how=_how_limited(source, lowest),
-        change=_shown_as(partial(_limited_from, lowest=lowest, builds_older=is_scikit or lowest > oldest)),
+        places=(*where, *_extension_places(source)),
+        how=_describe_declaration(source, lowest),
+        change=_change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=is_scikit or lowest > oldest)),
         edits=source.possible(wanted),
     )
 
@@ -445,29 +445,29 @@ def _declared(source: _Source, where: tuple[str, ...], lowest: Minor, oldest: Mi
 def _limiting(source: _Source, lowest: Minor) -> Edits:
     """Return the edits that declare the limited API, by the backend that builds."""
     if source.is_setuptools:
-        edit = partial(edits.with_limited_api, lowest=lowest, free_threaded=source.has_free_threaded)
+        edit = partial(edits.declare_limited_api, lowest=lowest, free_threaded=source.has_free_threaded)
         return ((source.project.path("setup.py"), edit),)
     if source.project.backend == SCIKIT_BUILD:
         return (
-            (source.project.name, partial(edits.with_py_api, tag=f"cp{lowest.digits}")),
-            (source.project.path("CMakeLists.txt"), edits.with_cmake_limited_api),
+            (source.project.name, partial(edits.set_py_api, tag=f"cp{lowest.digits}")),
+            (source.project.path("CMakeLists.txt"), edits.declare_cmake_limited_api),
         )
     if source.project.backend == "mesonpy" and not source.has_free_threaded:  # Meson refuses to build one with it
         return (
-            (source.project.name, edits.with_meson_setting),
-            *((name, partial(edits.with_meson_limited_api, lowest=lowest)) for name in source.meson_files()),
+            (source.project.name, edits.tag_meson_limited_api),
+            *((name, partial(edits.declare_meson_limited_api, lowest=lowest)) for name in source.meson_files()),
         )
     return ()
 
 
-def _undeclared(source: _Source) -> Iterator[str]:
+def _extension_places(source: _Source) -> Iterator[str]:
     if source.is_setuptools:
         name = source.project.path("setup.py")
         for line in edits.extension_lines(source.tree.text(name)):
             yield f"{Place(name, line)}: an extension without py_limited_api"
 
 
-def _how_limited(source: _Source, lowest: Minor) -> str:
+def _describe_declaration(source: _Source, lowest: Minor) -> str:
     if source.is_setuptools:
         macro = "Py_LIMITED_API among its macros"
         return f"py_limited_api=True for each extension, {macro}, and bdist_wheel's py_limited_api cp{lowest.digits}"
@@ -480,7 +480,7 @@ def _how_limited(source: _Source, lowest: Minor) -> str:
 
 def _unbound(source: _Source, where: tuple[str, ...], oldest: Minor) -> Option:
     """Return how a library that includes nothing of Python's could serve every Python."""
-    option = _declared(source, where, oldest, oldest)
+    option = _declaration_option(source, where, oldest, oldest)
     what = "nothing that is compiled includes Python.h, but the wheel's tag keeps the Python axis"
     if source.project.backend != SCIKIT_BUILD:
         return option._replace(what=what)
@@ -490,12 +490,12 @@ def _unbound(source: _Source, where: tuple[str, ...], oldest: Minor) -> Option:
     return option._replace(
         what=what,
         how='wheel.py-api = "py3": the library is loaded by path, and needs no Python symbol',
-        change=_shown_as(_without_python),
-        edits=source.possible(((source.project.name, partial(edits.with_py_api, tag="py3")),)),
+        change=_change_evidence(_assume_no_python),
+        edits=source.possible(((source.project.name, partial(edits.set_py_api, tag="py3")),)),
     )
 
 
-def _without_python(shown: CellEvidence) -> CellEvidence:
+def _assume_no_python(shown: CellEvidence) -> CellEvidence:
     if shown.python_api.kind not in BOUND:
         return shown
     return replace(shown, python_api=PythonApi(Binding.NONE, "if it were declared"))
@@ -509,7 +509,7 @@ def _old_pythons(source: _Source) -> Iterator[Option]:
         return
     lowest, where = max(starts)
     older = [str(one) for one in source.request.pythons if one.version < lowest and not one.free_threaded]
-    edit = partial(edits.with_requires_python, lowest=lowest)
+    edit = partial(edits.raise_requires_python, lowest=lowest)
     yield Option(
         name="requires-python",
         what=f"the limited API starts at {lowest}, below which Python {' and '.join(older)} stay apart; without them",
@@ -537,13 +537,13 @@ def _cuda_minors(source: _Source) -> Iterator[Option]:
         if platform.one_per_major or len(set(majors)) == len(majors):
             continue
         shared = [str(version) for version in versions if majors.count(version.major) > 1]
-        edit = partial(config_edit.with_setting, platform=str(platform.platform), key="one-per-major", value="true")
+        edit = partial(config_edit.set_platform_key, platform=str(platform.platform), key="one-per-major", value="true")
         yield Option(
             name="one-per-major",
             what=f"CUDA {' and '.join(shared)} have a wheel each on {platform.platform}, not one for each major",
             places=(f"{platform.where}: no `one-per-major`",),
             how="`one-per-major: true`: by CUDA's minor version compatibility the oldest one's wheel serves the newer",
-            change=_of_platform(platform.platform, one_per_major=True),
+            change=_change_platform(platform.platform, one_per_major=True),
             edits=source.possible(source.config(edit)),
         )
 
@@ -563,21 +563,21 @@ def _needless(source: _Source) -> Iterator[Option]:
                 what=f"the native globs of {platform.platform} match {files}, but nothing is compiled",
                 places=(f"{platform.where}: native", found.shown.extensions_where),
                 how="let the globs match what is compiled, or compile it: a wheel without it is hollow",
-                change=partial(_without_native_files, platform=platform.platform),
+                change=partial(_drop_native_files, platform=platform.platform),
             )
         elif platform.enabled is Enabled.TRUE:
-            edit = partial(config_edit.with_setting, platform=str(platform.platform), key="enabled", value="auto")
+            edit = partial(config_edit.set_platform_key, platform=str(platform.platform), key="enabled", value="auto")
             yield Option(
                 name="enabled",
                 what=f"`enabled: true` gives {platform.platform} a wheel of its own, though nothing is compiled for it",
                 places=(f"{platform.where}: enabled", found.shown.extensions_where),
                 how="`enabled: auto`: its users get the pure wheel until there is native code",
-                change=_of_platform(platform.platform, enabled=Enabled.AUTO),
+                change=_change_platform(platform.platform, enabled=Enabled.AUTO),
                 edits=source.possible(source.config(edit)),
             )
 
 
-def _without_native_files(situation: Situation, platform: Platform) -> Situation:
+def _drop_native_files(situation: Situation, platform: Platform) -> Situation:
     platforms = tuple(
         replace(found, native_files=()) if found.platform is platform else found
         for found in situation.evidence.platforms
@@ -594,12 +594,12 @@ def _one_chip(source: _Source) -> Iterator[Option]:
     for built in (built for shown in source.shown for built in shown.built if built.member not in seen):
         seen.add(built.member)
         for arch in sorted({arch for one in built.compiles for flag in one.flags for arch in ONE_CHIP.findall(flag)}):
-            yield from _of_arch(source, built, arch)
+            yield from _chip_options(source, built, arch)
 
 
-def _of_arch(source: _Source, built: Extension, arch: str) -> Iterator[Option]:
+def _chip_options(source: _Source, built: Extension, arch: str) -> Iterator[Option]:
     files = [one.source for one in built.compiles if any(arch in ONE_CHIP.findall(flag) for flag in one.flags)]
-    needing = {file: place for file in files if (place := _need(source, file))}
+    needing = {file: place for file in files if (place := _find_chip_use(source, file))}
     if not 0 < len(needing) < len(files):
         return
     member = built.member.replace(OWN_SUFFIX, "")
@@ -611,11 +611,11 @@ def _of_arch(source: _Source, built: Extension, arch: str) -> Iterator[Option]:
         places=(*needing.values(), *_forcing(source, arch)),
         how=f"give {', '.join(needing)} a library of its own, compiled for sm_{arch}, "
         f"and compile the rest for sm_{arch[:-1]}",
-        change=unchanged,
+        change=identity,
     )
 
 
-def _need(source: _Source, file: str) -> str:
+def _find_chip_use(source: _Source, file: str) -> str:
     """Return where a file, or what it includes, uses what only one chip has, or may use it, else nothing."""
     for own in closure(source.includes, [file]):
         text = source.includes.text(own)
@@ -623,7 +623,7 @@ def _need(source: _Source, file: str) -> str:
             return f"{Place(own, text.count(chr(10), 0, match.start()) + 1)}: {match[0]}"
         for include in source.includes.of(own):
             if MAY_USE_IT.match(include.header):
-                return _at(include)
+                return _describe_include(include)
     return ""
 
 

@@ -12,7 +12,7 @@ from ci_tools.formats import yaml_file
 from ci_tools.model.request import PathSource
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
-from ci_tools.plan.compare.comparison import compare, uncompared
+from ci_tools.plan.compare.comparison import compare, empty_comparison
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.plan.make import Planned
 
-__all__ = ["compared"]
+__all__ = ["compare_with_revision"]
 
 
-def compared(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:
+def compare_with_revision(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:
     """Return how the plan of the config at `path` differs from that of a revision of the config's repository.
 
     The earlier plan is made in a copy below the cache. Where none can be made there, as before a project had a
@@ -34,9 +34,9 @@ def compared(planned: Planned, path: Path, against: str, outside: Outside) -> Co
     copy, earlier = _config_at(path, against, outside)
     after = _side(planned, path)
     try:
-        before = _planned(copy, earlier, planned.plan.edition, outside)
+        before = _plan_copy(copy, earlier, planned.plan.edition, outside)
     except InputError as error:
-        return uncompared(after, against, _without(error.message, copy))
+        return empty_comparison(after, against, _strip_copy_path(error.message, copy))
     return compare(_side(before, earlier), after, against, planned.catalog)
 
 
@@ -44,11 +44,11 @@ def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]
     """Return a copy of the config's repository as it is at a revision, and where the config is in it, if it is."""
     place = path.resolve()
     root = git.top(place.parent, outside.environ)
-    copy = source.at_revision(root, revision, outside)
+    copy = source.copy_revision(root, revision, outside)
     return copy, copy / place.relative_to(root.resolve())
 
 
-def _planned(copy: Path, path: Path, edition: Edition, outside: Outside) -> Planned:
+def _plan_copy(copy: Path, path: Path, edition: Edition, outside: Outside) -> Planned:
     """Return the plan of the config at `path` in a copy; raise InputError where its source lies outside of that."""
     asked = loader.load(path, catalog.load()).source
     if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
@@ -57,7 +57,7 @@ def _planned(copy: Path, path: Path, edition: Edition, outside: Outside) -> Plan
     return make.make_plan(path, outside, edition=edition)
 
 
-def _without(message: str, copy: Path) -> str:
+def _strip_copy_path(message: str, copy: Path) -> str:
     """Return a message that names files as they are in the repository, not in its copy."""
     return message.replace(f"{copy}/", "").replace(str(copy), "the repository")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Make = Callable[[Request, Evidence], tuple[Request, Evidence]]
 
-__all__ = ["Change", "Side", "asked", "is_in", "place_in", "shown", "unnumbered"]
+__all__ = ["Change", "Side", "asked", "is_in", "place_in", "shown", "strip_line_numbers"]
 
 PLACE = re.compile(r"(?P<place>[^\s():][^():]*:\d+)(?=[:,)\s]|$)")  # a file and a line
 TOLD_APART = frozenset({"platform", "where", "accelerators", "archs"})  # of what a platform is asked for
@@ -52,10 +52,10 @@ def place_in(text: str, *, anywhere: bool = False) -> str:
 
 def is_in(text: str, other: str) -> bool:
     """Whether a text is a part of another one, maybe with other lines."""
-    return unnumbered(text) in unnumbered(other)
+    return strip_line_numbers(text) in strip_line_numbers(other)
 
 
-def unnumbered(text: str) -> str:
+def strip_line_numbers(text: str) -> str:
     """Return a text without the numbers of its lines."""
     return re.sub(r":\d+", ":", text)
 
@@ -91,18 +91,18 @@ def _taking(later: Evidence, parts: Sequence[_Part]) -> Make:
         platforms = []
         for one in evidence.platforms:
             names = {part.name for part in parts if part.platform is one.platform}
-            platforms.append(_mixed(one, found[one.platform], names) if names else one)
+            platforms.append(_mix_platforms(one, found[one.platform], names) if names else one)
         return request, replace(evidence, platforms=tuple(platforms), **whole)
 
     return made
 
 
-def _mixed(earlier: PlatformEvidence, later: PlatformEvidence, names: set[str]) -> PlatformEvidence:
+def _mix_platforms(earlier: PlatformEvidence, later: PlatformEvidence, names: set[str]) -> PlatformEvidence:
     """Return what is shown of a platform, with the named parts of what is shown of it later."""
     made: dict[tuple[int, int], CellEvidence] = {}  # what was the same of several cells still is
 
     def of(was: CellEvidence, now: CellEvidence) -> CellEvidence:
-        return made.setdefault((id(was), id(now)), _mixed_cell(was, now, names))
+        return made.setdefault((id(was), id(now)), _mix_cells(was, now, names))
 
     return PlatformEvidence(
         platform=earlier.platform,
@@ -112,7 +112,7 @@ def _mixed(earlier: PlatformEvidence, later: PlatformEvidence, names: set[str]) 
     )
 
 
-def _mixed_cell(was: CellEvidence, now: CellEvidence, names: set[str]) -> CellEvidence:
+def _mix_cells(was: CellEvidence, now: CellEvidence, names: set[str]) -> CellEvidence:
     return replace(
         now if "compiled" in names else was,
         python_api=(now if "python_api" in names else was).python_api,
@@ -132,31 +132,31 @@ def _differences(old: Evidence, new: Evidence, before: Side, after: Side) -> Ite
         if found.platform in earlier:
             asked = _globs(before.plan.request, found.platform) != _globs(after.plan.request, found.platform)
             line = _line_of(after.plan.request, found.platform) if asked else ""
-            yield from _of_platform(earlier[found.platform], found, line)
+            yield from _diff_platform(earlier[found.platform], found, line)
 
 
-def _of_platform(old: PlatformEvidence, new: PlatformEvidence, line: str) -> Iterator[tuple[str, bool, _Part]]:
+def _diff_platform(old: PlatformEvidence, new: PlatformEvidence, line: str) -> Iterator[tuple[str, bool, _Part]]:
     """Yield what a platform shows otherwise; `line` is the config's where that looks for native code elsewhere."""
     if bool(old.native_files) != bool(new.native_files):
         file, *_ = new.native_files or old.native_files
         yield line or file, not new.native_files and not line, _Part(new.platform, "native_files")
     for cell in (None, *{**new.apart, **old.apart}):
         pair = (old.of(cell), new.of(cell)) if cell else (old.shown, new.shown)
-        for name, was, now in _of_cell(*pair):
+        for name, was, now in _diff_cell(*pair):
             yield (*_place(was, now), _Part(new.platform, name))
 
 
-def _of_cell(old: CellEvidence, new: CellEvidence) -> Iterator[tuple[str, str, str]]:
+def _diff_cell(old: CellEvidence, new: CellEvidence) -> Iterator[tuple[str, str, str]]:
     """Yield the parts of what is shown of a cell that differ, and where each was and is read."""
     if old.python_api._replace(where="") != new.python_api._replace(where=""):
         yield "python_api", old.python_api.where, new.python_api.where
     if old.torch_abi._replace(where="") != new.torch_abi._replace(where=""):
         yield "torch_abi", old.torch_abi.where, new.torch_abi.where
-    if _compiled(old) != _compiled(new):
+    if _strip_abis(old) != _strip_abis(new):
         yield "compiled", old.unsupported or old.extensions_where, new.unsupported or new.extensions_where
 
 
-def _compiled(shown: CellEvidence) -> CellEvidence:
+def _strip_abis(shown: CellEvidence) -> CellEvidence:
     """Return what is shown of a cell without its ABIs, and without where it was read."""
     nothing = {"extensions_where": "", "switches_where": "", "warnings": (), "asked": ()}
     return replace(shown, python_api=None, torch_abi=None, **nothing)  # type: ignore[arg-type]  # to compare
@@ -180,12 +180,12 @@ def asked(before: Side, after: Side) -> Iterator[Change]:
     """Yield what the config asks for otherwise, one key after the other."""
     old, new = before.plan.request, after.plan.request
     if old.pythons != new.pythons:
-        what = _gained("Python", old.pythons, new.pythons)
+        what = _describe_list_change("Python", old.pythons, new.pythons)
         yield _change(after, "python", what, lambda one: replace(one, pythons=new.pythons))
     if old.torch != new.torch:
         what = _torch_words(old, new)
         yield _change(after, "torch", what, lambda one: replace(one, torch=new.torch))
-    yield from _asked_of_platforms(old, new, after)
+    yield from _diff_platform_requests(old, new, after)
 
 
 def _torch_words(old: Request, new: Request) -> str:
@@ -193,10 +193,10 @@ def _torch_words(old: Request, new: Request) -> str:
         return "asks for torch" if new.torch else "asks for no torch"
     if new.torch.lowest and new.torch.lowest != old.torch.lowest:
         return f"asks for torch from {new.torch.lowest} up"
-    return _gained("torch", old.torch.versions, new.torch.versions)
+    return _describe_list_change("torch", old.torch.versions, new.torch.versions)
 
 
-def _asked_of_platforms(old: Request, new: Request, after: Side) -> Iterator[Change]:
+def _diff_platform_requests(old: Request, new: Request, after: Side) -> Iterator[Change]:
     """Yield the platforms that are new, gone, or asked for otherwise."""
     earlier = {asked.platform: asked for asked in old.platforms}
     later = {asked.platform: asked for asked in new.platforms}
@@ -215,9 +215,9 @@ def _wishes(was: PlatformRequest, now: PlatformRequest) -> Iterator[str]:
     name = str(now.platform)
     if was.accelerators != now.accelerators:
         labels = ([one.label for one in asked.accelerators] for asked in (was, now))
-        yield f"{_gained('', *labels)} for {name}"
+        yield f"{_describe_list_change('', *labels)} for {name}"
     if was.archs != now.archs:
-        yield f"{_gained('', was.archs, now.archs)} for {name}"
+        yield f"{_describe_list_change('', was.archs, now.archs)} for {name}"
     names = [field.name for field in fields(now) if field.name not in TOLD_APART]
     changed = [field.replace("_", "-") for field in names if getattr(was, field) != getattr(now, field)]
     if changed:
@@ -272,7 +272,7 @@ def _line_of(request: Request, platform: Platform) -> str:
     return next(asked.where for asked in request.platforms if asked.platform is platform)
 
 
-def _gained(what: str, old: Iterable[object], new: Iterable[object]) -> str:
+def _describe_list_change(what: str, old: Iterable[object], new: Iterable[object]) -> str:
     """Say what a list has more, and what it has no more."""
     was, now = list(map(str, old)), list(map(str, new))
     more, less = [one for one in now if one not in was], [one for one in was if one not in now]

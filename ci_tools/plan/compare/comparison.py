@@ -19,7 +19,7 @@ from ci_tools.plan.compare.changes import (
     is_in,
     place_in,
     shown,
-    unnumbered,
+    strip_line_numbers,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Quote = Callable[[str], str]
 
-__all__ = ["Cause", "Comparison", "Moved", "Row", "Said", "Step", "compare", "sentences", "to_json", "uncompared"]
+__all__ = ["Cause", "Comparison", "Moved", "Row", "Said", "Step", "compare", "empty_comparison", "sentences", "to_json"]
 
 MOST_STEPS = 12  # a change to more places than that is told as a whole
 MOST_NAMED = 2  # places that a sentence names
@@ -112,7 +112,7 @@ def compare(before: Side, after: Side, against: str, catalog: Catalog | None = N
     A project's version and the order of its lines are no difference.
     """
     old, new = ({job.name: job for job in side.plan.jobs} for side in (before, after))
-    moved = tuple(_moved(before.plan, after.plan))
+    moved = tuple(_find_moves(before.plan, after.plan))
     return Comparison(
         against=against,
         jobs=(len(old), len(new)),
@@ -122,14 +122,14 @@ def compare(before: Side, after: Side, against: str, catalog: Catalog | None = N
         rows=tuple(_rows(before, after)),
         added=tuple(job for name, job in new.items() if name not in old),
         removed=tuple(job for name, job in old.items() if name not in new),
-        changed=tuple(_changed(old, new, before.plan, after.plan)),
+        changed=tuple(_diff_jobs(old, new, before.plan, after.plan)),
         moved=moved,
-        warnings=tuple(warning for warning in after.plan.warnings if not _said(warning, before.plan.warnings)),
+        warnings=tuple(warning for warning in after.plan.warnings if not _is_repeated(warning, before.plan.warnings)),
         same_source=before.plan.pins.source_sha256 == after.plan.pins.source_sha256,
     )
 
 
-def uncompared(after: Side, against: str, refusal: str) -> Comparison:
+def empty_comparison(after: Side, against: str, refusal: str) -> Comparison:
     """Return the comparison of a plan with nothing, and why there is nothing."""
     return Comparison(
         against=against,
@@ -144,12 +144,12 @@ def uncompared(after: Side, against: str, refusal: str) -> Comparison:
 # ---------------------------------------------------------------- what differs
 
 
-def _unversioned(plan: Plan, file: str) -> str:
+def _strip_version(plan: Plan, file: str) -> str:
     """Return a wheel's file name without its version."""
     return file.replace(f"-{plan.project.version}", "", 1)
 
 
-def _changed(
+def _diff_jobs(
     old: Mapping[str, Job], new: Mapping[str, Job], before: Plan, after: Plan
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the jobs of one name that are not the same job, and in what."""
@@ -165,7 +165,7 @@ def _changed(
 def _facts(job: Job, plan: Plan) -> dict[str, str]:
     """Return what of a job a person would want to know the change of."""
     return {
-        "wheel": _unversioned(plan, job.wheel),
+        "wheel": _strip_version(plan, job.wheel),
         "combinations": str(len(job.covers)),
         "built by Python": str(job.python),
         "built with torch": str(job.torch or ""),
@@ -186,7 +186,7 @@ def _fates(plan: Plan) -> dict[Cell, tuple[str, str]]:
     return {cell: (job, reason) for cell, job, reason in plan.covered} | skipped
 
 
-def _moved(before: Plan, after: Plan) -> Iterator[Moved]:
+def _find_moves(before: Plan, after: Plan) -> Iterator[Moved]:
     old, new = _fates(before), _fates(after)
     for cell in dict.fromkeys((*new, *old)):
         (was, _), (now, why) = old.get(cell, ("", "")), new.get(cell, ("", ""))
@@ -194,14 +194,14 @@ def _moved(before: Plan, after: Plan) -> Iterator[Moved]:
             yield Moved(cell, was, now, why)
 
 
-def _said(sentence: str, others: Iterable[str]) -> bool:
+def _is_repeated(sentence: str, others: Iterable[str]) -> bool:
     """Whether one of the others says the same, maybe of another line."""
-    return unnumbered(sentence) in set(map(unnumbered, others))
+    return strip_line_numbers(sentence) in set(map(strip_line_numbers, others))
 
 
 def _rows(before: Side, after: Side) -> Iterator[Row]:
     """Yield the platforms whose jobs, cells or wheels are others; the wheel of all comes first."""
-    old, new = _by_platform(before.plan), _by_platform(after.plan)
+    old, new = _jobs_by_platform(before.plan), _jobs_by_platform(after.plan)
     for platform in dict.fromkeys((*new, *old)):
         was, now = old.get(platform, ()), new.get(platform, ())
         row = Row(
@@ -215,7 +215,7 @@ def _rows(before: Side, after: Side) -> Iterator[Row]:
             yield row
 
 
-def _by_platform(plan: Plan) -> dict[str, tuple[Job, ...]]:
+def _jobs_by_platform(plan: Plan) -> dict[str, tuple[Job, ...]]:
     jobs: dict[str, tuple[Job, ...]] = {}
     for job in plan.jobs:
         name = str(job.platform or ANY)
@@ -243,12 +243,12 @@ def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]
     if len(seen) + len(wanted) > MOST_STEPS:
         yield from _whole(before.plan, after.plan, wanted)
         return
-    yield from _walked([*seen, *wanted], before, after, catalog)
+    yield from _walk_changes([*seen, *wanted], before, after, catalog)
 
 
 def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Step]:
     """Yield the one step from plan to plan, with all that the reasons and the config name."""
-    told = _told(before, after)
+    told = _find_causes(before, after)
     wanted = tuple(Cause(change.where, change.what) for change in changes)
     if _is_other(before, after) and (told or wanted):
         yield Step((*told, *wanted), len(before.jobs), len(after.jobs), asked=not told)
@@ -256,7 +256,7 @@ def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Ste
         yield Step(wanted, len(before.jobs), len(after.jobs), asked=True)
 
 
-def _walked(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[Step]:
+def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[Step]:
     """Make one change after the other and plan each time; those that make no plan by themselves join the next."""
     request, evidence, plan = before.plan.request, before.evidence, before.plan
     waiting: list[Change] = []
@@ -265,7 +265,7 @@ def _walked(changes: Sequence[Change], before: Side, after: Side, catalog: Catal
             return
         request, evidence = change.make(request, evidence)
         waiting.append(change)
-        planned = after.plan if number == len(changes) else _planned(request, evidence, after.plan, catalog)
+        planned = after.plan if number == len(changes) else _try_plan(request, evidence, after.plan, catalog)
         if planned is None:
             continue
         if _is_other(plan, planned) or any(one.asked for one in waiting):
@@ -275,7 +275,7 @@ def _walked(changes: Sequence[Change], before: Side, after: Side, catalog: Catal
         yield from _whole(plan, after.plan, ())
 
 
-def _planned(request: Request, evidence: Evidence, like: Plan, catalog: Catalog) -> Plan | None:
+def _try_plan(request: Request, evidence: Evidence, like: Plan, catalog: Catalog) -> Plan | None:
     """Return the plan of a stage between the two; None where it makes none."""
     try:
         return planner.make_plan(request, evidence, catalog, like.edition)
@@ -284,7 +284,7 @@ def _planned(request: Request, evidence: Evidence, like: Plan, catalog: Catalog)
 
 
 def _step(changes: Sequence[Change], before: Plan, after: Plan) -> Step:
-    told = _told(before, after)
+    told = _find_causes(before, after)
     causes = []
     for change in changes:
         words = [cause.what for cause in told if cause.where == change.where]
@@ -306,7 +306,7 @@ def _is_other(before: Plan, after: Plan) -> bool:
 # ---------------------------------------------------------------- what the reasons say
 
 
-def _told(before: Plan, after: Plan) -> tuple[Cause, ...]:
+def _find_causes(before: Plan, after: Plan) -> tuple[Cause, ...]:
     """Return what the reasons of one plan say that those of the other do not, each with the place it names.
 
     Where the new ones name no place, the old ones do: it is what was there and is gone.
@@ -330,8 +330,8 @@ def _parts(plan: Plan) -> list[str]:
 
 def _unsaid(parts: Iterable[str], others: Iterable[str]) -> list[Cause]:
     """Return the parts that the others do not have, as causes, where they name a place."""
-    said = set(map(unnumbered, others))
-    return [cause for part in parts if unnumbered(part) not in said and (cause := _cause(part))]
+    said = set(map(strip_line_numbers, others))
+    return [cause for part in parts if strip_line_numbers(part) not in said and (cause := _cause(part))]
 
 
 def _brackets(part: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError, nearest
-from ci_tools.machine.objects.store import of_bytes
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index.foreign_files import (
     FILES,
@@ -22,20 +22,20 @@ from ci_tools.publish.index.foreign_files import (
     PAGES,
     Found,
     complete,
-    found_on,
+    merge_listings,
     resolve,
 )
-from ci_tools.publish.index.foreign_pages import Listed, listed_on
+from ci_tools.publish.index.foreign_pages import Listed, parse_project_page
 from ci_tools.publish.index.guests import CHANNELS
 from ci_tools.publish.index.ledger import OWN, Ledger
 from ci_tools.publish.index.manifest import Manifest, Root, is_project
 from ci_tools.publish.index.page_writer import (
     WORKERS,
     Stranger,
-    at_once,
     join,
     lists_files,
-    put_beside,
+    map_concurrently,
+    store_metadata,
     stranger_in,
     unknown_files,
 )
@@ -113,9 +113,9 @@ def survey(index: WheelIndex, only: Collection[str], outside: Outside) -> Outlin
     """
     ledger = Ledger(index.store, "")
     with outside.reporter.step(f"read {index.address}") as step:
-        ground, projects = _looked_at(index, only)
+        ground, projects = _select_projects(index, only)
         rows, pages = [], 0
-        for row, count in at_once(partial(_look_at, index, ledger, ground), projects):
+        for row, count in map_concurrently(partial(_look_at, index, ledger, ground), projects):
             rows.append(row)
             pages += count
             step.progress(len(rows), len(projects))
@@ -132,10 +132,10 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
     """
     ledger, rows, pages, hashless = Ledger(index.store, ""), [], 0, []
     with index.store.alone():
-        ground, projects = _looked_at(index, only)
+        ground, projects = _select_projects(index, only)
         root = _root(index, ledger, only, ground)
         with outside.reporter.step(f"adopt what {index.address} lists") as step, ThreadPoolExecutor(WORKERS) as pool:
-            for row, count, left in at_once(partial(_take_over, index, ledger, ground, pool), projects):
+            for row, count, left in map_concurrently(partial(_take_over, index, ledger, ground, pool), projects):
                 rows.append(row)
                 hashless += left
                 pages += count
@@ -152,7 +152,7 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
 def _look_at(index: WheelIndex, ledger: Ledger, ground: _Ground, project: str) -> tuple[Adopted, int]:
     """Return what is to be taken over of a project, and how many pages list it."""
     listed = _read(index, ground, project)
-    return _adopted(ledger.manifest(project), listed.found, ground), len(listed.strangers)
+    return _describe_adoption(ledger.manifest(project), listed.found, ground), len(listed.strangers)
 
 
 def _fronts(index: WheelIndex, ground: _Ground, root: Root) -> tuple[list[Stranger], list[Left]]:
@@ -182,7 +182,7 @@ def _root(index: WheelIndex, ledger: Ledger, only: Collection[str], ground: _Gro
     return ledger.directory().root if ledger.is_there() else Root.SHARED
 
 
-def _looked_at(index: WheelIndex, only: Collection[str]) -> tuple[_Ground, tuple[str, ...]]:
+def _select_projects(index: WheelIndex, only: Collection[str]) -> tuple[_Ground, tuple[str, ...]]:
     """Return the ground, and which projects of it are adopted."""
     ground = _ground(index)
     wanted = {canonicalize_name(name) for name in only}
@@ -314,17 +314,17 @@ def _read(index: WheelIndex, ground: _Ground, project: str) -> _OnPages:
             strangers += [stranger] if stranger.key.split("/")[-2] == project else []
             links = _links(stranger)
             pages[folder] += [link._replace(at=resolve(link.at, base, ground.entries.__contains__)) for link in links]
-    return _OnPages(found_on(project, pages, pages.keys()), tuple(strangers))
+    return _OnPages(merge_listings(project, pages, pages.keys()), tuple(strangers))
 
 
 def _links(stranger: Stranger) -> tuple[Listed, ...]:
     try:
-        return listed_on(stranger.data, stranger.key)
+        return parse_project_page(stranger.data, stranger.key)
     except ValueError:  # no installer reads it either
         return ()
 
 
-def _adopted(manifest: Manifest, found: Found, ground: _Ground) -> Adopted:
+def _describe_adoption(manifest: Manifest, found: Found, ground: _Ground) -> Adopted:
     new = unknown_files(manifest, found)
     unhashed = [file for file in new if not file.sha256]
     bare = [file for file in new if file.name.endswith(".whl") and _is_bare(file, ground)]
@@ -369,14 +369,14 @@ def _take_over(
         _keep(index, stranger)
     why = "it cannot be fetched for its hash: it stays a link without one"
     left = [Left(one.link.at, why) for one in completed if one.link]
-    return _adopted(before, listed.found, ground), len(listed.strangers), left
+    return _describe_adoption(before, listed.found, ground), len(listed.strangers), left
 
 
 def _complete(index: WheelIndex, ground: _Ground, file: IndexedFile) -> Completed:
     """Return a file with what its page leaves out, its METADATA put beside it."""
     beside = f"{file.key}{METADATA_SUFFIX}"
     completed = complete(file, index.store, "", ground.entries.get(file.key), ground.entries.get(beside))
-    return put_beside(index.store, beside, completed)
+    return store_metadata(index.store, beside, completed)
 
 
 def _place_of_files(project: str, files: Iterable[IndexedFile]) -> str:
@@ -390,11 +390,11 @@ def _place_of_files(project: str, files: Iterable[IndexedFile]) -> str:
 
 def _keep(index: WheelIndex, stranger: Stranger) -> None:
     """Let ours take the place of a page of others, whose bytes are kept."""
-    index.store.put(f"{OWN}replaced/{_as_file(stranger.key)}", of_bytes(stranger.data), instead_of=None)
+    index.store.put(f"{OWN}replaced/{_file_key(stranger.key)}", content_of_bytes(stranger.data), instead_of=None)
     index.writer.taken.add((stranger.key, stranger.found.tag))
 
 
-def _as_file(key: str) -> str:
+def _file_key(key: str) -> str:
     """Return a key that ends in a name, as that of every file does."""
     return f"{key}page" if key.endswith("/") or not key else key
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Entry, Store
     from ci_tools.publish.index.foreign_pages import Listed
 
-__all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "found_on", "resolve"]
+__all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "merge_listings", "resolve"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
 TAIL = 1 << 16  # bytes at the end of a wheel that are read first: its directory, and mostly its METADATA too
@@ -85,7 +85,7 @@ def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
     return next((key for key in keys if is_there(key)), at)
 
 
-def found_on(project: str, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
+def merge_listings(project: str, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
     """Return what the pages of a project list, by the folder whose index each is of; `folders` are all there are.
 
     A file that every folder lists is for every folder, those to come too, unless it has an accelerator's version.
@@ -204,12 +204,12 @@ def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:
     if not file.is_outside:
         yield from store.chunks(f"{root}{file.key}")
     elif "://" in file.at:
-        yield from _fetched(file.at)
+        yield from _fetch_bytes(file.at)
     elif file.at.startswith("../"):
         yield from store.outside(posixpath.normpath(f"{root}{file.at}"))
 
 
-def _fetched(address: str) -> Iterator[bytes]:
+def _fetch_bytes(address: str) -> Iterator[bytes]:
     """Yield what another server has at an address; nothing where it refuses; OSError where it breaks off."""
     with requests.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
         if answer.ok:

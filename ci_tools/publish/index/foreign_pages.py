@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Listed", "listed_on", "projects_on", "with_projects"]
+__all__ = ["Listed", "add_projects", "parse_project_page", "projects_on"]
 
 # The root of an index as an address so deep that a link which leads out of it can be told from one that does not.
 ROOT_PATH = "/-/-/-/-/-/-/-/-/root/"
@@ -59,12 +59,12 @@ class Listed(NamedTuple):
     yanked: str | None = None
 
 
-def listed_on(page: bytes, key: str) -> tuple[Listed, ...]:
+def parse_project_page(page: bytes, key: str) -> tuple[Listed, ...]:
     """Return what the page of a project at `key` lists; raise ValueError where it is no page."""
     if key.endswith(INDEX_JSON):
-        found = (_of_json(entry, key) for entry in _document(page, "files"))
+        found = (_parse_entry(entry, key) for entry in _document(page, "files"))
     else:
-        found = (_of_html(link) for link in _links(_text(page), key))
+        found = (_parse_anchor(link) for link in _links(_text(page), key))
     return tuple(one for one in found if one and one.name)
 
 
@@ -92,14 +92,14 @@ def _project(link: _Anchor, folder: str) -> str:
     return canonicalize_name(name) if is_below and "://" not in place else ""
 
 
-def with_projects(page: bytes, key: str, projects: Iterable[str]) -> bytes:
+def add_projects(page: bytes, key: str, projects: Iterable[str]) -> bytes:
     """Return a front page with a line more for each project that it does not list, and every other byte as it is.
 
     Raises ValueError where it is no page, or has no place for a line.
     """
     there = projects_on(page, key)
     new = sorted(set(projects) - set(there))
-    ways = _with_entries(page, new) if key.endswith(INDEX_JSON) else _with_lines(page, key, new)
+    ways = _add_entries(page, new) if key.endswith(INDEX_JSON) else _add_lines(page, key, new)
     found = next((way for way in ways if _lists(way, key, [*there, *new])), None) if new else page
     if found is None:
         msg = "it has no place where a link is read"
@@ -115,7 +115,7 @@ def _lists(page: bytes, key: str, projects: Iterable[str]) -> bool:
         return False
 
 
-def _with_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes]:
+def _add_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes]:
     """Yield an HTML page with links more: after the last lines that have one project's, else before its end."""
     if b"\0" in page:
         msg = "it is no text"
@@ -165,7 +165,7 @@ def _ends(text: str) -> Iterator[tuple[int, str, str]]:
         yield place, "", "<br>\n"
 
 
-def _with_entries(page: bytes, projects: Iterable[str]) -> Iterator[bytes]:
+def _add_entries(page: bytes, projects: Iterable[str]) -> Iterator[bytes]:
     """Yield a PEP 691 document with projects more at the end of each list that may be that of its projects."""
     text = page.decode()
     for start in LIST_OF_PROJECTS.finditer(text):
@@ -202,15 +202,15 @@ def _links(text: str, key: str) -> list[_Anchor]:
         if href is not None and name == "a":
             found.append((start, attributes, href))
         elif href is not None and not base:
-            base = _joined(here, href) or here
-    return [_anchor(start, attributes, _joined(base or here, href)) for start, attributes, href in found]
+            base = _join_address(here, href) or here
+    return [_anchor(start, attributes, _join_address(base or here, href)) for start, attributes, href in found]
 
 
 def _anchor(start: int, attributes: Mapping[str, str], address: str) -> _Anchor:
     return _Anchor(start, attributes, address, _place(address.partition("#")[0]) if address else None)
 
 
-def _joined(base: str, address: str) -> str:
+def _join_address(base: str, address: str) -> str:
     """Return an address as seen from another; nothing where it is none, as `http://[`."""
     try:
         return urljoin(base, address.strip())
@@ -263,7 +263,7 @@ def _attributes(text: str, place: int, *, is_asked: bool) -> tuple[dict[str, str
     return found, -1
 
 
-def _of_html(link: _Anchor) -> Listed | None:
+def _parse_anchor(link: _Anchor) -> Listed | None:
     if link.place is None:
         return None
     fragment = link.address.partition("#")[2]
@@ -274,7 +274,7 @@ def _of_html(link: _Anchor) -> Listed | None:
         at=link.place,
         sha256=_sha256(hashes.get("sha256")),
         requires_python=attributes.get("data-requires-python", ""),
-        metadata_sha256=_of_metadata(attributes),
+        metadata_sha256=_metadata_hash(attributes),
         yanked=attributes.get("data-yanked"),
     )
 
@@ -286,15 +286,17 @@ def _name(place: str) -> str:
     return _readable(unquote(urlsplit(place).path.rpartition("/")[2]))
 
 
-def _of_metadata(attributes: Mapping[str, str]) -> str:
+def _metadata_hash(attributes: Mapping[str, str]) -> str:
     values = (attributes.get(name, "").partition("=") for name in METADATA)
     return next((_sha256(value) for kind, _, value in values if kind == "sha256"), "")
 
 
-def _of_json(entry: Mapping[str, Any], key: str) -> Listed | None:
+def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
     """Read one file of a PEP 691 document; None where it has no name or no address, as installers pass it over."""
     name, address = entry.get("filename"), entry.get("url")
-    place = _place(_joined(f"{HERE}{quote(key)}", address).partition("#")[0]) if isinstance(address, str) else None
+    place = (
+        _place(_join_address(f"{HERE}{quote(key)}", address).partition("#")[0]) if isinstance(address, str) else None
+    )
     if not isinstance(name, str) or place is None:
         return None
     metadata = entry.get("core-metadata", entry.get("dist-info-metadata"))
@@ -320,7 +322,7 @@ def _readable(text: str) -> str:
 def _place(address: str) -> str | None:
     """Return where an address leads: seen from the root where it is relative, else as it is; None for nowhere."""
     if not address.startswith(f"{HOST}/"):
-        return _quoted(address)
+        return _quote_address(address)
     try:
         path = unquote(urlsplit(address).path, errors="strict")
     except ValueError:
@@ -338,7 +340,7 @@ def _is_text(path: str) -> bool:
     return path.isprintable() or not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path)
 
 
-def _quoted(address: str) -> str | None:
+def _quote_address(address: str) -> str | None:
     """Return an address on the web with what may not stand in one quoted, as installers ask for it; None for others."""
     is_web = address.startswith(("https://", "http://"))
     return quote(address, safe="%/:=&?~#+!$,;'@()*[]|", errors=AS_IT_IS) if is_web else None

@@ -13,7 +13,7 @@ from ci_tools.errors import InputError
 from ci_tools.publish.index.finder import DATA, data_path
 from ci_tools.publish.index.foreign_files import FILES
 from ci_tools.publish.index.manifest import Root
-from ci_tools.publish.index.page_writer import announced, folders_of, slash
+from ci_tools.publish.index.page_writer import announce_folders, folders_of, slash
 from ci_tools.publish.index.pages import VARIANTS, is_sealed
 from ci_tools.publish.units import Change
 
@@ -38,21 +38,21 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
     """
     known = ledger.directory() if ledger.is_there() else None
     if known is None and root in {None, Root.OWN}:
-        _refuse_filled(ledger, after)
+        _refuse_foreign_files(ledger, after)
     elif known and known.root is not Root.OWN and root is Root.OWN:
         address = ledger.store.url(ledger.root)
         msg = f"the front pages of {address} are not ours alone: it was begun as a {known.root.value} root"
         raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or leave `root=own` out")
-    directory = announced(known or ledger.directory(), folders_of(after), root)
+    directory = announce_folders(known or ledger.directory(), folders_of(after), root)
     if after.project not in directory.projects:
         _refuse_page(writer, ledger, after, directory)
         if directory.root is Root.SHARED:
-            _refuse_packed(writer, ledger, directory)
+            _refuse_compression(writer, ledger, directory)
 
 
-def _refuse_filled(ledger: Ledger, after: Manifest) -> None:
+def _refuse_foreign_files(ledger: Ledger, after: Manifest) -> None:
     """Raise InputError where others have an index, or files that a server lists, and ours was never begun."""
-    ours = ledger.staged() | {file.key for file in after.files.values()}
+    ours = ledger.read_staged_keys() | {file.key for file in after.files.values()}
     for key in ledger.store.listed(ledger.root):
         place = key.removeprefix(ledger.root)
         if place.startswith((OWN, *CHANNELS)) or place.removesuffix(".metadata") in ours:
@@ -74,8 +74,8 @@ def _is_ours(ledger: Ledger, key: str) -> bool:
 def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> None:
     """Raise InputError where others have written a page of the project that lists anything that is not ours."""
     strangers = list(_strangers(writer, ledger, after, directory))
-    found = writer.listed_by(ledger, after.project, strangers, directory)
-    ours = ledger.staged() | {file.key for file in after.files.values()}
+    found = writer.find_foreign_files(ledger, after.project, strangers, directory)
+    ours = ledger.read_staged_keys() | {file.key for file in after.files.values()}
     theirs = [one.at or one.name for one in found.links]
     theirs += [file.key for file in found.files if file.key not in ours]
     if theirs:
@@ -84,7 +84,7 @@ def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory:
         raise InputError(msg, hint=f"`{_adopt(ledger)} --project {after.project}` takes over what it lists")
 
 
-def _refuse_packed(writer: PageWriter, ledger: Ledger, directory: Directory) -> None:
+def _refuse_compression(writer: PageWriter, ledger: Ledger, directory: Directory) -> None:
     """Raise InputError where a front page of others is compressed: no line of ours could join it."""
     for page in writer.fronts(ledger.root, directory):
         for key in page.keys:
@@ -115,7 +115,7 @@ def _adopt(ledger: Ledger) -> str:
 def page_changes(writer: PageWriter, ledger: Ledger, root: Root | None, manifest: Manifest) -> Iterator[Change]:
     """Yield the pages that a changed manifest changes."""
     known = ledger.directory()
-    directory = announced(known, folders_of(manifest) | writer.shared_folders(ledger, root), root)
+    directory = announce_folders(known, folders_of(manifest) | writer.list_shared_folders(ledger, root), root)
     projects = known.projects | {manifest.project}
     places = {f"{slash(folder)}{manifest.project}/" for folder in {"", *directory.folders, *directory.filling}}
     places |= {f"{folder}/{project}/" for folder in directory.filling for project in projects}

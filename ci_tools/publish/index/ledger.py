@@ -14,18 +14,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.objects.store import of_bytes
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.publish.index.manifest import (
     Directory,
     Manifest,
     Staged,
-    dumped_offers,
+    dump_offers,
     generation_of,
     is_project,
     parse_directory,
     parse_manifest,
     parse_offers,
-    parse_staged,
+    parse_staged_keys,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Found, Store
     from ci_tools.publish.units import Offer
 
-__all__ = ["ATTEMPTS", "OWN", "RESTORE", "Damaged", "Ledger", "contended", "pauses"]
+__all__ = ["ATTEMPTS", "OWN", "RESTORE", "Damaged", "Ledger", "contention_error", "pauses"]
 
 OWN = ".fatwheel/"
 ATTEMPTS = 200  # to change what others change as well
@@ -102,10 +102,10 @@ class Ledger:
             if found and after == before and above is None:
                 return before, before
             after = after._replace(generation=max(before.generation, above or 0) + 1)
-            if self.store.put(key, of_bytes(after.dumps()), instead_of=found):
+            if self.store.put(key, content_of_bytes(after.dumps()), instead_of=found):
                 return before, after
             time.sleep(pause)
-        raise contended(self.store, key)
+        raise contention_error(self.store, key)
 
     def _manifest(self, project: str) -> tuple[Manifest, Found | None]:
         key = self.manifest_key(project)
@@ -114,7 +114,7 @@ class Ledger:
             if project in self.directory().projects:
                 raise Damaged(self.store, key, "it is gone", hint=RESTORE)
             return Manifest(project), None
-        return self._parsed(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
+        return self._parse_or_refuse(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
 
     def manifest_key(self, project: str) -> str:
         """Return where the manifest of a project lies."""
@@ -143,17 +143,17 @@ class Ledger:
             if found and after == before and above is None:
                 return before
             after = after._replace(generation=max(before.generation, above or 0) + 1)
-            if self.store.put(self.directory_key, of_bytes(after.dumps()), instead_of=found):
+            if self.store.put(self.directory_key, content_of_bytes(after.dumps()), instead_of=found):
                 return after
             time.sleep(pause)
-        raise contended(self.store, self.directory_key)
+        raise contention_error(self.store, self.directory_key)
 
     def _directory(self, damaged: Directory | None = None) -> tuple[Directory, Found | None]:
         read = self.store.read(self.directory_key)
         if read is None:
             return Directory(), None
         try:
-            return self._parsed(self.directory_key, lambda: parse_directory(read[0]), REPAIR), read[1]
+            return self._parse_or_refuse(self.directory_key, lambda: parse_directory(read[0]), REPAIR), read[1]
         except Damaged:
             if damaged is None:
                 raise
@@ -163,7 +163,7 @@ class Ledger:
 
     def keep_offers(self, project: str, offers: Iterable[Offer]) -> str:
         """Keep what a release has for every combination, and return its hash, by which it is found again."""
-        content = of_bytes(dumped_offers(offers))
+        content = content_of_bytes(dump_offers(offers))
         key = self.offers_key(project, content.sha256)
         if not self.store.put(key, content, instead_of=None):
             found = self.store.read(key)
@@ -187,7 +187,7 @@ class Ledger:
 
         What it leaves behind where it is stopped is thereby known as ours. Two that do the same share a note.
         """
-        content = of_bytes(Staged(frozenset(keys)).dumps())
+        content = content_of_bytes(Staged(frozenset(keys)).dumps())
         key = f"{self.notes}{project}-{content.sha256[:16]}.json"
         self.store.put(key, content, instead_of=None)
         return key
@@ -198,22 +198,22 @@ class Ledger:
         for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
             read = self.store.read(key)
             with suppress(ValueError):
-                unnamed = parse_staged(read[0]).keys - named if read else frozenset()
+                unnamed = parse_staged_keys(read[0]).keys - named if read else frozenset()
                 if not any(self.store.find(f"{self.root}{one}") for one in unnamed):
                     self.store.remove(key)
 
-    def staged(self) -> frozenset[str]:
+    def read_staged_keys(self) -> frozenset[str]:
         """Return every key that a publisher has noted and not taken back; a damaged note says nothing."""
         found: set[str] = set()
         for key in self.store.listed(self.notes):
             read = self.store.read(key)
             with suppress(ValueError):
-                found |= parse_staged(read[0]).keys if read else set()
+                found |= parse_staged_keys(read[0]).keys if read else set()
         return frozenset(found)
 
     # -- damage
 
-    def _parsed(self, key: str, parse: Callable[[], _T], hint: str) -> _T:
+    def _parse_or_refuse(self, key: str, parse: Callable[[], _T], hint: str) -> _T:
         try:
             return parse()
         except (ValueError, KeyError, TypeError) as error:
@@ -226,7 +226,7 @@ def pauses() -> Iterator[float]:
         yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - it decides no secret
 
 
-def contended(store: Store, key: str) -> MachineError:
+def contention_error(store: Store, key: str) -> MachineError:
     """Return the error for a key that others would not let go."""
     msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in turn"
     return MachineError(msg, hint="run the same command again")

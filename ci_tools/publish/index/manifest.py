@@ -31,13 +31,13 @@ __all__ = [
     "Manifest",
     "Root",
     "Staged",
-    "dumped_offers",
+    "dump_offers",
     "generation_of",
     "is_project",
     "parse_directory",
     "parse_manifest",
     "parse_offers",
-    "parse_staged",
+    "parse_staged_keys",
 ]
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -94,7 +94,7 @@ class Manifest(NamedTuple):
         """Return the files of a name: one, or several of which no folder lists two."""
         return tuple(self.files[key] for key in _keys_by_name(self.files, {name})[name])
 
-    def with_files(self, files: Iterable[IndexedFile]) -> Manifest:
+    def add_files(self, files: Iterable[IndexedFile]) -> Manifest:
         """Return the manifest with some files more, each in place of those of its name that it meets in a folder."""
         files = tuple(files)
         kept = dict(self.files)
@@ -201,7 +201,7 @@ def _link(link: Any) -> Link:  # noqa: ANN401 - whatever JSON can hold
     return found
 
 
-def parse_staged(data: bytes) -> Staged:
+def parse_staged_keys(data: bytes) -> Staged:
     """Read what a publisher noted; raise ValueError where that is not what is there."""
     keys = _table(data).get("keys", ())
     if not all(isinstance(key, str) and ".." not in key.split("/") for key in keys):
@@ -235,7 +235,7 @@ def is_project(name: str) -> bool:
     return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None and name not in TAKEN
 
 
-def dumped_offers(offers: Iterable[Offer]) -> bytes:
+def dump_offers(offers: Iterable[Offer]) -> bytes:
     """Return what a release has for every combination as JSON."""
     return json.dumps(list(offers), separators=(",", ":")).encode()
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools import catalog
 from ci_tools.errors import InputError
-from ci_tools.machine.objects.store import Entry, of_bytes
+from ci_tools.machine.objects.store import Entry, content_of_bytes
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
@@ -33,11 +33,11 @@ from ci_tools.publish.index.foreign_files import (
     FILES,
     METADATA_SUFFIX,
     complete,
-    found_on,
+    merge_listings,
     resolve,
 )
-from ci_tools.publish.index.foreign_pages import listed_on, projects_on, with_projects
-from ci_tools.publish.index.ledger import ATTEMPTS, contended, pauses
+from ci_tools.publish.index.foreign_pages import add_projects, parse_project_page, projects_on
+from ci_tools.publish.index.ledger import ATTEMPTS, contention_error, pauses
 from ci_tools.publish.index.manifest import GENERIC, Root
 from ci_tools.publish.index.pages import (
     ADOPTED,
@@ -62,13 +62,13 @@ __all__ = [
     "Page",
     "PageWriter",
     "Stranger",
-    "announced",
-    "at_once",
+    "announce_folders",
     "folders_of",
     "join",
     "lists_files",
-    "put_beside",
+    "map_concurrently",
     "slash",
+    "store_metadata",
     "stranger_in",
     "unknown_files",
 ]
@@ -106,11 +106,11 @@ def stranger_in(store: Store, key: str) -> Stranger | None:
         return None
     data, found = read
     if found.encoding:
-        data = _unpacked(store, key, data, found.encoding)
+        data = _decompress_page(store, key, data, found.encoding)
     return None if is_sealed(data) else Stranger(key, data, found)
 
 
-def _unpacked(store: Store, key: str, data: bytes, encoding: str) -> bytes:
+def _decompress_page(store: Store, key: str, data: bytes, encoding: str) -> bytes:
     """Return a page as browsers and installers see it."""
     with suppress(zlib.error):
         if encoding in {"gzip", "identity"}:
@@ -119,7 +119,7 @@ def _unpacked(store: Store, key: str, data: bytes, encoding: str) -> bytes:
     raise InputError(msg, hint="put it there once more without a Content-Encoding")
 
 
-def at_once(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+def map_concurrently(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
     """Yield the outcome of each item in their order, several worked on at once; after an error none is begun."""
     with ThreadPoolExecutor(WORKERS) as pool:
         try:
@@ -148,31 +148,34 @@ class PageWriter:
         A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
         shown when every project has one.
         """
-        shown, needed = set(), {*folders, *self.shared_folders(ledger, root)}
+        shown, needed = set(), {*folders, *self.list_shared_folders(ledger, root)}
         for manifest in manifests:
             shown.add(manifest.project)
             needed |= folders_of(manifest)
-        directory, basis = ledger.change_directory(lambda known: announced(known, needed, root)), None
+        directory, basis = ledger.change_directory(lambda known: announce_folders(known, needed, root)), None
         while basis is None or not _covers(basis, directory, shown):
             basis = directory
             # By number: of a large index not all manifests fit into memory.
-            deque(at_once(partial(self._show_numbered, ledger, manifests, basis), range(len(manifests))), maxlen=0)
+            deque(
+                map_concurrently(partial(self._show_nth_project, ledger, manifests, basis), range(len(manifests))),
+                maxlen=0,
+            )
             others = sorted(basis.projects - shown) if basis.filling else ()
-            deque(at_once(partial(self._fill, ledger, basis), others), maxlen=0)
-            directory = ledger.change_directory(partial(_shown, basis=basis, projects=shown))
+            deque(map_concurrently(partial(self._fill, ledger, basis), others), maxlen=0)
+            directory = ledger.change_directory(partial(_activate_folders, basis=basis, projects=shown))
         written = -1
         while written < directory.generation:  # as `_show_project` does it
             self.show_fronts(ledger.root, directory)
             written, directory = directory.generation, ledger.directory()
 
-    def _show_numbered(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
+    def _show_nth_project(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
         self._show_project(ledger, manifests[number], basis)
 
     def _fill(self, ledger: Ledger, basis: Directory, project: str) -> None:
         """Write a project's page in the folders that are new."""
         self._show_project(ledger, ledger.manifest(project), basis, only=basis.filling)
 
-    def shared_folders(self, ledger: Ledger, root: Root | None) -> set[str]:
+    def list_shared_folders(self, ledger: Ledger, root: Root | None) -> set[str]:
         """Return the accelerator folders that others keep beside ours: what every folder lists, theirs list too."""
         if (root or ledger.directory().root) is Root.OWN:
             return set()
@@ -214,7 +217,7 @@ class PageWriter:
             after = self.take_in(ledger, manifest, strangers, directory)
             if after.generation > manifest.generation:
                 return after
-        raise contended(self.store, page.keys[0])
+        raise contention_error(self.store, page.keys[0])
 
     def pages(
         self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
@@ -255,7 +258,7 @@ class PageWriter:
         found = []
         for page in pages:
             for key in page.keys:
-                stranger = self._write_key(key, of_bytes(page.data), page.generation, is_read=page.is_read)
+                stranger = self._write_key(key, content_of_bytes(page.data), page.generation, is_read=page.is_read)
                 found += [stranger] if stranger else []
         return found
 
@@ -269,7 +272,7 @@ class PageWriter:
             if stranger or self.store.put(key, content, instead_of=found, generation=generation):
                 return stranger
             time.sleep(pause)
-        raise contended(self.store, key)
+        raise contention_error(self.store, key)
 
     def stranger_at(self, key: str, found: Found | None) -> Stranger | None:
         """Return the page that others wrote at a key, unless what it lists has been taken in."""
@@ -287,11 +290,11 @@ class PageWriter:
         What its owner has removed and lists no more is dropped, as far as it was taken in from such pages.
         """
         known = frozenset(file.key for file in manifest.files.values())
-        found = self.listed_by(ledger, manifest.project, strangers, directory, known)
+        found = self.find_foreign_files(ledger, manifest.project, strangers, directory, known)
         completed = {file.key: self._complete(ledger.root, file) for file in unknown_files(manifest, found)}
         new = [one.file for one in completed.values() if one.file]
         links = [*found.links, *(one.link for one in completed.values() if one.link)]
-        gone = frozenset(self._gone(ledger.root, manifest, found, strangers))
+        gone = frozenset(self._find_removed_files(ledger.root, manifest, found, strangers))
         folders = directory.folders | directory.filling
         _, after = ledger.change_manifest(manifest.project, lambda now: join(now, found, new, links, gone, folders))
         self.taken |= {(stranger.key, stranger.found.tag) for stranger in strangers}
@@ -301,7 +304,7 @@ class PageWriter:
             self.store.reporter.say(f"{manifest.project}: {what}")
         return after
 
-    def listed_by(
+    def find_foreign_files(
         self,
         ledger: Ledger,
         project: str,
@@ -316,18 +319,18 @@ class PageWriter:
             place = key.removeprefix(ledger.root)
             folder = place.rpartition("/")[0].rpartition("/")[0]
             links = self._links(data, place)
-            there = [link._replace(at=self._resolved(ledger.root, link.at, base, known)) for link in links]
+            there = [link._replace(at=self._resolve_link(ledger.root, link.at, base, known)) for link in links]
             pages.setdefault(folder, []).extend(there)
-        return found_on(project, pages, directory.folders | directory.filling)
+        return merge_listings(project, pages, directory.folders | directory.filling)
 
-    def _resolved(self, root: str, at: str, base: str, known: frozenset[str]) -> str:
+    def _resolve_link(self, root: str, at: str, base: str, known: frozenset[str]) -> str:
         """Return the place that a link leads to; the store is asked only of what is new."""
         place = resolve(at, base, known.__contains__)
         return resolve(at, base, partial(self._is_there, root)) if place == at and at.startswith("/") else place
 
     def _links(self, data: bytes, place: str) -> tuple[Listed, ...]:
         try:
-            return listed_on(data, place)
+            return parse_project_page(data, place)
         except ValueError:  # no installer reads it either
             return ()
 
@@ -339,9 +342,11 @@ class PageWriter:
         place = f"{root}{file.key}"
         found = [None if file.is_outside else self.store.find(key) for key in (place, f"{place}{METADATA_SUFFIX}")]
         entries = [Entry(place, one.size, "") if one else None for one in found]
-        return put_beside(self.store, f"{place}{METADATA_SUFFIX}", complete(file, self.store, root, *entries))
+        return store_metadata(self.store, f"{place}{METADATA_SUFFIX}", complete(file, self.store, root, *entries))
 
-    def _gone(self, root: str, manifest: Manifest, found: OnPages, strangers: Iterable[Stranger]) -> Iterator[str]:
+    def _find_removed_files(
+        self, root: str, manifest: Manifest, found: OnPages, strangers: Iterable[Stranger]
+    ) -> Iterator[str]:
         """Yield the keys of files that were taken in once, are listed no more, and are not there."""
         keys = {file.key for file in found.files}
         places = {stranger.key.removeprefix(root).rpartition("/")[0].rpartition("/")[0] for stranger in strangers}
@@ -359,11 +364,11 @@ class PageWriter:
         for _, pages in groupby(self.fronts(root, directory), lambda page: page.keys[-1].rpartition("/")[0]):
             fronts = [(key, page) for page in pages for key in page.keys]
             if directory.root is Root.SHARED:
-                fronts = self._shared(fronts)
+                fronts = self._select_fronts(fronts)
             for key, page in fronts:
                 self._write_front(key, page, directory)
 
-    def _shared(self, fronts: list[tuple[str, Page]]) -> list[tuple[str, Page]]:
+    def _select_fronts(self, fronts: list[tuple[str, Page]]) -> list[tuple[str, Page]]:
         """Return which front pages of a folder are to be written where others write them too.
 
         Where they have the page under one key, we add none under another: it would list our projects and not theirs.
@@ -375,23 +380,23 @@ class PageWriter:
     def _write_front(self, key: str, page: Page, directory: Directory) -> None:
         """Write a front page where none is, or ours; add our lines where others list projects of theirs."""
         for pause in pauses():
-            stranger = self._write_key(key, of_bytes(page.data), page.generation, is_read=True)
+            stranger = self._write_key(key, content_of_bytes(page.data), page.generation, is_read=True)
             if stranger is None:
                 return
-            data = self._with_lines(stranger, directory)
+            data = self._add_lines(stranger, directory)
             if not data:
                 self.taken.add((key, stranger.found.tag))
             elif data == stranger.data or self.store.amend(key, data, instead_of=stranger.found):
                 return
             time.sleep(pause)
-        raise contended(self.store, key)
+        raise contention_error(self.store, key)
 
-    def _with_lines(self, stranger: Stranger, directory: Directory) -> bytes:
+    def _add_lines(self, stranger: Stranger, directory: Directory) -> bytes:
         """Return a front page of others with our lines; nothing where it is in an index of ours and lists no more."""
         if directory.root is Root.OWN and not _lists_more(stranger, directory.projects):
             return b""
         try:
-            return with_projects(stranger.data, stranger.key, directory.projects)
+            return add_projects(stranger.data, stranger.key, directory.projects)
         except ValueError as error:
             self.store.reporter.say(f"{self.store.url(stranger.key)} has no line of ours: {error}")
             return stranger.data
@@ -421,9 +426,13 @@ class PageWriter:
         return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
 
 
-def put_beside(store: Store, key: str, completed: Completed) -> Completed:
+def store_metadata(store: Store, key: str, completed: Completed) -> Completed:
     """Put the METADATA of a file beside it; where others were faster, whatever that is, no page tells of it."""
-    if completed.file and completed.metadata and not store.put(key, of_bytes(completed.metadata), instead_of=None):
+    if (
+        completed.file
+        and completed.metadata
+        and not store.put(key, content_of_bytes(completed.metadata), instead_of=None)
+    ):
         read = store.read(key)
         if read is None or read[0] != completed.metadata:
             return completed._replace(file=completed.file._replace(metadata_sha256=""))
@@ -433,7 +442,7 @@ def put_beside(store: Store, key: str, completed: Completed) -> Completed:
 def lists_files(stranger: Stranger) -> bool:
     """Return whether a front page of others lists files itself, for `--find-links`; ValueError where it is no page."""
     is_json = stranger.key.endswith("index.json")
-    return not is_json and any(link.name.endswith(FILES) for link in listed_on(stranger.data, stranger.key))
+    return not is_json and any(link.name.endswith(FILES) for link in parse_project_page(stranger.data, stranger.key))
 
 
 def _lists_more(stranger: Stranger, projects: Iterable[str]) -> bool:
@@ -455,12 +464,12 @@ def _is_listed(file: IndexedFile, folder: str) -> bool:
     return is_for_others or file.is_listed_in(folder)
 
 
-def announced(known: Directory, folders: Iterable[str], root: Root | None = None) -> Directory:
+def announce_folders(known: Directory, folders: Iterable[str], root: Root | None = None) -> Directory:
     """Return the directory with folders that are new to it as filling."""
     return known._replace(filling=known.filling | (set(folders) - known.folders), root=root or known.root)
 
 
-def _shown(known: Directory, basis: Directory, projects: set[str]) -> Directory:
+def _activate_folders(known: Directory, basis: Directory, projects: set[str]) -> Directory:
     """Return the directory with projects, and with folders that every project has its page in by now.
 
     Where others have added what the pages written by `basis` do not cover, nothing is shown yet.
@@ -509,11 +518,11 @@ def join(
     """Return a manifest with what pages of others list."""
     listing = {file.key: file for file in found.files}
     files = {
-        name: _listed_wider(file, listing[file.key], folders) if file.key in listing else file
+        name: _widen_folders(file, listing[file.key], folders) if file.key in listing else file
         for name, file in manifest.files.items()
         if file.key not in gone
     }
-    more = manifest._replace(files=files).with_files(unknown_files(manifest, found._replace(files=tuple(new))))
+    more = manifest._replace(files=files).add_files(unknown_files(manifest, found._replace(files=tuple(new))))
     return more._replace(links=_merge((*manifest.links, *links)))
 
 
@@ -525,7 +534,7 @@ def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
     return tuple(Link(*key, tuple(sorted(found[key]))) for key in sorted(found))
 
 
-def _listed_wider(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
+def _widen_folders(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
     """Return a file as all folders list it that did, or do now: another tool may list ours in more than we do."""
     if not (file.only_in or file.folder):
         return file

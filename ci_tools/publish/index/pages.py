@@ -37,7 +37,7 @@ __all__ = [
     "project_json",
     "projects_html",
     "projects_json",
-    "quoted",
+    "quote_key",
     "release_of",
     "seal_html",
     "spell",
@@ -135,23 +135,23 @@ class Release(NamedTuple):
 
 def project_and_version(name: str) -> tuple[NormalizedName, Version]:
     """Return the project and version in a wheel's or an sdist's file name; raise ValueError where it is neither."""
-    project, release = _parsed(name)
+    project, release = _parse_name(name)
     return project, release.version
 
 
 def release_of(name: str) -> Release:
     """Return the version in a file's name, and how it is written; raise ValueError where there is none."""
-    return _parsed(name)[1]
+    return _parse_name(name)[1]
 
 
 @functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names
-def _parsed(name: str) -> tuple[NormalizedName, Release]:
+def _parse_name(name: str) -> tuple[NormalizedName, Release]:
     if not FILE_NAME.fullmatch(name):
         msg = f"{name!r} holds a character that no wheel or sdist has in its name"
         raise ValueError(msg)
     if not name.endswith(".whl"):
         project, version = parse_sdist_filename(name)
-        return project, _written(version)
+        return project, _release_from(version)
     label = variant_label(name)
     wheel = name.removesuffix(f"-{label}.whl") + ".whl" if label else name
     first, _, rest = wheel.partition("-")
@@ -160,7 +160,7 @@ def _parsed(name: str) -> tuple[NormalizedName, Release]:
         return _project_of(first, tags), _release(version_text)
     except ValueError:  # with the whole name in the message
         project, version = parse_wheel_filename(wheel)[:2]
-        return project, _written(version)
+        return project, _release_from(version)
 
 
 @functools.lru_cache(maxsize=OF_A_PROJECT)
@@ -171,10 +171,10 @@ def _project_of(first: str, tags: str) -> NormalizedName:
 
 @functools.lru_cache(maxsize=OF_A_PROJECT)
 def _release(version: str) -> Release:
-    return _written(parse_version(version))
+    return _release_from(parse_version(version))
 
 
-def _written(version: Version) -> Release:
+def _release_from(version: Version) -> Release:
     return Release(version, str(version), version.public)
 
 
@@ -212,10 +212,10 @@ def spell(files: Iterable[IndexedFile]) -> list[Row]:
 
 
 def _place(file: IndexedFile) -> str:
-    return file.at if "://" in file.at else quoted(file.key)
+    return file.at if "://" in file.at else quote_key(file.key)
 
 
-def quoted(key: str) -> str:
+def quote_key(key: str) -> str:
     """Return a key as addresses spell it."""
     return key if UNQUOTED.fullmatch(key) else quote(key)
 
@@ -257,7 +257,7 @@ def _address_in_html(row: Row, folder: str) -> str:
 
 
 @functools.lru_cache(maxsize=OF_A_PROJECT)  # of a few that all files of a project have
-def _escaped(text: str) -> str:
+def _escape_html(text: str) -> str:
     return html.escape(text)
 
 
@@ -279,12 +279,12 @@ def _rest_of_anchor(file: IndexedFile) -> str:
         # the name in METADATA, as it is spelled there, with the one that was asked for.
         attributes += f' data-core-metadata="sha256={file.metadata_sha256}"'
     if file.requires_python:
-        attributes += f' data-requires-python="{_escaped(file.requires_python)}"'
+        attributes += f' data-requires-python="{_escape_html(file.requires_python)}"'
     if file.yanked is not None:
         attributes += f' data-yanked="{html.escape(file.yanked)}"'
     if file.metadata_sha256 and not file.requires_python and file.yanked is None:
         attributes += ' rel=""'  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
-    gpu = f" ({_escaped(file.gpu)})" if file.gpu else ""
+    gpu = f" ({_escape_html(file.gpu)})" if file.gpu else ""
     return f'#sha256={file.sha256}"{attributes}>{file.name}</a>{gpu}<br>'
 
 

@@ -18,7 +18,7 @@ from ci_tools.publish.index.manifest import (
     GENERIC,
     Directory,
     Manifest,
-    dumped_offers,
+    dump_offers,
     is_project,
 )
 from ci_tools.publish.index.of_releases import Stock, stock
@@ -91,7 +91,7 @@ def _pages(index: WheelIndex, ledger: Ledger, manifest: Manifest) -> Iterator[Pa
 def _refuse_foreign(index: WheelIndex, root: str, project: str, has: Stock, out: Path) -> None:
     """Raise InputError where something that we did not write is where a page is to be."""
     ledger = Ledger(index.store, root)
-    offers = {version: hashlib.sha256(dumped_offers(known)).hexdigest() for version, known in has.offers.items()}
+    offers = {version: hashlib.sha256(dump_offers(known)).hexdigest() for version, known in has.offers.items()}
     keys = (key for page in _pages(index, ledger, Manifest(project, 0, has.files, offers)) for key in page.keys)
     for key in sorted(set(keys)):
         read = index.store.read(key)

@@ -11,8 +11,8 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import as_variant
-from ci_tools.machine.storage import filled, sha256_of
+from ci_tools.formats.wheel import write_variant
+from ci_tools.machine.storage import fill_once, sha256_of
 from ci_tools.model.versions import CudaArch
 from ci_tools.publish.index.pages import VARIANTS, project_and_version, variant_label
 from ci_tools.publish.units import Item
@@ -120,34 +120,34 @@ def variants_of(items: Iterable[Item], folder: Path, catalog: Catalog, say: Call
     A wheel for one torch alone has none: no draft can say that of it, and one for another torch would be picked. Raises
     Rejected where a wheel cannot be made into a variant.
     """
-    return tuple(_made(item, variant, folder, say) for item, variant in _asked(items, catalog))
+    return tuple(_write_variant(item, variant, folder, say) for item, variant in _select_variants(items, catalog))
 
 
-def _asked(items: Iterable[Item], catalog: Catalog) -> Iterator[tuple[Item, Variant]]:
+def _select_variants(items: Iterable[Item], catalog: Catalog) -> Iterator[tuple[Item, Variant]]:
     for item in items:
         variant = variant_of(item.made, catalog) if item.made else None
         if item.made and variant and project_and_version(item.name)[1].local in {None, item.made.accelerator}:
             yield item, variant
 
 
-def _made(item: Item, variant: Variant, folder: Path, say: Callable[[str], None]) -> Item:
+def _write_variant(item: Item, variant: Variant, folder: Path, say: Callable[[str], None]) -> Item:
     document = dumps([variant])
-    name = _named(item.name, variant.label)
+    name = _variant_name(item.name, variant.label)
 
     def fill(empty: Path) -> None:
         if sha256_of(item.path) != item.sha256:
             msg = f"{item.path} changed while it was published"
             raise Rejected(msg)
-        as_variant(item.path, empty / name, document)
+        write_variant(item.path, empty / name, document)
 
     # What is made of the same wheel by the same rules is the same file.
-    path = filled(folder / f"{item.sha256[:16]}-{variant.label}", fill, say) / name
+    path = fill_once(folder / f"{item.sha256[:16]}-{variant.label}", fill, say) / name
     return Item(
         path, sha256_of(path), path.stat().st_size, item.made, VARIANTS, variant=variant.properties, gpu=item.gpu
     )
 
 
-def _named(wheel: str, label: str) -> str:
+def _variant_name(wheel: str, label: str) -> str:
     """Return the file name of a wheel's variant: the plain version, and the label at the end."""
     project, version, *tags = wheel.removesuffix(".whl").split("-")
     return "-".join([project, version.partition("+")[0], *tags, label]) + ".whl"

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
-from ci_tools.formats.wheel import opened
-from ci_tools.machine.objects.store import of_bytes, of_file, utc
+from ci_tools.formats.wheel import open_wheel
+from ci_tools.machine.objects.store import content_of_bytes, content_of_file, utc
 from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
@@ -99,13 +99,15 @@ class WheelIndex:
         manifest = ledger.manifest(project)
         arrivals = [] if problems else self._arrivals(unit, manifest)
         if not problems:
-            after = _with(manifest, arrivals, unit, self.settings.nightlies)
+            after = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
             refuse_others(self.writer, ledger, self.settings.root, after)
-        problems += (self._refused(arrival.entry, old) for arrival, old in self._changed(manifest, arrivals))
+        problems += (
+            self._describe_conflict(arrival.entry, old) for arrival, old in self._find_conflicts(manifest, arrivals)
+        )
         if problems:
             hint = "a published file never changes: raise the version, or say --replace for an index of your own"
             raise RejectedInput(problems, hint=hint if arrivals else "")
-        self._refuse_late(_with(manifest, arrivals, unit, self.settings.nightlies), arrivals)
+        self._refuse_late(_add_arrivals(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
 
     def holds(self, unit: Unit) -> frozenset[str]:
@@ -143,7 +145,7 @@ class WheelIndex:
         root = ledger.root
         with self.store.alone(root):
             offers = ledger.keep_offers(project, self._offers(unit)) if unit.offers else ""
-            before, after = ledger.change_manifest(project, lambda manifest: self._entered(manifest, unit, offers))
+            before, after = ledger.change_manifest(project, lambda manifest: self._enter_unit(manifest, unit, offers))
             self._lay_once_more(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
@@ -202,7 +204,7 @@ class WheelIndex:
         """Return what the index says of the files of a unit's project."""
         return self._ledger(unit).manifest(canonicalize_name(unit.project))
 
-    def _changed(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
+    def _find_conflicts(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
         """Yield the files that would take the place of others and may not."""
         for arrival in arrivals:
             new = arrival.entry
@@ -220,7 +222,7 @@ class WheelIndex:
             hint = "an index of nightlies keeps the newest alone"
             raise RejectedInput([Problem("", problem) for problem in problems], hint=hint)
 
-    def _refused(self, new: IndexedFile, old: IndexedFile) -> Problem:
+    def _describe_conflict(self, new: IndexedFile, old: IndexedFile) -> Problem:
         hashes = f"sha256 {old.sha256[:12]}…, new {new.sha256[:12]}…"
         return Problem("", f"{new.name} is in {self.address} already with other bytes ({hashes})")
 
@@ -230,7 +232,7 @@ class WheelIndex:
             old = next((old for old in manifest.called(entry.name) if old.meets(entry)), None)
             what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
             yield Change(what, self._url(root, entry), f"{entry.size:,} bytes, sha256 {entry.sha256}")
-        after = _with(manifest, arrivals, unit, self.settings.nightlies)
+        after = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
         for name in sorted(_names(manifest) - _names(after)):
             why = "of an earlier candidate" if unit.edition.candidate else f"over {self.settings.nightlies} nightlies"
             yield Change("remove", self._url(root, manifest.called(name)[0]), why)
@@ -244,7 +246,7 @@ class WheelIndex:
 
     def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
         """Note what this run puts where nothing is, and what it removes: what it leaves is then known as ours."""
-        after, root = _with(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
+        after, root = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
         removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
         places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
         keys = {key for place in places for key in keys_of(place) if self.store.find(f"{root}{key}") is None}
@@ -256,12 +258,12 @@ class WheelIndex:
         """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
         key = f"{root}{arrival.entry.key}"
         if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
-            self._put_again(key, arrival.content)
-        elif not (self._is_free_beside(key, arrival.metadata) and self._put(key, arrival.content)):
+            self._store_or_replace(key, arrival.content)
+        elif not (self._is_free_beside(key, arrival.metadata) and self._store_file(key, arrival.content)):
             arrival = arrival._replace(entry=_lay_apart(arrival.entry))
-            self._put_again(f"{root}{arrival.entry.key}", arrival.content)
+            self._store_or_replace(f"{root}{arrival.entry.key}", arrival.content)
         if arrival.entry.metadata_sha256:
-            self._put_again(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", of_bytes(arrival.metadata))
+            self._store_or_replace(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", content_of_bytes(arrival.metadata))
         return arrival
 
     def _is_free_beside(self, key: str, metadata: bytes) -> bool:
@@ -275,11 +277,11 @@ class WheelIndex:
         for entry, content, metadata in self.laid.values():
             key = f"{root}{entry.key}"
             if entry.key not in named and key in self.found:
-                self._put_again(key, content)
+                self._store_or_replace(key, content)
                 if metadata:
-                    self._put_again(f"{key}{METADATA_SUFFIX}", of_bytes(metadata))
+                    self._store_or_replace(f"{key}{METADATA_SUFFIX}", content_of_bytes(metadata))
 
-    def _put(self, key: str, content: Content) -> bool:
+    def _store_file(self, key: str, content: Content) -> bool:
         """Put a file, once more where that very file has been damaged; return whether it is there, and not another."""
         if self.store.put(key, content, instead_of=None):
             return True
@@ -290,9 +292,9 @@ class WheelIndex:
         is_damaged = found is not None and found.sha256 == content.sha256
         return is_damaged and self.store.put(key, content, instead_of=found)
 
-    def _put_again(self, key: str, content: Content) -> None:
+    def _store_or_replace(self, key: str, content: Content) -> None:
         """Put what this place is for alone; what is there and damaged is put once more."""
-        if self._put(key, content):
+        if self._store_file(key, content):
             return
         if not self.store.put(key, content, instead_of=self.store.find(key)):
             msg = f"{self.store.url(key)} changes while it is published"
@@ -311,18 +313,18 @@ class WheelIndex:
         is_there = size > 0 or self.store.find(key) is not None
         return (digest.hexdigest() if is_there else ""), size
 
-    def _entered(self, manifest: Manifest, unit: Unit, offers: str) -> Manifest:
+    def _enter_unit(self, manifest: Manifest, unit: Unit, offers: str) -> Manifest:
         """Return the manifest with the unit's files in it."""
-        arrivals = [self._as_laid(arrival) for arrival in self._arrivals(unit, manifest)]
-        for arrival, old in self._changed(manifest, arrivals):
-            raise RejectedInput([self._refused(arrival.entry, old)], hint="another publisher came first")
-        after = _with(manifest, arrivals, unit, self.settings.nightlies)
+        arrivals = [self._locate_arrival(arrival) for arrival in self._arrivals(unit, manifest)]
+        for arrival, old in self._find_conflicts(manifest, arrivals):
+            raise RejectedInput([self._describe_conflict(arrival.entry, old)], hint="another publisher came first")
+        after = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
         self._refuse_late(after, arrivals)
         newest = _newest(_names(after), OFFERED)
         kept = {name: known for name, known in after.offers.items() if name in newest}
         return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
-    def _as_laid(self, arrival: Arrival) -> Arrival:
+    def _locate_arrival(self, arrival: Arrival) -> Arrival:
         """Return the arrival at the place where this run has put it."""
         laid = self.laid[arrival.entry.name].entry
         return arrival._replace(entry=arrival.entry._replace(apart=laid.apart, at=laid.at))
@@ -365,11 +367,11 @@ def keys_of(file: IndexedFile) -> set[str]:
     return {file.key, f"{file.key}{METADATA_SUFFIX}"}
 
 
-def _with(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies: int) -> Manifest:
+def _add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies: int) -> Manifest:
     """Return a manifest with some files more: of nightlies the newest versions only, of a version one candidate."""
-    whole = manifest.with_files(arrival.entry for arrival in arrivals)
+    whole = manifest.add_files(arrival.entry for arrival in arrivals)
     if unit.edition.channel is Channel.NIGHTLY:
-        return whole._replace(files=_kept(whole.files, nightlies))
+        return whole._replace(files=_drop_old_nightlies(whole.files, nightlies))
     older = {key: file for key, file in whole.files.items() if 0 < file.candidate < unit.edition.candidate}
     replaced = {key for key, file in older.items() if parse_version(_public(file.name)) == parse_version(unit.version)}
     return whole._replace(files={key: file for key, file in whole.files.items() if key not in replaced})
@@ -380,7 +382,7 @@ def _public(name: str) -> str:
     return index.project_and_version(name)[1].public
 
 
-def _kept(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
+def _drop_old_nightlies(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
     """Return the files of the newest versions, and all that others have put there: those are theirs to remove."""
     newest = _newest((file.name for file in files.values() if not file.origin), nightlies)
     return {key: file for key, file in files.items() if file.origin or _public(file.name) in newest}
@@ -456,12 +458,12 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arr
         entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
     elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
         entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
-    return Arrival(entry, of_file(item.path, item.sha256), metadata)
+    return Arrival(entry, content_of_file(item.path, item.sha256), metadata)
 
 
 def metadata_of(path: Path) -> tuple[bytes, str]:
     """Return a wheel's METADATA and the Pythons it asks for."""
-    wheel = opened(path)
+    wheel = open_wheel(path)
     with wheel.archive:
         metadata, requires = wheel.dist_info_data("METADATA"), wheel.metadata.get("Requires-Python", "")
     if not metadata:

@@ -133,7 +133,7 @@ class GitHubTarget:
         """
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
-            seen = self._seen(repository, unit)
+            seen = self._find_releases(repository, unit)
             if unit.added and not seen.published:
                 raise self._absent(unit)
             files, there = self._refuse_change(unit, seen.published)
@@ -153,7 +153,7 @@ class GitHubTarget:
     def holds(self, unit: Unit) -> frozenset[str]:
         """Return the wheels and sdists of the published release of the unit's tag."""
         with self.hub.opened(anonymous=True) as repository:
-            published = self._seen(repository, unit).published
+            published = self._find_releases(repository, unit).published
             there = self._assets(published) if published else {}
         return frozenset(name for name in there if name.endswith((".whl", ".tar.gz")))
 
@@ -161,7 +161,7 @@ class GitHubTarget:
         """Raise what `check` will: the list of the unit's files, which is not whole yet, is left out."""
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
-            published = self._seen(repository, unit).published
+            published = self._find_releases(repository, unit).published
             if published is None:
                 self._refuse_commit(repository, unit, published)
                 return
@@ -175,7 +175,7 @@ class GitHubTarget:
         """
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
-            seen = self._seen(repository, unit)
+            seen = self._find_releases(repository, unit)
             commit = self._refuse_commit(repository, unit, seen.published)
             if seen.published or unit.name != CORE:
                 self._refuse_change(unit, seen.published)
@@ -186,7 +186,7 @@ class GitHubTarget:
     def verify(self, unit: Unit) -> None:
         """Read the hashes of what is here back; raise Rejected where one is not the unit's, or a draft lacks a file."""
         with self.hub.opened() as repository:
-            seen = self._seen(repository, unit)
+            seen = self._find_releases(repository, unit)
             release = seen.published or seen.draft
             if release is None and unit.name == CORE:
                 raise self._absent(unit)
@@ -196,14 +196,14 @@ class GitHubTarget:
     def switch(self, unit: Unit) -> Sequence[Published]:
         """Show the unit to everybody, and return its files here; what is published already stays as it is."""
         with self.hub.opened() as repository:
-            seen = self._seen(repository, unit)
+            seen = self._find_releases(repository, unit)
             new = self._publish(seen.draft, unit) if seen.draft and not seen.published else None
-            release = new or self._seen(repository, unit).published
+            release = new or self._find_releases(repository, unit).published
             if release is None:
                 raise self._absent(unit)
             added = frozenset(item.name for item in unit.items) if new else self._complete(release, unit)
             self._verify(release, unit, whole=True)
-            seen = self._seen(repository, unit)
+            seen = self._find_releases(repository, unit)
             self._remove([*seen.spare, *seen.other])
             there = self._assets(release)
         items = sorted(unit.items, key=lambda item: item.name)
@@ -252,7 +252,7 @@ class GitHubTarget:
             self.outside.reporter.say(f"left out: {what}, {strangers[0]} for one")
         retracted = notice.notice_of(release.body or "")
         for one in listings:
-            files = (self._linked(file, there, release) for file in one.files if file.name in there)
+            files = (self._link_file(file, there, release) for file in one.files if file.name in there)
             shown = tuple(file._replace(yanked=retracted.reason) if retracted else file for file in files)
             yield _channel(release, one), one._replace(files=shown)
 
@@ -262,17 +262,17 @@ class GitHubTarget:
             if asset.size > of_releases.MOST_BYTES:
                 msg = f"it has {asset.size:,} bytes"
                 raise ValueError(msg)  # noqa: TRY301 - whatever is wrong with it is one error
-            content = self.hub.ask(lambda _: b"".join(_downloaded(asset)))
+            content = self.hub.ask(lambda _: b"".join(_download_asset(asset)))
             return read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
         except ValueError as error:
             where = f"{asset.name} of {printable(release.tag_name)} in {self.repository}"
             msg = f"{where} is damaged: {printable(str(error))}"
             raise MachineError(msg, hint="delete it there, and publish that version again") from None
 
-    def _linked(self, file: IndexedFile, there: Mapping[str, GitReleaseAsset], release: GitRelease) -> IndexedFile:
+    def _link_file(self, file: IndexedFile, there: Mapping[str, GitReleaseAsset], release: GitRelease) -> IndexedFile:
         """Return a file with its address; its METADATA is offered where the very bytes lie beside it."""
         beside = there.get(f"{file.name}{METADATA_SUFFIX}")
-        digest = "" if beside is None else beside.digest or f"sha256:{self.hub.ask(lambda _: _hashed(beside))}"
+        digest = "" if beside is None else beside.digest or f"sha256:{self.hub.ask(lambda _: _hash_asset(beside))}"
         return file._replace(
             at=there[file.name].browser_download_url,
             candidate=candidate_of(release.tag_name, project_and_version(file.name)[1]),
@@ -281,7 +281,7 @@ class GitHubTarget:
 
     # -- what is there
 
-    def _seen(self, repository: Repository, unit: Unit) -> Seen:
+    def _find_releases(self, repository: Repository, unit: Unit) -> Seen:
         """Return the releases of the unit's tag."""
         releases = self.hub.ask(lambda _: list(repository.get_releases()))
         of_tag = sorted((one for one in releases if one.tag_name == unit.tag), key=lambda one: one.id)
@@ -299,7 +299,7 @@ class GitHubTarget:
 
     def _assets(self, release: GitRelease) -> dict[str, GitReleaseAsset]:
         """Return a release's assets by name; raise MachineError where the release is gone."""
-        return {asset.name: asset for asset in self.hub.ask(lambda _: _listed(release))}
+        return {asset.name: asset for asset in self.hub.ask(lambda _: _list_assets(release))}
 
     def _refuse_change(
         self, unit: Unit, published: GitRelease | None
@@ -309,9 +309,9 @@ class GitHubTarget:
         Raises InputError where one is a file of the unit with other bytes, or where it cannot take what it lacks.
         """
         if published is None:
-            return _wanted(unit, ()), {}
+            return _select_files(unit, ()), {}
         assets = self._assets(published)
-        files = _wanted(unit, assets)
+        files = _select_files(unit, assets)
         there = {name: asset for name, asset in assets.items() if asset.state == "uploaded"}
         self._refuse_others(unit, there, files)
         _refuse_more(unit, published, there, [sent for sent in files if sent.name not in there])
@@ -329,7 +329,7 @@ class GitHubTarget:
         if (published and not unit.added) or not COMMIT.fullmatch(unit.commit):
             return ""
         tagged = self.hub.ask(lambda _: _commit_of_tag(repository, unit.tag))
-        known = self.hub.ask(lambda _: _found(lambda: repository.get_git_commit(unit.commit)))
+        known = self.hub.ask(lambda _: _exists(lambda: repository.get_git_commit(unit.commit)))
         if tagged and known and tagged != unit.commit:
             msg = f"the tag {unit.tag} of {self.repository} is at {tagged[:12]}, these files are of {unit.commit[:12]}"
             raise InputError(msg, hint="build what is tagged, or raise the version")
@@ -342,7 +342,7 @@ class GitHubTarget:
 
     def _new_draft(self, repository: Repository, unit: Unit, commit: str) -> GitRelease:
         """Return our draft, made where it is not there; of two that were made at once, the older one is taken."""
-        seen = self._seen(repository, unit)
+        seen = self._find_releases(repository, unit)
         if not seen.draft and not seen.published:
             target: dict[str, Any] = {"target_commitish": commit} if commit else {}
             repository.create_git_release(
@@ -353,7 +353,7 @@ class GitHubTarget:
                 prerelease=_is_early(unit),
                 **target,
             )
-            seen = self._seen(repository, unit)
+            seen = self._find_releases(repository, unit)
         if seen.published:
             msg = f"{unit.tag} of {self.repository} was published by somebody else meanwhile"
             raise MachineError(msg, hint="the same command says whether it holds these very files")
@@ -372,7 +372,7 @@ class GitHubTarget:
     def _send(self, release: GitRelease, unit: Unit) -> frozenset[str]:
         """Bring the files that a release lacks, and return their names."""
         there = self._assets(release)
-        waiting = [sent for sent in _wanted(unit, there) if not self._has(release, there.get(sent.name), sent)]
+        waiting = [sent for sent in _select_files(unit, there) if not self._has(release, there.get(sent.name), sent)]
         if not waiting:
             return frozenset()
         total = sum(sent.size for sent in waiting)
@@ -401,9 +401,9 @@ class GitHubTarget:
             if self._has(release, present, sent):
                 return
             if present and other and present.state != "uploaded":
-                raise Busy(_in_use(sent))
+                raise Busy(_describe_contention(sent))
             if present:
-                _found(present.delete_asset)
+                _exists(present.delete_asset)
             try:
                 with _reading(sent, progress) as content:
                     stream = cast("BinaryIO", content)
@@ -420,12 +420,12 @@ class GitHubTarget:
         is_right = asset.digest in {None, f"sha256:{sent.sha256}"}
         if asset.name == sent.name and sha256 == sent.sha256 and is_right:
             return
-        _found(asset.delete_asset)
+        _exists(asset.delete_asset)
         if asset.name != sent.name:
             msg = f"GitHub calls {sent.name} {printable(asset.name)}, and by that name no installer takes it"
             raise InputError(msg, hint="publish this version to an index of your own")
         if sha256 != sent.sha256:
-            raise _changed(sent)
+            raise _change_error(sent)
         msg = f"GitHub stored other bytes of {sent.name} than it was sent"
         raise Failed(msg)
 
@@ -467,14 +467,14 @@ class GitHubTarget:
 
     def _remove(self, drafts: Iterable[GitRelease]) -> None:
         for draft in drafts:
-            self.hub.ask(lambda _, draft=draft: _found(draft.delete_release))  # type: ignore[misc]
+            self.hub.ask(lambda _, draft=draft: _exists(draft.delete_release))  # type: ignore[misc]
 
     # -- reading back
 
     def _verify(self, release: GitRelease, unit: Unit, *, whole: bool) -> None:
         """Compare the hash of every asset; `whole` says that none may be missing."""
         there = self._assets(release)
-        differences = [self._difference(there.get(sent.name), sent, whole=whole) for sent in _wanted(unit, there)]
+        differences = [self._difference(there.get(sent.name), sent, whole=whole) for sent in _select_files(unit, there)]
         problems = list(filter(None, differences))
         if problems:
             msg = f"{unit.tag} of {self.repository} is not what was sent there:\n" + "\n".join(problems)
@@ -484,10 +484,10 @@ class GitHubTarget:
         """Return what is wrong with an asset, or nothing."""
         if asset is None or asset.state != "uploaded":
             return f"{sent.name} is {'not there' if asset is None else 'not whole'}" if whole else ""
-        digest = asset.digest or f"sha256:{self.hub.ask(lambda _: _hashed(asset))}"
+        digest = asset.digest or f"sha256:{self.hub.ask(lambda _: _hash_asset(asset))}"
         found = printable(digest.removeprefix("sha256:"))
         if found != sent.sha256 and sent.is_list:
-            content = self.hub.ask(lambda _: b"".join(_downloaded(asset)))
+            content = self.hub.ask(lambda _: b"".join(_download_asset(asset)))
             found = sent.sha256 if of_releases.names_the_same(content, sent.content or b"") else found
         return "" if found == sent.sha256 else f"{sent.name} has sha256 {found[:12]}…, expected {sent.sha256[:12]}…"
 
@@ -519,7 +519,7 @@ class _Reading(io.RawIOBase):
         """Read the next bytes, as far as those that were hashed go."""
         chunk = self.source.read(min(len(memoryview(buffer)), self.sent.size - self.done))
         if not chunk and self.done < self.sent.size:
-            raise _changed(self.sent)
+            raise _change_error(self.sent)
         memoryview(buffer)[: len(chunk)] = chunk
         self.digest.update(chunk)
         self.done += len(chunk)
@@ -539,7 +539,7 @@ def _reading(sent: Sent, progress: _Progress) -> Iterator[_Reading]:
         yield _Reading(source, sent, progress)
 
 
-def _changed(sent: Sent) -> MachineError:
+def _change_error(sent: Sent) -> MachineError:
     msg = f"{sent.name} changed while it was published"
     return MachineError(msg, hint="give the same command again once nothing writes to it")
 
@@ -592,11 +592,13 @@ def _files(unit: Unit) -> tuple[Sent, ...]:
     """Return every file that the unit's release has: its items, their METADATA (PEP 658), and the list of them."""
     facts = {item.name: _facts(item) for item in unit.items}
     items = [Sent(item.name, item.sha256, item.size, item.path) for item in unit.items]
-    beside = [_written(f"{name}{METADATA_SUFFIX}", known.metadata) for name, known in facts.items() if known.metadata]
-    return (*items, *beside, _written(listing_name(unit.name), listing(unit, facts)))
+    beside = [
+        _make_asset(f"{name}{METADATA_SUFFIX}", known.metadata) for name, known in facts.items() if known.metadata
+    ]
+    return (*items, *beside, _make_asset(listing_name(unit.name), listing(unit, facts)))
 
 
-def _written(name: str, content: bytes) -> Sent:
+def _make_asset(name: str, content: bytes) -> Sent:
     return Sent(name, hashlib.sha256(content).hexdigest(), len(content), None, content)
 
 
@@ -608,7 +610,7 @@ def _facts(item: Item) -> Facts:
     return Facts(requires, metadata)
 
 
-def _wanted(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
+def _select_files(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
     """Return the files for the unit's release, without METADATA where they and what others put there are too many."""
     files = _files(unit)
     others = set(there) - {sent.name for sent in files}
@@ -647,7 +649,7 @@ def _promotes(release: GitRelease, unit: Unit) -> bool:
     return release.prerelease and not _is_early(unit) and notice.notice_of(release.body or "") is None
 
 
-def _listed(release: GitRelease) -> list[GitReleaseAsset]:
+def _list_assets(release: GitRelease) -> list[GitReleaseAsset]:
     """Return a release's assets; raise MachineError where the release is gone."""
     try:
         return list(release.get_assets())
@@ -672,7 +674,7 @@ def _is_whole(asset: GitReleaseAsset | None, sent: Sent) -> bool:
     return asset.digest == f"sha256:{sent.sha256}" if asset.digest else asset.size == sent.size
 
 
-def _found(call: Any) -> bool:  # noqa: ANN401 - its answer is of no interest
+def _exists(call: Any) -> bool:  # noqa: ANN401 - its answer is of no interest
     """Call, and return whether what it is about is there."""
     try:
         call()
@@ -695,13 +697,13 @@ def _commit_of_tag(repository: Repository, tag: str) -> str:
 def _meaning(error: GithubException, sent: Sent) -> Exception:
     """Return what an upload's error means: of two publishers at once, one waits for the other's upload to end."""
     if _has(error, "already_exists", "name"):
-        return Busy(_in_use(sent))
+        return Busy(_describe_contention(sent))
     if isinstance(error, UnknownObjectException):
         return Busy(f"the draft changed while {sent.name} was sent")
     return error
 
 
-def _in_use(sent: Sent) -> str:
+def _describe_contention(sent: Sent) -> str:
     return f"another publisher sends {sent.name}"
 
 
@@ -712,13 +714,13 @@ def _has(error: GithubException, code: str, name: str) -> bool:
     return any((one.get("code"), one.get("field")) == (code, name) for one in found)
 
 
-def _downloaded(asset: GitReleaseAsset) -> Iterator[bytes]:
+def _download_asset(asset: GitReleaseAsset) -> Iterator[bytes]:
     """Yield an asset's bytes."""
     yield from asset.download_asset(chunk_size=CHUNK)[2]
 
 
-def _hashed(asset: GitReleaseAsset) -> str:
+def _hash_asset(asset: GitReleaseAsset) -> str:
     digest = hashlib.sha256()
-    for chunk in _downloaded(asset):
+    for chunk in _download_asset(asset):
         digest.update(chunk)
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ci_tools.formats import markdown
 
-__all__ = ["MOST_CHARACTERS", "Notice", "notice_of", "title_of", "with_notice", "without_notice"]
+__all__ = ["MOST_CHARACTERS", "Notice", "add_notice", "notice_of", "remove_notice", "title_of"]
 
 MOST_CHARACTERS = 4_000  # of a notice, for which our own notes leave room
 TITLE = "[YANKED] "  # before a release's own title: so changelogs say it (keepachangelog.com), and PyPI
@@ -52,7 +52,7 @@ def _line(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def with_notice(body: str, notice: Notice) -> str:
+def add_notice(body: str, notice: Notice) -> str:
     """Return notes with a notice at their top."""
     # No two dashes in a row end the comment, and none of its text is markup.
     known = json.dumps(notice._asdict()).replace("-", "\\u002d").replace("<", "\\u003c").replace(">", "\\u003e")
@@ -60,7 +60,7 @@ def with_notice(body: str, notice: Notice) -> str:
     return f"<!-- fatwheel retracted {known} -->\n{text}\n{END}\n\n{body}"
 
 
-def without_notice(body: str) -> str:
+def remove_notice(body: str) -> str:
     """Return notes without the notice, every other byte as it is."""
     return FOUND.sub("", body) if notice_of(body) else body
 

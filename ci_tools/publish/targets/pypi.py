@@ -36,14 +36,14 @@ from ci_tools.formats.pypi_rules import (
     pypi_problems,
     strangers,
 )
-from ci_tools.formats.wheel import CONTROL, opened
+from ci_tools.formats.wheel import CONTROL, open_wheel
 from ci_tools.machine.package_index import (
     AS_IT_IS,
     TIMEOUT,
     UNANSWERED,
     innermost,
 )
-from ci_tools.machine.process import redacted, run
+from ci_tools.machine.process import redact, run
 from ci_tools.machine.storage import CHUNK, sha256_of
 from ci_tools.machine.waits import Waits
 from ci_tools.model.pep440 import parse_version
@@ -143,7 +143,7 @@ class PyPITarget:
         Raises RejectedInput with everything for which the index would refuse a file, or has it with other bytes,
         InputError where the config does not say what goes there, MachineError where the index does not answer.
         """
-        items = _selected(unit, self.address)
+        items = _select_items(unit, self.address)
         new = self._new(unit, items)
         return [Change("add" if item in new else "keep", f"{self.address}/{item.name}") for item in items]
 
@@ -171,12 +171,12 @@ class PyPITarget:
         Raises as `check` does, InputError where the credentials are not right, Rejected where the index refuses a
         file, MachineError where it cannot be reached, does not list in time what it took, or a file changed meanwhile.
         """
-        items = _selected(unit, self.address)
+        items = _select_items(unit, self.address)
         new = self._new(unit, items)
         for item in new:
             self._upload(unit, item)
-        held = self._listed(unit, items, self._patience) if items else {}
-        return [Published(item.name, _shown(held[item.name].url), item in new) for item in items]
+        held = self._await_listing(unit, items, self._patience) if items else {}
+        return [Published(item.name, _clean_text(held[item.name].url), item in new) for item in items]
 
     # -- a release that turned out to be bad
 
@@ -200,13 +200,16 @@ class PyPITarget:
         new = [item for item in items if item.name not in there]
         changed = [item for item in items if item not in new and there[item.name] != item.sha256]
         release = Release(unit.project, unit.version, held, datetime.now(timezone.utc))
-        problems = [*(self._changed(item, there[item.name]) for item in changed), *self._problems(new, release)]
+        problems = [
+            *(self._describe_conflict(item, there[item.name]) for item in changed),
+            *self._problems(new, release),
+        ]
         if problems:
             raise RejectedInput(problems, hint=f"nothing was sent to {self.address}")
         return new
 
-    def _changed(self, item: Item, sha256: str) -> Problem:
-        hashes = f"sha256 {_shown(sha256)[:12]}…, new {item.sha256[:12]}…"
+    def _describe_conflict(self, item: Item, sha256: str) -> Problem:
+        hashes = f"sha256 {_clean_text(sha256)[:12]}…, new {item.sha256[:12]}…"
         what = f"{self.address} has it with other bytes ({hashes}), and a published file never changes"
         return Problem(item.name, f"{what}: raise the version")
 
@@ -225,7 +228,7 @@ class PyPITarget:
 
     # -- uploading
 
-    def _unauthorised(self, what: str, reason: str) -> InputError:
+    def _authorisation_error(self, what: str, reason: str) -> InputError:
         if self._uploader == "uv":
             mend = "set UV_PUBLISH_TOKEN, or UV_PUBLISH_USERNAME and UV_PUBLISH_PASSWORD"
         elif self._place.has_rules:
@@ -240,8 +243,8 @@ class PyPITarget:
     def _upload(self, unit: Unit, item: Item) -> None:
         """Send one file; where that fails, ask the index whether it has it all the same, or from somebody else."""
         with self._outside.reporter.step(f"upload {item.name} to {self.address}"):
-            _refuse_changed(item)
-            said = self._sent(item)
+            _refuse_change(item)
+            said = self._run_uploader(item)
             if said is None:
                 return
             status, words = _answer(said)
@@ -250,12 +253,12 @@ class PyPITarget:
 
     def _is_there(self, unit: Unit, item: Item, patience: float) -> bool:
         try:
-            self._listed(unit, [item], patience)
+            self._await_listing(unit, [item], patience)
         except MachineError:
             return False
         return True
 
-    def _sent(self, item: Item) -> str | None:
+    def _run_uploader(self, item: Item) -> str | None:
         """Run the uploader; return nothing where it did its work, else what it said, without any secret."""
         limit = CONNECTING + item.size / SLOWEST
         what = f"{self.address} to take {item.name}, for {limit:.0f} s at most"
@@ -272,7 +275,7 @@ class PyPITarget:
             if ended.timed_out:
                 return f"it had not ended after {limit:.0f} s"
             log = ended.log.read_bytes()[ended.start :].decode(errors="replace")
-        return self._without_secrets(STYLE.sub("", log)) or "it ended without a word"
+        return self._redact_secrets(STYLE.sub("", log)) or "it ended without a word"
 
     def _command(self, path: Path) -> list[str | Path]:
         own = Path(sys.executable).with_name("uv")
@@ -293,17 +296,17 @@ class PyPITarget:
         said = not environ.keys().isdisjoint({*known, "UV_PUBLISH_TOKEN"})
         return {**environ, **PLAIN, **{name: value for name, value in known.items() if value and not said}}
 
-    def _without_secrets(self, text: str) -> str:
+    def _redact_secrets(self, text: str) -> str:
         secrets = [self._outside.environ.get(name) for name in SECRETS]
         for secret in filter(None, [*secrets, self._place.section.get("password")]):
             text = text.replace(secret, "***")
-        return redacted(text)
+        return redact(text)
 
     def _failure(self, item: Item, status: int, words: str) -> FatwheelError:
         """Return the error that an upload's end stands for; status 0: there was no answer."""
         answered = f"{status or ''} {words}".strip()
         if status in UNAUTHORISED or (not status and NO_CREDENTIALS.search(words)):
-            return self._unauthorised(f"{item.name} was not taken", answered)
+            return self._authorisation_error(f"{item.name} was not taken", answered)
         if status in TAKEN and "exist" in words:
             msg = f"{self.address} says that it has {item.name}, and does not list it: {answered}"
             return MachineError(msg, hint=f"its pages may lag behind; {AGAIN}")
@@ -318,7 +321,7 @@ class PyPITarget:
 
     # -- reading back
 
-    def _listed(self, unit: Unit, items: Sequence[Item], patience: float) -> dict[str, Held]:
+    def _await_listing(self, unit: Unit, items: Sequence[Item], patience: float) -> dict[str, Held]:
         """Return what the index lists of `items`, once it lists them all with their sha256.
 
         Raises InputError where it has one with other bytes, MachineError where it does not list all in time.
@@ -332,7 +335,7 @@ class PyPITarget:
                 return held
             waited = time.monotonic() - start
             if other and waited + pause > min(SETTLING, self._patience):
-                raise RejectedInput([self._changed(item, held[item.name].sha256) for item in other])
+                raise RejectedInput([self._describe_conflict(item, held[item.name].sha256) for item in other])
             if waited + pause > patience:
                 break
             self._outside.reporter.say(f"waiting for {self.address} to list {', '.join(lacking)}")
@@ -369,14 +372,14 @@ class _Pages:
                 packages = self._page(client, project).packages
             except NoSuchProjectError:
                 return {}
-        return {one.filename: _yanked(one) for one in packages if _public_version(one.filename) == version}
+        return {one.filename: _yank_reason(one) for one in packages if _public_version(one.filename) == version}
 
     def _entry(self, client: PyPISimple, package: DistributionPackage, *, asked: bool) -> Held:
         sha256, uploaded = package.digests.get("sha256", ""), package.upload_time
         if asked and not sha256:
             say = self._outside.reporter.say
             say(f"{self._address} gives no sha256 of {package.filename}: it is fetched to compare")
-            sha256 = _fetched_sha256(client.s, package.url)
+            sha256 = _fetch_sha256(client.s, package.url)
         known = uploaded if uploaded and uploaded.tzinfo else None
         return Held(package.filename, sha256.lower(), package.url.partition("#")[0], known)
 
@@ -402,8 +405,8 @@ class _Pages:
                     yield client
         except UNANSWERED as error:
             if _status(error) in UNAUTHORISED:
-                raise self._refused(_shown(innermost(error))) from None
-            msg = f"{self._address} cannot be read: {_shown(innermost(error))}"
+                raise self._access_error(_clean_text(innermost(error))) from None
+            msg = f"{self._address} cannot be read: {_clean_text(innermost(error))}"
             raise MachineError(msg, hint=f"check the network; {AGAIN}") from None
 
     def _simple(self, session: requests.Session) -> str:
@@ -413,7 +416,7 @@ class _Pages:
             candidates = dict.fromkeys(urljoin(base, path) for path in SIMPLE_NEARBY)
             found = next((address for address in candidates if self._is_index(session, address)), "")
             if not found:
-                tried = ", ".join(map(redacted, candidates))
+                tried = ", ".join(map(redact, candidates))
                 msg = f"{self._address} can be read at none of {tried}"
                 raise InputError(msg, hint=f"name the address that pip installs from in {READ_AT}")
             self._place = self._place._replace(simple=found)
@@ -446,15 +449,15 @@ class _Pages:
             return resolver.username or "", resolver.password or ""
         except TwineException:
             reason = "it asks for a password, and there is none"
-            raise self._refused(reason) from None
+            raise self._access_error(reason) from None
 
-    def _refused(self, reason: str) -> InputError:
+    def _access_error(self, reason: str) -> InputError:
         hint = "set TWINE_USERNAME and TWINE_PASSWORD, or the index's section of .pypirc, to a user who may read it"
         return InputError(f"{self._address} cannot be read: {reason}", hint=hint)
 
 
-def _yanked(package: DistributionPackage) -> str | None:
-    return _shown(package.yanked_reason or "") if package.is_yanked else None
+def _yank_reason(package: DistributionPackage) -> str | None:
+    return _clean_text(package.yanked_reason or "") if package.is_yanked else None
 
 
 def _public_version(name: str) -> Version | None:
@@ -484,7 +487,7 @@ def _parts(upload: str, name: str) -> SplitResult:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        shown = "…" if "@" in name else _shown(name)
+        shown = "…" if "@" in name else _clean_text(name)
         msg = f'pypi:{shown} has no address to upload to, expected one such as "https://host/path/"'
         raise InputError(msg)
     if parts.username or parts.password:
@@ -502,12 +505,12 @@ def _section(name: str, environ: Mapping[str, str]) -> RepositoryConfig:
         msg = f"{path} cannot be read as the configuration of indexes"
         raise InputError(msg) from None
     if not config.get(name, {}).get("repository"):
-        msg = f'there is no index "{_shown(name)}", {nearest(name, config)}'
+        msg = f'there is no index "{_clean_text(name)}", {nearest(name, config)}'
         raise InputError(msg, hint=f"give it a section with its `repository` in {path}, or give its upload address")
     return config[name]
 
 
-def _selected(unit: Unit, address: str) -> list[Item]:
+def _select_items(unit: Unit, address: str) -> list[Item]:
     """Return what goes there of a unit by its route, in upload order; raise InputError where the config is silent."""
     if unit.route is Route.NONE:
         msg = f"nothing of {unit.project} goes to {address}: the config does not say what PyPI gets"
@@ -541,7 +544,7 @@ def _has_local_version(wheel: str) -> bool:
 # -- files
 
 
-def _refuse_changed(item: Item) -> None:
+def _refuse_change(item: Item) -> None:
     """Raise MachineError where a file is not what was checked; the uploads before it may have taken an hour."""
     if sha256_of(item.path) != item.sha256:
         msg = f"{item.name} changed while it was published"
@@ -554,7 +557,7 @@ def archive_of(path: Path) -> Archive:
 
 
 def _wheel(path: Path) -> Archive:
-    wheel = opened(path)
+    wheel = open_wheel(path)
     with wheel.archive as archive, path.open("rb") as file:
         infos = archive.infolist()
         members = tuple(info.filename for info in infos)
@@ -602,7 +605,7 @@ def _stay(endpoint: str, answer: requests.Response, **_: object) -> None:
         raise NoSuchProjectError(answer.url, answer.url)
 
 
-def _fetched_sha256(session: requests.Session, url: str) -> str:
+def _fetch_sha256(session: requests.Session, url: str) -> str:
     digest = hashlib.sha256()
     with session.get(url, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
         answer.raise_for_status()
@@ -620,10 +623,10 @@ def _answer(said: str) -> tuple[int, str]:
     """Return the status and the words that an uploader had from an index; 0 and its own last line without an answer."""
     answer = ANSWER.search(said)
     if not answer:
-        return 0, _shown(said.strip().rpartition("\n")[2])
-    return int(answer["status"]), _shown(html.unescape(NO_WORDS.sub(" ", answer["words"])))
+        return 0, _clean_text(said.strip().rpartition("\n")[2])
+    return int(answer["status"]), _clean_text(html.unescape(NO_WORDS.sub(" ", answer["words"])))
 
 
-def _shown(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Return a server's words in one short line, without what would move a terminal's cursor."""
     return CONTROL.sub(" ", " ".join(text.split()))[:MOST_SAID]

@@ -18,10 +18,10 @@ from ci_tools.publish.notes import MOST_CHARACTERS
 from ci_tools.publish.targets.notice import (
     TITLE,
     Notice,
+    add_notice,
     notice_of,
+    remove_notice,
     title_of,
-    with_notice,
-    without_notice,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def retract(hub: Hub, number: int, reason: str) -> bool:
             release = repository.get_release(number)
             body, now = release.body or "", notice_of(release.body or "")
             before = now or Notice("", release.name or "", release.prerelease, _latest(repository) == number)
-            wanted = with_notice(without_notice(body), before._replace(reason=reason))
+            wanted = add_notice(remove_notice(body), before._replace(reason=reason))
             title = title_of(release.name or release.tag_name)
             is_done = (body, release.name, release.prerelease) == (wanted, title, True)
             if not is_done:
@@ -143,7 +143,7 @@ def restore(hub: Hub, number: int) -> bool:
                 flags["make_latest"] = "legacy" if before.latest else "false"
             title = release.name or ""
             title = before.title if title == title_of(before.title or release.tag_name) else title.removeprefix(TITLE)
-            release.update_release(title, without_notice(release.body or ""), **flags)
+            release.update_release(title, remove_notice(release.body or ""), **flags)
             return True
 
         return hub.ask(once)

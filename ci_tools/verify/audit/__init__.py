@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import opened
+from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.files import Finding, Level
 from ci_tools.verify.audit import (
@@ -49,7 +49,7 @@ def audit(
     as it takes. `only` names the rules to ask, all of them where it is empty. A file that is no wheel has one finding.
     """
     try:
-        wheel = opened(path)
+        wheel = open_wheel(path)
     except Rejected as error:
         return (Finding(path.name, "archive", Level.ERROR, error.message, "another file", "a zip file (PEP 427)"),)
     with wheel.archive, workplace(work) as folder:  # another run may audit the same wheel at once
@@ -68,7 +68,7 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
 
     Raises Rejected where the wheel, or a library in it, cannot be read.
     """
-    wheel = opened(path)
+    wheel = open_wheel(path)
     with wheel.archive, workplace(work) as folder:
         return device.held_images(Subject(wheel, None, {}, to_pypi=False, work=folder))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.wheel import CONTROL, Hashing, is_folder
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, listed
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     import zipfile
@@ -64,19 +64,19 @@ def _clashes(names: Iterable[str]) -> Iterator[Flaw]:
         spellings.setdefault(name.casefold(), []).append(name)
     for same in spellings.values():
         if len(same) > 1:
-            yield Flaw(f"{same[0]} and {same[1]} are one file on Windows and macOS", listed(same), "one of them")
+            yield Flaw(f"{same[0]} and {same[1]} are one file on Windows and macOS", abbreviate(same), "one of them")
 
 
 def record(subject: Subject) -> Iterator[Flaw]:
     """RECORD lists every member once, with the hash and size of its content."""
     wheel = subject.wheel
     own = f"{wheel.dist_info}/RECORD"
-    listed = [row for row in wheel.record() if row]
-    rows = {row[0]: row[1:] for row in listed}
+    abbreviate = [row for row in wheel.record() if row]
+    rows = {row[0]: row[1:] for row in abbreviate}
     if not rows:
         yield Flaw("the wheel has no RECORD", "nothing", own)
         return
-    for name, count in Counter(row[0] for row in listed).items():
+    for name, count in Counter(row[0] for row in abbreviate).items():
         if count > 1:
             yield Flaw(f"RECORD lists {name} {count} times", str(count), "1")
     for member in subject.members:
@@ -114,7 +114,7 @@ def members(subject: Subject) -> Iterator[Flaw]:
         yield from _odd_mode(info)
     open_to_all = [info.filename for info in subject.wheel.archive.infolist() if _may_be_written(info)]
     if open_to_all:
-        yield Flaw(f"{listed(open_to_all)} may be written by everybody", "-rw-rw-rw-", "-rw-r--r--", Level.WARNING)
+        yield Flaw(f"{abbreviate(open_to_all)} may be written by everybody", "-rw-rw-rw-", "-rw-r--r--", Level.WARNING)
     for name in dict.fromkeys(names):
         yield from _odd_name(name, subject)
         if LEFT_OVER.search(name):

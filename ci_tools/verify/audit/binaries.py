@@ -12,7 +12,7 @@ from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.process import run, tail
 from ci_tools.model.versions import Minor
-from ci_tools.verify.audit.subject import Flaw, listed, read_each
+from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,13 +33,13 @@ def python_symbols(subject: Subject) -> Iterator[Flaw]:
     """Libraries of a wheel tagged for every Python ask for no Python symbol."""
     if subject.is_pure or not any(EVERY_PYTHON.match(tag) for tag in subject.tags):
         return
-    for name, wanted in read_each(subject.libraries, _undefined_symbols):
+    for name, wanted in read_each(subject.libraries, _read_undefined_symbols):
         symbols = sorted(filter(PYTHON_SYMBOL.match, wanted))
         if symbols:
-            yield Flaw(f"{name} asks for Python symbols", listed(symbols), "none, as tagged py3-none")
+            yield Flaw(f"{name} asks for Python symbols", abbreviate(symbols), "none, as tagged py3-none")
 
 
-def _undefined_symbols(library: BinaryIO) -> frozenset[str]:
+def _read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
     """Return the names an ELF library expects others to define."""
     symbols = read_elf(Extent.whole(library)).symbols(".dynsym")
     return frozenset(symbol.name for symbol in symbols if not symbol.section and symbol.name)
@@ -50,12 +50,12 @@ def abi3(subject: Subject) -> Iterator[Flaw]:
     lowest = min((Minor.parse(f"3.{match[1]}") for tag in subject.tags if (match := ABI3.match(tag))), default=None)
     libraries = [member for member in subject.members if member.base.endswith(EXTENSIONS)]
     if lowest and libraries:
-        named = _under_their_names(libraries, subject.work / "abi3")
-        for path, spec in _abi3audited(subject, lowest, tuple(named)).items():
-            yield from _beyond_abi3(named[Path(path)], spec["object"]["result"])
+        named = _write_libraries(libraries, subject.work / "abi3")
+        for path, spec in _run_abi3audit(subject, lowest, tuple(named)).items():
+            yield from _check_abi3(named[Path(path)], spec["object"]["result"])
 
 
-def _under_their_names(libraries: Iterable[Member], folder: Path) -> Mapping[Path, str]:
+def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path, str]:
     """Give unpacked libraries the names by which abi3audit knows them, each in a folder of its own."""
     named = {}
     for number, member in enumerate(libraries):
@@ -69,7 +69,7 @@ def _under_their_names(libraries: Iterable[Member], folder: Path) -> Mapping[Pat
     return named
 
 
-def _abi3audited(subject: Subject, lowest: Minor, libraries: tuple[Path, ...]) -> Mapping[str, Mapping[str, Any]]:
+def _run_abi3audit(subject: Subject, lowest: Minor, libraries: tuple[Path, ...]) -> Mapping[str, Mapping[str, Any]]:
     """Return what abi3audit reports; its status says that something is wrong, the report says what."""
     report = subject.work / "report.json"
     command = (sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", str(lowest), "--report")
@@ -87,9 +87,9 @@ def _specs(report: Path, ended: Ended, wheel: str) -> Mapping[str, Mapping[str, 
     return specs
 
 
-def _beyond_abi3(library: str, result: Mapping[str, Any]) -> Iterator[Flaw]:
+def _check_abi3(library: str, result: Mapping[str, Any]) -> Iterator[Flaw]:
     if result["is_abi3"] and result["is_abi3_baseline_compatible"]:
         return
     symbols = [*result["non_abi3_symbols"], *result["future_abi3_objects"]]
     expected = f"the limited API of Python {result['baseline']}"
-    yield Flaw(f"{library} leaves the limited API of its tag", listed(symbols), expected)
+    yield Flaw(f"{library} leaves the limited API of its tag", abbreviate(symbols), expected)

@@ -45,7 +45,7 @@ def container(subject: Subject) -> Iterator[Flaw]:
                 yield Flaw(f"{info.filename} {what}", f"{gap} bytes", "members one after the other")
             header = _header(file, info)
             if header is None or not _agrees(header, info):
-                yield Flaw(f"{info.filename} is another member by its own header", _said(header), info.filename)
+                yield Flaw(f"{info.filename} is another member by its own header", _header_name(header), info.filename)
             content = header.content if header else info.header_offset
             end, loose = content + info.compress_size, LONGEST_SIZES if info.flag_bits & SIZES_FOLLOW else 0
         directory = subject.wheel.archive.start_dir
@@ -72,5 +72,5 @@ def _agrees(header: Header, info: zipfile.ZipInfo) -> bool:
     return name == info.orig_filename.partition("\0")[0] and header.method == info.compress_type
 
 
-def _said(header: Header | None) -> str:
+def _header_name(header: Header | None) -> str:
     return header.name.decode("utf-8", "replace") if header else "no header"

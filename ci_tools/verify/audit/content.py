@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.verify.audit.subject import CHUNK, Flaw, listed
+from ci_tools.verify.audit.subject import CHUNK, Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,10 +87,10 @@ def build_paths(subject: Subject) -> Iterator[Flaw]:
                 found = {_folder(path) for path in _paths(file)}
             holding.update({member.name: found} if found else {})
         elif POINTERS.search(member.name) and member.info.file_size <= MOST_TEXT:
-            yield from _pointed(member)
+            yield from _check_pointers(member)
     if holding:
-        message = f"{listed(holding)} hold paths of the machine they were built on"
-        folders = listed({folder for found in holding.values() for folder in found})
+        message = f"{abbreviate(holding)} hold paths of the machine they were built on"
+        folders = abbreviate({folder for found in holding.values() for folder in found})
         yield Flaw(message, folders, "a neutral prefix (-ffile-prefix-map)", Level.WARNING)
 
 
@@ -113,11 +113,11 @@ def _folder(path: str) -> str:
     return "".join(parts[:6])
 
 
-def _pointed(member: Member) -> Iterator[Flaw]:
+def _check_pointers(member: Member) -> Iterator[Flaw]:
     found = {match[1].decode("utf-8", "replace") for match in POINTED.finditer(member.read())}
     if found:
         level = Level.ERROR if WORKS_BY_PATH.search(member.name) else Level.WARNING
-        yield Flaw(f"{member.name} leads to the machine it was built on", listed(found), "a relative path", level)
+        yield Flaw(f"{member.name} leads to the machine it was built on", abbreviate(found), "a relative path", level)
 
 
 # ---------------------------------------------------------------- text

@@ -10,7 +10,7 @@ from ci_tools.formats.fatbinary import PTX, images, units
 from ci_tools.model.files import Level
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch, Minor
-from ci_tools.verify.audit.subject import Flaw, listed, read_each
+from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,25 +33,25 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
     job = subject.job
     if job is None or not _is_for_gpus(job):
         return
-    found = {name: set(map(str, seen)) for name, seen in read_each(_with_device_code(subject), images) if seen}
-    asked = set(_asked_images(job))
+    found = {name: set(map(str, seen)) for name, seen in read_each(_find_device_members(subject), images) if seen}
+    asked = set(_list_job_images(job))
     if asked and not found and not job.libraries:
         yield Flaw("no library holds device code", "none", _all(asked))
         return
     libraries = {name: seen for name, seen in found.items() if not name.endswith(LOOSE)}
-    planned = _planned(subject, libraries, asked)
+    planned = _images_by_library(subject, libraries, asked)
     for name, expected in planned.items():
         seen = libraries.get(name, set())
         if seen != expected:
             yield Flaw(f"{name} is not for the planned architectures", _all(seen), _all(expected))
     yield from _loose_files(found, planned, asked)
     if job.libraries:
-        yield from _unserved(job, {image for seen in found.values() for image in seen})
+        yield from _find_unserved_archs(job, {image for seen in found.values() for image in seen})
 
 
 def held_images(subject: Subject) -> tuple[str, ...]:
     """Return the device images of all of a wheel's own members, in the order of their numbers."""
-    found = {str(image) for _, seen in read_each(_with_device_code(subject), images) for image in seen}
+    found = {str(image) for _, seen in read_each(_find_device_members(subject), images) for image in seen}
     return tuple(sorted(found, key=_as_numbers))
 
 
@@ -71,7 +71,7 @@ def _is_for_gpus(job: Job) -> bool:
     return kind is AcceleratorKind.CUDA or (kind is AcceleratorKind.ROCM and bool(job.archs))
 
 
-def _with_device_code(subject: Subject) -> Iterator[Member]:
+def _find_device_members(subject: Subject) -> Iterator[Member]:
     """Yield the project's own members that may hold device code, by their first bytes; PTX is text, its name tells."""
     for member in subject.members:
         may_hold = member.format in HOLDS_DEVICE_CODE or member.name.endswith(LOOSE)
@@ -79,7 +79,7 @@ def _with_device_code(subject: Subject) -> Iterator[Member]:
             yield member
 
 
-def _asked_images(job: Job) -> Iterator[str]:
+def _list_job_images(job: Job) -> Iterator[str]:
     """Yield the images of a library that is compiled for all that the job is for."""
     if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
         yield from job.archs
@@ -90,7 +90,7 @@ def _asked_images(job: Job) -> Iterator[str]:
             yield arch.compute
 
 
-def _planned(subject: Subject, libraries: Iterable[str], asked: set[str]) -> Mapping[str, set[str]]:
+def _images_by_library(subject: Subject, libraries: Iterable[str], asked: set[str]) -> Mapping[str, set[str]]:
     """Return what each library is to hold: its own images where they are known, or else all that were asked for."""
     if subject.job is None or not subject.job.libraries:
         return dict.fromkeys(libraries, asked)
@@ -110,7 +110,7 @@ def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]],
         yield Flaw("the files with device code are not for all planned architectures", _all(together), _all(asked))
 
 
-def _unserved(job: Job, found: set[str]) -> Iterator[Flaw]:
+def _find_unserved_archs(job: Job, found: set[str]) -> Iterator[Flaw]:
     """Say which of the architectures asked for no image can run on, in any library."""
     if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
         unserved = [arch for arch in job.archs if not any(_serves(image, GfxArch.parse(arch)) for image in found)]
@@ -152,7 +152,7 @@ def kernels(subject: Subject) -> Iterator[Flaw]:
     """
     if subject.is_pure:
         return
-    for name, found in read_each(_with_device_code(subject), _units):
+    for name, found in read_each(_find_device_members(subject), _units):
         for unit in found:
             yield from _missing_in_unit(name, unit)
         yield from _missing_in_library(name, found)
@@ -169,7 +169,7 @@ def _missing_in_unit(library: str, unit: Unit) -> Iterator[Flaw]:
     for image, own in known.items():
         if lacking := every - own:
             message = f"{library} lacks kernels for {image} that it has for others ({unit.where})"
-            yield Flaw(message, f"{len(own)} kernels", f"also {listed(lacking)}", Level.WARNING)
+            yield Flaw(message, f"{len(own)} kernels", f"also {abbreviate(lacking)}", Level.WARNING)
 
 
 def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
@@ -186,4 +186,4 @@ def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
     for gap, names in by_gap.items():
         if any(image.kind != PTX for image in gap):
             message = f"{library} has kernels for some of its architectures alone"
-            yield Flaw(message, listed(names), f"also for {_all(map(str, gap))}", Level.WARNING)
+            yield Flaw(message, abbreviate(names), f"also for {_all(map(str, gap))}", Level.WARNING)

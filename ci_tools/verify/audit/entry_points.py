@@ -87,12 +87,12 @@ def _names(member: Member) -> frozenset[str] | None:
         return None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        names = frozenset(name for node in ast.walk(ast.parse(member.read())) for name in _defined(node))
+        names = frozenset(name for node in ast.walk(ast.parse(member.read())) for name in _find_bindings(node))
         return None if names & (MAKES_NAMES | {"*"}) else names
     return None
 
 
-def _defined(node: ast.AST) -> Iterator[str]:
+def _find_bindings(node: ast.AST) -> Iterator[str]:
     """Yield the names that a statement binds, within a function too, and those by which it may bind others."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from ci_tools import catalog
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.labels import requirements
-from ci_tools.verify.audit.subject import Flaw, listed
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -87,7 +87,7 @@ def overwritten(subject: Subject) -> Iterator[Flaw]:
         if owner and owner != own and not (owner == "triton" and owner in own):  # which has builds of other names
             is_whole = owner == "torch" or f"{top}/__init__.py" in names or f"{top}.py" in names
             level = Level.ERROR if is_whole else Level.WARNING
-            yield Flaw(f"{top} belongs to the project {owner}", listed(names), "a package of its own", level)
+            yield Flaw(f"{top} belongs to the project {owner}", abbreviate(names), "a package of its own", level)
 
 
 def _owner(top: str, required: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import CHUNK, Flaw, listed
+from ci_tools.verify.audit.subject import CHUNK, Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,10 +57,10 @@ def hidden(subject: Subject) -> Iterator[Flaw]:
             if _is_padded(file):
                 yield Flaw(f"{member.name} is a library behind padding", "ELF", "a file that begins as what it is")
         with member.open() as file:
-            found = dict(_compiled_within(file, MOST_DEPTH))
+            found = dict(_find_compiled_members(file, MOST_DEPTH))
         if found:
             level = Level.ERROR if subject.job else Level.WARNING
-            yield Flaw(f"{member.name} holds compiled files", listed(found), "no compiled file", level)
+            yield Flaw(f"{member.name} holds compiled files", abbreviate(found), "no compiled file", level)
 
 
 def _is_padded(file: BinaryIO) -> bool:
@@ -74,7 +74,7 @@ def _is_padded(file: BinaryIO) -> bool:
     return False
 
 
-def _compiled_within(file: BinaryIO, depth: int) -> Iterator[tuple[str, str]]:
+def _find_compiled_members(file: BinaryIO, depth: int) -> Iterator[tuple[str, str]]:
     """Yield the members of a zip file that are compiled, with their formats; nothing for a file of another kind."""
     if file.read(len(ZIP)) != ZIP or not depth:
         return
@@ -87,7 +87,7 @@ def _compiled_within(file: BinaryIO, depth: int) -> Iterator[tuple[str, str]]:
                 kind = binary_format(io.BytesIO(head))
                 if kind:
                     yield info.filename, kind
-                for name, found in _compiled_within(io.BytesIO(head + more), depth - 1):
+                for name, found in _find_compiled_members(io.BytesIO(head + more), depth - 1):
                     yield f"{info.filename}/{name}", found
     except DAMAGE:
         return

@@ -9,7 +9,7 @@ from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import (
     CHUNK,
     Flaw,
-    listed,
+    abbreviate,
     read_each,
 )
 
@@ -58,7 +58,7 @@ def instructions(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{name} is refused by older CPUs", code.level, "the x86-64 of every CPU")
     using = [name for name, code in codes.items() if code.avx and not code.level]
     if using and not any(code.asks for code in codes.values()):
-        message = f"{listed(using)} use AVX, and no library asks whether the CPU has it"
+        message = f"{abbreviate(using)} use AVX, and no library asks whether the CPU has it"
         yield Flaw(message, "AVX", "x86-64, or a choice when it runs", Level.WARNING)
 
 

@@ -12,10 +12,10 @@ from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
 
 from ci_tools.formats.pypi_rules import classifier_problems, description_problems
-from ci_tools.machine.process import redacted
+from ci_tools.machine.process import redact
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers, read_version
-from ci_tools.verify.audit.subject import Flaw, listed
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,9 +68,9 @@ def tags(subject: Subject) -> Iterator[Flaw]:
     """
     if subject.wheel.named is None:
         return
-    said = {tag for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in _expanded(line)}
+    said = {tag for line in subject.wheel.wheel_metadata.get_all("Tag", []) for tag in _expand_tag(line)}
     if said != subject.tags:
-        yield Flaw("WHEEL and the file name differ in their tags", listed(said), listed(subject.tags))
+        yield Flaw("WHEEL and the file name differ in their tags", abbreviate(said), abbreviate(subject.tags))
     purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
     if purelib != str(subject.is_pure).lower():
         level = Level.WARNING if purelib == "true" and subject.job is None else Level.ERROR
@@ -80,7 +80,7 @@ def tags(subject: Subject) -> Iterator[Flaw]:
         yield Flaw("the file name is not the planned one", subject.wheel.path.name, subject.job.wheel)
 
 
-def _expanded(tag: str) -> frozenset[str]:
+def _expand_tag(tag: str) -> frozenset[str]:
     """Return the tags a line of WHEEL stands for; one that is none stands for itself."""
     try:
         return frozenset(map(str, parse_tag(tag)))
@@ -142,7 +142,7 @@ def metadata(subject: Subject) -> Iterator[Flaw]:
     version = subject.wheel.wheel_metadata.get("Wheel-Version", "")
     if not re.match(r"1\.\d+$", version):
         yield Flaw("installers refuse this Wheel-Version", version or "nothing", "1.0")
-    for field, problem in _refused(subject.wheel.dist_info_data("METADATA")):
+    for field, problem in _find_metadata_errors(subject.wheel.dist_info_data("METADATA")):
         if field not in SAID_ELSEWHERE:
             level = Level.WARNING if INTRODUCED in problem else Level.ERROR
             yield Flaw(f"METADATA: {problem}", field, "what the core metadata specification says", level)
@@ -159,7 +159,7 @@ def _text(subject: Subject, file: str) -> Iterator[Flaw]:
         )
 
 
-def _refused(content: bytes) -> Iterator[tuple[str, str]]:
+def _find_metadata_errors(content: bytes) -> Iterator[tuple[str, str]]:
     """Yield the field and the sentence of everything `packaging` refuses in METADATA."""
     try:
         Metadata.from_email(content, validate=True)
@@ -190,7 +190,7 @@ def index(subject: Subject) -> Iterator[Flaw]:
         if requirement.url is not None:
             level = Level.ERROR if requirement.url.lower().startswith("file:") else strictness
             message = f"METADATA requires {requirement.name} from one address"
-            yield Flaw(message, redacted(requirement.url), "a version specifier", level)
+            yield Flaw(message, redact(requirement.url), "a version specifier", level)
 
 
 # ---------------------------------------------------------------- the licence
@@ -211,7 +211,7 @@ def licence(subject: Subject) -> Iterator[Flaw]:
     files = [name for name in present if LICENCE_FILE.search(name)]
     if not (files or named or expression or classified or fields.get("License")):
         yield Flaw("the wheel does not tell its licence", "no field, no file", "License-Expression", Level.WARNING)
-    yield from _grafted(subject, files)
+    yield from _check_grafts(subject, files)
 
 
 def _expression(expression: str) -> Iterator[Flaw]:
@@ -221,11 +221,11 @@ def _expression(expression: str) -> Iterator[Flaw]:
         yield Flaw("License-Expression is none", expression, str(error) or "an SPDX expression")
 
 
-def _grafted(subject: Subject, files: Sequence[str]) -> Iterator[Flaw]:
+def _check_grafts(subject: Subject, files: Sequence[str]) -> Iterator[Flaw]:
     """Look for the name of each library that was put into the wheel in the licence files."""
     grafted = {member.base for member in subject.members if GRAFTED.search(member.name) and member.format}
     told = "\n".join([*files, *(subject.wheel.dist_info_data(name).decode("utf-8", "replace") for name in files)])
     untold = {name for name in grafted if LIBRARY_NAME.match(name)["name"].lower() not in told.lower()}  # type: ignore[index]
     if untold:
         message = "libraries of others are in the wheel, and no licence file names them"
-        yield Flaw(message, listed(untold), "their licences in dist-info/licenses", Level.WARNING)
+        yield Flaw(message, abbreviate(untold), "their licences in dist-info/licenses", Level.WARNING)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ci_tools.formats.wheel import Wheel
     from ci_tools.model.plan import Job
 
-__all__ = ["CHUNK", "Flaw", "Member", "Subject", "listed", "read_each"]
+__all__ = ["CHUNK", "Flaw", "Member", "Subject", "abbreviate", "read_each"]
 
 CHUNK = 1 << 20
 SMALL = 1 << 16  # bytes of a member that is kept in memory: a file of its own costs more than its content
@@ -103,7 +103,7 @@ class Subject:
             for number, info in enumerate(self.wheel.infos):
                 is_small = info.file_size <= min(SMALL, room)
                 room -= info.file_size if is_small else 0
-                found.append(self._in_memory(info) if is_small else self._on_disk(number, info))
+                found.append(self._read_into_memory(info) if is_small else self._unpack_to_disk(number, info))
         except OSError as error:
             msg = f"{self.wheel.path.name} cannot be unpacked: {error}"
             raise MachineError(msg, hint="free some disk space and run the same command again") from error
@@ -121,11 +121,11 @@ class Subject:
         return {member.name: _linking(member) for member in libraries}
 
     @property
-    def linked(self) -> Mapping[str, Linking]:
+    def readable_linkings(self) -> Mapping[str, Linking]:
         """What each library needs at run time, those left out that cannot be read."""
         return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
 
-    def _in_memory(self, info: zipfile.ZipInfo) -> Member:
+    def _read_into_memory(self, info: zipfile.ZipInfo) -> Member:
         chunks, damage = [], ""
         try:
             for chunk in self.wheel.chunks(info):
@@ -135,7 +135,7 @@ class Subject:
         content = b"".join(chunks)
         return Member(info, content, record_hash(content), binary_format(io.BytesIO(content)), damage)
 
-    def _on_disk(self, number: int, info: zipfile.ZipInfo) -> Member:
+    def _unpack_to_disk(self, number: int, info: zipfile.ZipInfo) -> Member:
         file = self.work / f"member-{number}"
         hashing, damage = Hashing(), ""
         with naming(file), file.open("wb") as sink:
@@ -146,7 +146,7 @@ class Subject:
             except Rejected as error:
                 damage = error.message
         with file.open("rb") as content:
-            return Member(info, file, hashing.spelled, binary_format(content), damage)
+            return Member(info, file, hashing.record_value, binary_format(content), damage)
 
 
 def _linking(member: Member) -> Linking | Rejected:
@@ -157,7 +157,7 @@ def _linking(member: Member) -> Linking | Rejected:
         return error
 
 
-def listed(items: Iterable[str]) -> str:
+def abbreviate(items: Iterable[str]) -> str:
     """Return a few of many, sorted."""
     some = sorted(items)
     more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""

@@ -12,7 +12,7 @@ from ci_tools import catalog
 from ci_tools.errors import Rejected
 from ci_tools.formats.linking import machines
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import Flaw, listed
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,23 +53,23 @@ def platform(subject: Subject) -> Iterator[Flaw]:
     policies = [policy for tag in subject.platforms if (policy := _policy(tag))]
     if policies:
         oldest = max(policies, key=lambda policy: policy.priority)  # what it allows, the others allow too
-        own = {part for name, one in subject.linked.items() for part in (name.rpartition("/")[2], one.name)}
-        for name, one in subject.linked.items():
-            yield from _beyond(name, one, oldest, own, _strictness(subject))
+        own = {part for name, one in subject.readable_linkings.items() for part in (name.rpartition("/")[2], one.name)}
+        for name, one in subject.readable_linkings.items():
+            yield from _find_policy_gaps(name, one, oldest, own, _strictness(subject))
 
 
 def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
     """Compare a library with the tags; a file for a GPU or another such device has a machine not known here."""
     wanted = _formats(platforms)
     if wanted and member.format not in wanted:
-        yield Flaw(f"{member.name} is for another operating system", member.format, listed(wanted))
+        yield Flaw(f"{member.name} is for another operating system", member.format, abbreviate(wanted))
         return
     with member.open() as file:
         found = machines(file)
     for tag in sorted(platforms):
         expected = next((value for end, value in MACHINES.items() if f"_{tag}".endswith(f"_{end}")), set())
         if found and not expected <= found:
-            yield Flaw(f"{member.name} is for another machine than {tag}", listed(found), listed(expected))
+            yield Flaw(f"{member.name} is for another machine than {tag}", abbreviate(found), abbreviate(expected))
 
 
 def _formats(platforms: frozenset[str]) -> set[str]:
@@ -83,16 +83,18 @@ def _strictness(subject: Subject) -> Level:
     return Level.WARNING if subject.job is None and requires else Level.ERROR
 
 
-def _beyond(name: str, one: Linking, policy: Policy, own: set[str], strictness: Level) -> Iterator[Flaw]:
+def _find_policy_gaps(name: str, one: Linking, policy: Policy, own: set[str], strictness: Level) -> Iterator[Flaw]:
     """Yield what a library needs beyond a policy, the libraries of the wheel and those torch or a driver brings."""
     brought = {library for library in one.needed if library in own or _is_brought(library)}
     system = {library for library in one.needed if library in policy.whitelist or LOADER.match(library)}
     missing = set(one.needed) - brought - system
     if missing:
-        yield Flaw(f"{name} needs a library that {policy.name} lacks", listed(missing), "one of the tag's", strictness)
+        yield Flaw(
+            f"{name} needs a library that {policy.name} lacks", abbreviate(missing), "one of the tag's", strictness
+        )
     newer = {version for library, version in one.versions if library in system and not _has(policy, version)}
     if newer:
-        yield Flaw(f"{name} needs symbols that {policy.name} lacks", listed(newer), _newest(policy, newer))
+        yield Flaw(f"{name} needs symbols that {policy.name} lacks", abbreviate(newer), _newest(policy, newer))
 
 
 def _has(policy: Policy, version: str) -> bool:
@@ -135,7 +137,7 @@ def _is_brought(library: str) -> bool:
 
 def rpath(subject: Subject) -> Iterator[Flaw]:
     """Libraries look for others beside themselves, by a path that stays within the folder wheels are installed into."""
-    for name, one in subject.linked.items():
+    for name, one in subject.readable_linkings.items():
         for part in (part for text in one.run_paths for part in text.split(":")):
             yield from _run_path(name, part, in_plan=subject.job is not None)
 
@@ -173,7 +175,7 @@ def text_relocations(subject: Subject) -> Iterator[Flaw]:
     a warning, since hand-written assembly there often has no other way.
     """
     level = Level.WARNING if all(tag.endswith("i686") for tag in subject.platforms) else Level.ERROR
-    for name, one in subject.linked.items():
+    for name, one in subject.readable_linkings.items():
         if one.text_relocations:
             yield Flaw(f"{name} has the loader write into its code", "DT_TEXTREL", "-fPIC for every object", level)
 
@@ -183,7 +185,7 @@ def debug(subject: Subject) -> Iterator[Flaw]:
 
     A warning: such a wheel works, every user fetches what few of them can use, and some projects ship it on purpose.
     """
-    for name, one in subject.linked.items():
+    for name, one in subject.readable_linkings.items():
         if one.debug_bytes > MOST_DEBUG_BYTES:
             found = f"{one.debug_bytes:,} bytes of .debug_*"
             yield Flaw(f"{name} carries debug information", found, "-g0, or strip --strip-debug", Level.WARNING)
@@ -191,6 +193,6 @@ def debug(subject: Subject) -> Iterator[Flaw]:
 
 def stack(subject: Subject) -> Iterator[Flaw]:
     """No library asks for an executable stack, which glibc 2.41 and later refuse to load."""
-    for name, one in subject.linked.items():
+    for name, one in subject.readable_linkings.items():
         if one.executable_stack:
             yield Flaw(f"{name} asks for an executable stack", "PT_GNU_STACK with X", "-z noexecstack")

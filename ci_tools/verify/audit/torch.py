@@ -11,7 +11,7 @@ from ci_tools.catalog.symbols import is_torch_symbol, missing, tables
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.labels import requirements
-from ci_tools.verify.audit.subject import Flaw, listed, read_each
+from ci_tools.verify.audit.subject import Flaw, abbreviate, read_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,20 +40,20 @@ def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     What the libraries of the wheel define themselves is theirs, and a weak symbol that is missing is a warning.
     """
     job = subject.job
-    served = _served(job) if job else frozenset()
+    served = _list_releases(job) if job else frozenset()
     if job is None or not served:
         return
-    libraries = dict(read_each(subject.libraries, _asked))
+    libraries = dict(read_each(subject.libraries, _read_symbols))
     own = frozenset().union(*(library.defined for library in libraries.values()))
     for name, library in libraries.items():
         for symbols, level in ((library.required, Level.ERROR), (library.weak, Level.WARNING)):
-            for releases, lacking in _by_releases(symbols - own, served, job).items():
+            for releases, lacking in _group_by_releases(symbols - own, served, job).items():
                 message = f"{name} asks for symbols that are not in torch {', '.join(map(str, sorted(releases)))}"
-                yield Flaw(message, listed(lacking), f"what torch from {min(served)} on has", level)
+                yield Flaw(message, abbreviate(lacking), f"what torch from {min(served)} on has", level)
     untabled = served.difference(tables().releases)
     if untabled and any(library.required for library in libraries.values()):
         newest = f"what torch up to {max(tables().releases)} has"
-        yield Flaw("the symbols of a torch are not known", listed(map(str, untabled)), newest, Level.WARNING)
+        yield Flaw("the symbols of a torch are not known", abbreviate(map(str, untabled)), newest, Level.WARNING)
 
 
 def torch_requirement(subject: Subject) -> Iterator[Flaw]:
@@ -66,14 +66,14 @@ def torch_requirement(subject: Subject) -> Iterator[Flaw]:
     own = subject.wheel.named[0] if subject.wheel.named else ""
     if subject.is_pure or "torch" in {*required, own}:
         return
-    linked = {name for name, one in subject.linked.items() if any(map(LIBRARIES.fullmatch, one.needed))}
-    asking = {name for name, found in read_each(subject.libraries, _asked) if found.required - found.defined}
+    linked = {name for name, one in subject.readable_linkings.items() if any(map(LIBRARIES.fullmatch, one.needed))}
+    asking = {name for name, found in read_each(subject.libraries, _read_symbols) if found.required - found.defined}
     if linked | asking:
-        message = f"{listed(linked | asking)} use torch, and METADATA does not require it"
-        yield Flaw(message, listed(required), "Requires-Dist: torch", Level.WARNING)
+        message = f"{abbreviate(linked | asking)} use torch, and METADATA does not require it"
+        yield Flaw(message, abbreviate(required), "Requires-Dist: torch", Level.WARNING)
 
 
-def _served(job: Job) -> frozenset[Minor]:
+def _list_releases(job: Job) -> frozenset[Minor]:
     """Return the torch releases a wheel is installed with: where nothing narrows them, all later ones too."""
     asked = frozenset(cell.torch for cell in job.covers if cell.torch)
     if not asked or job.requires_torch:
@@ -81,7 +81,7 @@ def _served(job: Job) -> frozenset[Minor]:
     return asked.union(release for release in tables().releases if release >= min(asked))
 
 
-def _asked(library: BinaryIO) -> Asked:
+def _read_symbols(library: BinaryIO) -> Asked:
     symbols = tuple(read_elf(Extent.whole(library)).symbols(".dynsym"))
     undefined = [symbol for symbol in symbols if not symbol.section and is_torch_symbol(symbol.name)]
     return Asked(
@@ -91,7 +91,7 @@ def _asked(library: BinaryIO) -> Asked:
     )
 
 
-def _by_releases(
+def _group_by_releases(
     symbols: Iterable[str], served: frozenset[Minor], job: Job
 ) -> Mapping[frozenset[Minor], frozenset[str]]:
     """Return the symbols that releases lack, by the releases that do."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.build.build_torch import Expected, expected_by, require_torch
+from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
 from ci_tools.build.builder import Workshop
 from ci_tools.build.toolchain import Toolchain
 from ci_tools.errors import MachineError
@@ -71,14 +71,14 @@ def environment(folder: Path, *wheels: Path) -> Environment:
 
 def test_a_job_says_which_torch_it_is_compiled_against(tmp_path: Path) -> None:
     jobs = planned(tmp_path).plan.jobs
-    assert {job.accelerator and job.accelerator.label: expected_by(job) for job in jobs} == {
+    assert {job.accelerator and job.accelerator.label: torch_of_job(job) for job in jobs} == {
         None: CPU, "cu126": CUDA, "rocm7.1": ROCM,
     }  # fmt: skip
 
 
 def test_headers_of_the_stable_abi_ask_for_a_version_alone(tmp_path: Path) -> None:
     jobs = planned(tmp_path, STABLE).plan.jobs
-    found = {job.accelerator and job.accelerator.label: expected_by(job) for job in jobs}
+    found = {job.accelerator and job.accelerator.label: torch_of_job(job) for job in jobs}
     assert found == {None: Expected("2.10"), "cu126": Expected("2.10"), "rocm7.1": ROCM}  # which translates sources
 
 

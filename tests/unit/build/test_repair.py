@@ -26,18 +26,18 @@ def wheel_with(folder: Path, *paths: str) -> Path:
 
 def test_a_folder_of_this_machine_is_taken_out_of_a_library(tmp_path: Path) -> None:
     wheel = wheel_with(tmp_path, "/opt/python/lib", "$ORIGIN/../demo.libs")
-    cleaned = repair.without_own_paths(wheel, tmp_path / "scratch", tmp_path / "log")
+    cleaned = repair.strip_own_rpaths(wheel, tmp_path / "scratch", tmp_path / "log")
     assert {member: run_paths(file) for member, file in cleaned.items()} == {"demo/a.so": ("$ORIGIN/../demo.libs",)}
 
 
 def test_a_library_that_names_no_folder_of_its_own_is_left_alone(tmp_path: Path) -> None:
     wheel = wheel_with(tmp_path, "$ORIGIN")
-    assert repair.without_own_paths(wheel, tmp_path / "scratch", tmp_path / "log") == {}
+    assert repair.strip_own_rpaths(wheel, tmp_path / "scratch", tmp_path / "log") == {}
 
 
 def test_a_relabelled_wheel_holds_the_library_that_was_cleaned(tmp_path: Path) -> None:
     wheel = wheel_with(tmp_path, "/opt/python/lib")
-    cleaned = repair.without_own_paths(wheel, tmp_path / "scratch", tmp_path / "log")
+    cleaned = repair.strip_own_rpaths(wheel, tmp_path / "scratch", tmp_path / "log")
     relabel(wheel, tmp_path / "out" / LINUX, replaced=cleaned)
     assert members_of(tmp_path / "out" / LINUX)["demo/a.so"] == cleaned["demo/a.so"].read_bytes()
 

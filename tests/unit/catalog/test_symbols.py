@@ -16,7 +16,7 @@ from ci_tools.catalog.symbols import (
     is_torch_symbol,
     missing,
     tables,
-    written,
+    write_tables,
 )
 from ci_tools.cli.torch_table import add
 from ci_tools.errors import InputError
@@ -132,7 +132,7 @@ def test_the_installed_torch_has_what_its_table_says() -> None:
 
 @pytest.mark.slow
 def test_the_tables_are_written_as_they_were_read(tmp_path: Path) -> None:
-    written(tables(), tmp_path)
+    write_tables(tables(), tmp_path)
     assert tables(tmp_path) == tables()
     for name in (RELEASES, C_TABLE):
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes()

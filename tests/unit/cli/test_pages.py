@@ -26,7 +26,7 @@ from ci_tools.model.files import (
 from ci_tools.model.plan import SDIST, Plan, Skipped
 from ci_tools.plan import plan_file
 from ci_tools.plan.compare.changes import Side
-from ci_tools.plan.compare.comparison import Comparison, compare, uncompared
+from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
 from ci_tools.publish import folder as folders
 from ci_tools.publish.folder import Finished
 from ci_tools.publish.units import CORE, Withheld
@@ -407,7 +407,7 @@ def test_a_change_tells_how_many_combinations_gain_a_wheel_and_how_many_lose_the
 
 
 def test_a_revision_without_a_plan_is_said(plan: Plan) -> None:
-    text = Shown(plan_page(plan, uncompared(Side(plan), "main", "fatwheel.yml:1:1: it is broken"))).text
+    text = Shown(plan_page(plan, empty_comparison(Side(plan), "main", "fatwheel.yml:1:1: it is broken"))).text
     assert "No plan can be made at main, so these 2 jobs are compared with nothing." in text
     assert "fatwheel.yml:1:1: it is broken" in text
 

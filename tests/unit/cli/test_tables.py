@@ -24,8 +24,8 @@ HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 TABLES: list[Iterable[Table]] = [
     tables.flaws_table([Flaw(HOSTILE, "what")]),
-    tables.published_tables([Shown(HOSTILE, (Published(HOSTILE, "there", new=False),))], ()),
-    tables.published_tables([], [Withheld("linux-cuda", HOSTILE)]),
+    tables.publication_tables([Shown(HOSTILE, (Published(HOSTILE, "there", new=False),))], ()),
+    tables.publication_tables([], [Withheld("linux-cuda", HOSTILE)]),
     tables.preview_tables([("core", HOSTILE, Change("add", "there"))], ()),
 ]
 

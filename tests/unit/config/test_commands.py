@@ -8,7 +8,7 @@ import pytest
 
 from ci_tools.build import builder
 from ci_tools.build.toolchain import Toolchain
-from ci_tools.config.commands import in_source, script_of
+from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import InputError
 from ci_tools.plan import plan_file
 from tests.builders.sources import CONFIG, demo, plan_of
@@ -41,10 +41,10 @@ def test_a_command_runs_a_script_of_the_source(command: str, script: str) -> Non
 
 def test_a_script_is_found_from_anywhere(tmp_path: Path) -> None:
     demo(tmp_path, SCRIPTS)
-    assert in_source("bash ./tools/prepare.sh tools/prepare.sh", tmp_path) == [
+    assert resolve_script("bash ./tools/prepare.sh tools/prepare.sh", tmp_path) == [
         "bash", str(tmp_path / "tools/prepare.sh"), "tools/prepare.sh",
     ]  # fmt: skip
-    assert in_source("bash other.sh", tmp_path) == ["bash", "other.sh"]
+    assert resolve_script("bash other.sh", tmp_path) == ["bash", "other.sh"]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_plan_is_refused_once_the_included_file_says_otherwise(tmp_path: Path)
 
 
 def test_a_patch_leaves_an_included_platform_alone() -> None:
-    assert edit.with_setting(MAIN, "linux-rocm", "enabled", "auto") is None
+    assert edit.set_platform_key(MAIN, "linux-rocm", "enabled", "auto") is None
 
 
 def test_the_guide_shows_what_is_accepted(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from ci_tools import catalog
 from ci_tools.cli import main as command_line
 from ci_tools.config import loader, starter, test_infra
 from ci_tools.config.test_infra import Fate
-from ci_tools.config.test_infra.env_script import exported
-from ci_tools.config.test_infra.triggers import merged, workflow
+from ci_tools.config.test_infra.env_script import parse_exports
+from ci_tools.config.test_infra.triggers import merge_triggers, workflow
 from ci_tools.errors import InputError
 from ci_tools.formats import yaml_file
 from ci_tools.model.platforms import Platform
@@ -63,7 +63,7 @@ def project(root: Path, files: dict[str, str]) -> Path:
 def moved(folder: Path, *names: str) -> dict[str, test_infra.Row]:
     """Move, and return the report, by the names of inputs."""
     workflows = [folder / name for name in names or (LINUX,)]
-    written = starter.write_moved(folder, workflows, catalog.load(), {})
+    written = starter.write_from_test_infra(folder, workflows, catalog.load(), {})
     assert [path.relative_to(folder).as_posix() for path in written.paths] == ["fatwheel.yml", OURS]
     return {row.name: row for row in written.rows}
 
@@ -92,14 +92,14 @@ def test_the_page_s_example_is_what_is_written(tmp_path: Path, monkeypatch: pyte
     scripts = {f"packaging/{script}": "" for script in ("prepare.sh", "check_wheel.sh", "smoke_test.py")}
     folder = project(tmp_path, {name: given, "packaging/env.sh": blocks("sh")[0], **scripts})
     monkeypatch.chdir(folder)
-    starter.write_moved(Path(), [Path(name)], catalog.load(), {})
+    starter.write_from_test_infra(Path(), [Path(name)], catalog.load(), {})
     assert (folder / "fatwheel.yml").read_text() == expected
     assert [job.name for job in plan_of(folder).jobs] == ["pure"]
 
 
 def test_the_page_s_tables_name_every_input_and_secret() -> None:
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    known = test_infra.known()
+    known = test_infra.load_fates()
     facts = [
         (name, str(fate), what)
         for table in ("inputs", "secrets")
@@ -109,7 +109,7 @@ def test_the_page_s_tables_name_every_input_and_secret() -> None:
 
 
 def test_every_input_that_is_carried_has_a_carrier() -> None:
-    carried = {name for name, (fate, _) in test_infra.known()["inputs"].items() if fate is Fate.CARRIED}
+    carried = {name for name, (fate, _) in test_infra.load_fates()["inputs"].items() if fate is Fate.CARRIED}
     assert carried == set(test_infra.CARRIERS)
 
 
@@ -194,7 +194,7 @@ def test_an_input_has_one_fate_and_the_config_loads(
 def test_a_script_s_plain_exports_are_read_and_nothing_else(
     script: str, pairs: list[tuple[str, str]], left: int
 ) -> None:
-    lines = list(exported(script))
+    lines = list(parse_exports(script))
     assert [pair for line in lines for pair in line.variables] == pairs
     assert sum(not line.variables for line in lines) == left
 
@@ -213,7 +213,7 @@ def test_variables_go_to_the_key_that_says_the_same(tmp_path: Path) -> None:
 def test_a_line_that_is_no_plain_export_is_named(tmp_path: Path) -> None:
     files = {LINUX: caller("env-var-script: env.sh", CPU), "env.sh": "export A=b\nexport B=$A\nif x; then\ny\nfi\n"}
     folder = project(tmp_path, files)
-    written = starter.write_moved(folder, [folder / LINUX], catalog.load(), {})
+    written = starter.write_from_test_infra(folder, [folder / LINUX], catalog.load(), {})
     assert [(row.where, row.fate) for row in written.rows if row.name == "env-var-script"] == [
         ("env.sh:2-5", Fate.NEEDS_YOU), (f"{folder / LINUX}:14", Fate.CARRIED),
     ]  # fmt: skip
@@ -275,7 +275,7 @@ def test_linux_windows_and_macos_are_merged(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_whatever_started_one_of_them_starts_ours(one: object, other: object, both: dict[str, object]) -> None:
-    assert merged([one, other]) == both
+    assert merge_triggers([one, other]) == both
 
 
 def test_our_workflow_names_itself_where_an_old_one_was_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ci_tools.formats.fatbinary import (
     Code,
     Image,
     images,
-    undefined_symbols,
+    read_undefined_symbols,
     units,
     zstd,
 )
@@ -134,7 +134,7 @@ def test_a_malformed_fatbinary_is_rejected(content: bytes, sentence: str) -> Non
     ],
 )
 def test_what_is_no_elf_file_is_rejected(content: bytes) -> None:
-    for reader in (images, undefined_symbols):
+    for reader in (images, read_undefined_symbols):
         with pytest.raises(Rejected, match="not a whole ELF file"):
             reader(io.BytesIO(content))
 
@@ -163,7 +163,7 @@ def damaged(good: bytes, dice: random.Random) -> bytes:
 
 def was_rejected(content: bytes) -> bool:
     try:
-        return not [*units(io.BytesIO(content)), *undefined_symbols(io.BytesIO(content))]
+        return not [*units(io.BytesIO(content)), *read_undefined_symbols(io.BytesIO(content))]
     except Rejected:
         return True
 
@@ -349,7 +349,7 @@ def test_a_malformed_static_library_is_rejected(content: bytes, sentence: str) -
 def test_undefined_symbols_are_those_of_others() -> None:
     source = "extern int theirs(void); extern __attribute__((weak)) int perhaps(void); static int own(void) {return 1;}"
     content = library(f"{source} int ours(void) {{ return theirs() + perhaps() + own(); }}")
-    found = undefined_symbols(io.BytesIO(content))
+    found = read_undefined_symbols(io.BytesIO(content))
     assert found & {"theirs", "perhaps", "ours", "own"} == {"theirs", "perhaps"}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import opened, relabel
+from ci_tools.formats.wheel import open_wheel, relabel
 from tests.builders import wheels
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_a_signature_of_the_old_record_is_dropped(signature: str, tmp_path: Path
 
 def test_a_vendored_dist_info_is_no_second_one(tmp_path: Path) -> None:
     wheel = wheels.make(tmp_path, files={"demo/_vendor/other-2.dist-info/METADATA": b"Name: other\n"})
-    assert opened(wheel).dist_info == "demo-1.0.dist-info"
+    assert open_wheel(wheel).dist_info == "demo-1.0.dist-info"
     assert "demo/_vendor/other-2.dist-info/METADATA" in wheels.members_of(label(wheel))
 
 
@@ -282,7 +282,7 @@ def test_a_member_that_is_there_twice_is_rejected(tmp_path: Path) -> None:
 
 def test_a_wheel_that_is_not_there_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match=r"^demo.whl is not a wheel: .*No such file"):
-        opened(tmp_path / "demo.whl")
+        open_wheel(tmp_path / "demo.whl")
 
 
 # ---------------------------------------------------------------- what is compiled
@@ -308,6 +308,6 @@ PE = b"MZ" + bytes(0x3A) + (0x48).to_bytes(4, "little") + bytes(8) + b"PE\0\0"
     ],
 )
 def test_compiled_files_are_known_by_their_first_bytes(content: bytes, found: str, tmp_path: Path) -> None:
-    wheel = opened(wheels.make(tmp_path, files={"demo/a.py": content}))
+    wheel = open_wheel(wheels.make(tmp_path, files={"demo/a.py": content}))
     assert wheel.binary_format(wheel.archive.getinfo("demo/a.py")) == found
     wheel.archive.close()

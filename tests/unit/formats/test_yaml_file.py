@@ -151,6 +151,6 @@ def test_a_part_of_another_file_keeps_its_places(
 ) -> None:
     (tmp_path / "b.yml").write_text("# mine\nx: 1\n")
     part = yaml_file.read(tmp_path / "b.yml", "b.yml")
-    document = read(tmp_path, "a: {b: {c: 0}, d: 1}\n").with_part(("a", "b"), part)
+    document = read(tmp_path, "a: {b: {c: 0}, d: 1}\n").replace_part(("a", "b"), part)
     assert document.value == {"a": {"b": {"x": 1}, "d": 1}}
     assert (document.where(keys), document.where(keys, key=True)) == (where, where_key)

@@ -53,6 +53,6 @@ def test_the_folders_of_killed_builds_are_removed_and_others_stay(tmp_path: Path
     for name in ("fatwheel-demo-1.0-pure", "fatwheel-demo-1.1-pure", "other"):
         (tmp_path / name / "source").mkdir(parents=True)
     (locks / "fatwheel-demo-1.0-pure.lock").touch()
-    with storage.locked(locks / "fatwheel-demo-1.1-pure", lambda _: None):
+    with storage.hold_lock(locks / "fatwheel-demo-1.1-pure", lambda _: None):
         builder._sweep(tmp_path)  # noqa: SLF001 - see above
     assert {path.name for path in tmp_path.iterdir()} == {locks.name, "fatwheel-demo-1.1-pure", "other"}

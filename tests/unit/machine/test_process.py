@@ -13,7 +13,7 @@ from ci_tools.errors import MachineError
 from ci_tools.machine.process import (
     clean_environment,
     output,
-    redacted,
+    redact,
     run,
     tail,
 )
@@ -58,7 +58,7 @@ def test_output_goes_to_the_log(tmp_path: Path) -> None:
     ],
 )
 def test_no_password_is_shown(text: str, shown: str, tmp_path: Path) -> None:
-    assert redacted(text) == shown
+    assert redact(text) == shown
     assert run(["true", text], log=tmp_path / "log").log.read_text() == f"$ true {shown}\n"
 
 

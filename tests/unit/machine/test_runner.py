@@ -529,6 +529,6 @@ def test_the_verb_refuses_a_job_that_the_plan_has_not(tmp_path: Path, capsys: py
 def test_with_rights_a_command_says_why_it_failed(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("another user's sudo may ask for a password")
-    call = runner.with_rights(tmp_path / "log")
+    call = runner.make_root_call(tmp_path / "log")
     assert (call(["true"]), call(["false"])) == ("", "status 1")
     assert call(["sh", "-c", "echo no >&2; exit 3"]) == "no"

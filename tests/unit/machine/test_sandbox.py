@@ -26,7 +26,7 @@ from ci_tools.machine.sandbox import (
     clear,
     living,
     living_by_ps,
-    run_confined,
+    run_in_sandbox,
     why_not,
 )
 
@@ -54,7 +54,7 @@ class Cage(NamedTuple):
         """Run Python code, which finds the folder outside as `outside`."""
         script = f"{IMPORTS}outside = {str(self.outside)!r}\n{textwrap.dedent(code)}"
         command = [sys.executable, "-I", "-S", "-c", script]
-        return run_confined(
+        return run_in_sandbox(
             command, folder=self.folder, readable=lent, env=env, log=self.log, limits=limits, trusted=trusted
         )
 
@@ -470,7 +470,7 @@ def test_what_is_lent_can_be_read_and_not_written(cage: Cage) -> None:
     command = ["sh", "-c", f"cat {cage.outside}/secret; echo x > {cage.outside}/secret"]
     env = {"PATH": os.defpath}
     with unchanged(cage):
-        ended = run_confined(
+        ended = run_in_sandbox(
             command, folder=cage.folder, readable=[cage.outside / "secret"], env=env, log=cage.log, limits=SOME
         )
     assert ended.status == 2
@@ -509,13 +509,13 @@ def test_a_trusted_command_has_limits_alone(code: str, verdict: Verdict, status:
 
 def test_what_cannot_be_started_is_the_machines_fault(cage: Cage) -> None:
     with pytest.raises(MachineError, match="no-such-command cannot be started: there is no such command"):
-        run_confined(["no-such-command"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME)
+        run_in_sandbox(["no-such-command"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME)
 
 
 def test_a_journal_that_cannot_be_made_is_the_machines_fault(cage: Cage) -> None:
     journal = cage.outside / "none" / "journal"
     with pytest.raises(MachineError, match="cannot be made, expected a folder that can have a FIFO"):
-        run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+        run_in_sandbox(["true"], folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
 
 
 @confines
@@ -530,13 +530,13 @@ def test_what_is_written_into_a_journal_stays(cage: Cage) -> None:
         os.write(os.open({str(journal)!r}, os.O_WRONLY), b' and last')
     """
     command = [sys.executable, "-I", "-S", "-c", IMPORTS + textwrap.dedent(code)]
-    ended = run_confined(command, folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
+    ended = run_in_sandbox(command, folder=cage.folder, readable=[], env={}, log=cage.log, limits=SOME, journal=journal)
     assert (ended.status, ended.journal) == (0, b"first and last"), cage.said(ended)
 
 
 def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
     with pytest.raises(MachineError, match="expected a log outside"):
-        run_confined(["true"], folder=cage.folder, readable=[], env={}, log=cage.folder / "log", limits=SOME)
+        run_in_sandbox(["true"], folder=cage.folder, readable=[], env={}, log=cage.folder / "log", limits=SOME)
 
 
 @confines
@@ -545,7 +545,7 @@ def test_a_cage_within_a_cage_says_why_it_cannot_be(cage: Cage) -> None:
     code = f"sys.path.insert(0, {str(root)!r})\nfrom ci_tools.machine.sandbox import why_not\nprint(repr(why_not()))"
     command = [sys.executable, "-I", "-S", "-c", IMPORTS + code]
     env = {"TMPDIR": str(cage.folder)}
-    ended = run_confined(command, folder=cage.folder, readable=[root], env=env, log=cage.log, limits=SOME)
+    ended = run_in_sandbox(command, folder=cage.folder, readable=[root], env=env, log=cage.log, limits=SOME)
     assert "Operation not permitted" in cage.said(ended)
 
 

@@ -15,8 +15,8 @@ import pytest
 from ci_tools.errors import MachineError
 from ci_tools.machine.storage import (
     cache_folder,
-    filled,
-    locked,
+    fill_once,
+    hold_lock,
     sha256_of,
     write_atomically,
 )
@@ -56,7 +56,7 @@ def wait_for(path: Path) -> None:
 def test_a_folder_is_filled_on_first_use_alone(tmp_path: Path) -> None:
     calls: list[Path] = []
     for _ in range(2):
-        assert filled(tmp_path / "a" / "b", calls.append, print) == tmp_path / "a" / "b"
+        assert fill_once(tmp_path / "a" / "b", calls.append, print) == tmp_path / "a" / "b"
     assert calls == [tmp_path / "a" / "b.partial"]
 
 
@@ -66,7 +66,7 @@ def test_a_fill_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        filled(tmp_path / "a", fail, print)
+        fill_once(tmp_path / "a", fail, print)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
 
 
@@ -77,7 +77,7 @@ def test_a_killed_fill_is_done_again_from_nothing(tmp_path: Path) -> None:
     process.communicate()
     assert not (tmp_path / "a").exists()
     seen: list[list[Path]] = []
-    filled(tmp_path / "a", lambda folder: seen.append([*folder.iterdir()]), print)
+    fill_once(tmp_path / "a", lambda folder: seen.append([*folder.iterdir()]), print)
     assert seen == [[]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.lock", "a.sha256", "log"]
 
@@ -100,7 +100,7 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
     release, held = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with locked(tmp_path / "a", lines.append):
+        with hold_lock(tmp_path / "a", lines.append):
             held.set()
             release.wait(20)
 
@@ -109,7 +109,7 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
     held.wait()
     threading.Timer(2.5, release.set).start()
     started = time.monotonic()
-    with locked(tmp_path / "a", lines.append):
+    with hold_lock(tmp_path / "a", lines.append):
         assert lines == [f"waiting for another run that works on {tmp_path / 'a'}"]
     assert 2 < time.monotonic() - started < 10
     holder.join()
@@ -118,9 +118,9 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
 def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp_path: Path) -> None:
     lines: list[str] = []
     with (
-        locked(tmp_path / "a", lines.append),
+        hold_lock(tmp_path / "a", lines.append),
         pytest.raises(MachineError, match=rf"^{tmp_path}/a.lock, the lock of {tmp_path}/a, is still held .* after 1 s"),
-        locked(tmp_path / "a", lines.append, limit=0.7, every=0.2),
+        hold_lock(tmp_path / "a", lines.append, limit=0.7, every=0.2),
     ):
         pass
     first = f"waiting for another run that works on {tmp_path / 'a'}"
@@ -130,7 +130,7 @@ def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp
 def test_a_free_lock_says_nothing(tmp_path: Path) -> None:
     lines: list[str] = []
     for _ in range(2):
-        with locked(tmp_path / "deep" / "a", lines.append):
+        with hold_lock(tmp_path / "deep" / "a", lines.append):
             pass
     assert lines == []
 
@@ -237,7 +237,7 @@ def test_the_cache_is_where_the_user_says(environ: dict[str, str], expected: Pat
 def test_what_is_not_what_was_filled_in_is_made_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     said: list[str] = []
     for _ in range(2):
-        folder = filled(tmp_path / "a", lambda folder: (folder / "file").write_text("right") and None, said.append)
+        folder = fill_once(tmp_path / "a", lambda folder: (folder / "file").write_text("right") and None, said.append)
         assert (folder / "file").read_text() == "right"
         damage(folder / "file")
     assert said == [f"{tmp_path / 'a'} is not what was put there, it is made again"]

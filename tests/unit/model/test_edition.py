@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from packaging.version import Version
 
-from ci_tools.build.sdist import write_dated
-from ci_tools.build.version_files import restated
+from ci_tools.build.sdist import write_with_date
+from ci_tools.build.version_files import restate_version
 from ci_tools.errors import InputError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits
 from ci_tools.model.edition import (
     nightly,
-    of_tag,
+    parse_tag,
     tag_of,
     variables,
     version,
@@ -52,7 +52,7 @@ DEV = "1.2.0.dev20261121"
     ],
 )
 def test_a_tag_stands_for_an_edition(tag: str, template: str, edition: Edition) -> None:
-    assert of_tag(tag, template, "demo", "1.2.0") == edition
+    assert parse_tag(tag, template, "demo", "1.2.0") == edition
     assert tag_of(edition, template, {"name": "demo", "version": "1.2.0", "cuda": "13.0"}) == tag
 
 
@@ -62,7 +62,7 @@ def test_a_tag_stands_for_an_edition(tag: str, template: str, edition: Edition) 
 )
 def test_a_tag_of_something_else_is_refused_with_the_one_expected(tag: str) -> None:
     with pytest.raises(InputError, match=r"is no tag of demo 1\.2\.0, expected v1\.2\.0, or v1\.2\.0-rc1") as refused:
-        of_tag(tag, "v{version}", "demo", "1.2.0")
+        parse_tag(tag, "v{version}", "demo", "1.2.0")
     assert "\n" not in refused.value.message
 
 
@@ -115,7 +115,7 @@ def changed(folder: Path, **files: str) -> dict[str, str]:
     named = {name.replace("__", "."): content for name, content in files.items()}
     project = demo(folder / "demo", named)
     tree = Tree(project, tuple(sorted(path.relative_to(project).as_posix() for path in project.rglob("*.*"))))
-    return restated(ProjectFile(request_of(project), tree), DEV)
+    return restate_version(ProjectFile(request_of(project), tree), DEV)
 
 
 DYNAMIC = '[project]\nname = "demo"\ndynamic = ["version"]\n'
@@ -218,7 +218,7 @@ def test_the_file_that_a_dynamic_version_comes_from_is_edited(
     ["", "1.3.0\n", 'A = "1.2.0"\nB = "1.2.0"\n', 'version = "1.2.0"\nversion = "1.2.0"\n', 'requires = "x==1.2.0"\n'],
 )
 def test_a_file_that_does_not_say_the_version_for_certain_is_left(text: str) -> None:
-    assert edits.with_version(text, DEV) is None
+    assert edits.set_version(text, DEV) is None
 
 
 # ---------------------------------------------------------------- plans
@@ -289,7 +289,7 @@ def test_what_git_says_of_a_commit_is_released_however_it_was_given(
 def edition_of(project: Path, ref: str, home: Path) -> Edition:
     """Return the edition that is planned in a checkout of a ref."""
     config, outside = project / "fatwheel.yml", world(home)
-    tag = make.tag_named(ref, config, outside) if ref else ""
+    tag = make.resolve_tag(ref, config, outside) if ref else ""
     return make.make_plan(config, outside, tag=tag).plan.edition
 
 
@@ -353,7 +353,7 @@ def packed(folder: Path, names: Iterable[str], date: int) -> Path:
 
 def dated(path: Path, epoch: int) -> bytes:
     sink = io.BytesIO()
-    write_dated(path, sink, epoch)
+    write_with_date(path, sink, epoch)
     return sink.getvalue()
 
 

@@ -14,10 +14,10 @@ from ci_tools.publish.targets.addresses import channel_of, index_of
 from ci_tools.publish.targets.notice import (
     MOST_CHARACTERS,
     Notice,
+    add_notice,
     notice_of,
+    remove_notice,
     title_of,
-    with_notice,
-    without_notice,
 )
 from tests.builders import releases
 from tests.builders.releases import folder_index, item, unit
@@ -151,35 +151,35 @@ HOSTILE = "--><script> @everyone `x` <!-- /fatwheel retracted --> | \u202e %s {}
 )
 @pytest.mark.parametrize("reason", [BAD, HOSTILE])
 def test_a_notice_goes_as_it_came(body: str, reason: str) -> None:
-    noticed = with_notice(body, NOTICE._replace(reason=reason))
-    assert without_notice(noticed) == body
+    noticed = add_notice(body, NOTICE._replace(reason=reason))
+    assert remove_notice(noticed) == body
     found = notice_of(noticed)
     assert found is not None
     assert found.reason == reason.replace("\u202e", " ")
 
 
 def test_a_hostile_reason_is_no_markup() -> None:
-    noticed = with_notice("Notes.", NOTICE._replace(reason=HOSTILE))
+    noticed = add_notice("Notes.", NOTICE._replace(reason=HOSTILE))
     assert noticed.count("-->") == 2
     assert ("<script>" in noticed, "@everyone `" in noticed.partition("-->")[2]) == (False, False)
 
 
 def test_notes_that_were_edited_keep_the_edit() -> None:
-    edited = with_notice("Notes.", NOTICE).replace("\n", "\r\n") + " More."
-    assert without_notice(edited) == "Notes. More."
+    edited = add_notice("Notes.", NOTICE).replace("\n", "\r\n") + " More."
+    assert remove_notice(edited) == "Notes. More."
 
 
 @pytest.mark.parametrize(
     "body",
-    ["", "Notes.", "<!-- fatwheel retracted {} --><!-- /fatwheel retracted -->", f"Notes. {with_notice('', NOTICE)}"],
+    ["", "Notes.", "<!-- fatwheel retracted {} --><!-- /fatwheel retracted -->", f"Notes. {add_notice('', NOTICE)}"],
 )
 def test_notes_without_a_notice_at_their_top_stay(body: str) -> None:
     assert notice_of(body) is None
-    assert without_notice(body) == body
+    assert remove_notice(body) == body
 
 
 def test_the_longest_notice_fits_into_its_room() -> None:
-    assert len(with_notice("", NOTICE._replace(reason="word " * 100))) < MOST_CHARACTERS
+    assert len(add_notice("", NOTICE._replace(reason="word " * 100))) < MOST_CHARACTERS
 
 
 def test_a_title_is_marked_once() -> None:

@@ -44,7 +44,7 @@ def test_what_another_machine_says_was_tried_at_a_site_is_tried_there(tmp_path: 
     place = found and found.at("a site")
     assert found
     assert place
-    receipts.save(wheel, found.with_place(place._replace(trials=(Trial("import demo", Outcome.PASSED),))))
+    receipts.save(wheel, found.add_place(place._replace(trials=(Trial("import demo", Outcome.PASSED),))))
     tried.append(validate_files([wheel], request, Here(where="a site"), world(tmp_path)))
     assert [Outcome.FAILED in {trial.outcome for trial in trials[wheel.name]} for trials in tried] == [True, True]
 
@@ -68,6 +68,6 @@ def test_torch_comes_from_its_index_alone(tmp_path: Path) -> None:
         outside=Outside(environ=environ, cache=tmp_path / "cache", reporter=Silent()),
         gpu=False,
     )
-    trials = trying.from_file(make(tmp_path))
+    trials = trying.install_from_file(make(tmp_path))
     assert [trial.outcome for trial in trials] == [Outcome.PASSED] * 2, trials
     assert "--index-url" not in (tmp_path / "logs/validate-demo-1.0-py3-none-any.whl.log").read_text()

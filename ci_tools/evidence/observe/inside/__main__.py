@@ -48,11 +48,11 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     os.chdir(request["project"])
     before = _files(request["root"])
     _disguise(request, request["env"])
-    error = _built(request)
+    error = _build_wheel(request)
     answer = {
-        **_noted(),
+        **_collect_records(),
         "error": error,
-        "generated": _generated(request["root"], before),
+        "generated": _read_new_sources(request["root"], before),
     }
     text = json.dumps(answer).encode()
     seal = hmac.new(word, text, hashlib.sha256).hexdigest().encode()
@@ -69,7 +69,7 @@ def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     build_ext.install()
     modules = request["path"][0] + "/"
     FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], modules, request["journal"])
-    machine.put_on(env, request["provided"])
+    machine.install_fakes(env, request["provided"])
 
 
 def _facts() -> Facts:
@@ -78,7 +78,7 @@ def _facts() -> Facts:
     return FACTS
 
 
-def _noted() -> dict[str, Any]:
+def _collect_records() -> dict[str, Any]:
     from ci_tools.evidence.observe.inside import build_ext
     from ci_tools.evidence.observe.inside.facts import FACTS
 
@@ -91,7 +91,7 @@ def _noted() -> dict[str, Any]:
     }
 
 
-def _built(request: dict[str, Any]) -> dict[str, Any] | None:
+def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
     """Let the backend build the wheel; return what it raised, if anything."""
     sys.path[:0] = request["backend_path"]
     sys.argv = ["setup.py"]
@@ -103,7 +103,7 @@ def _built(request: dict[str, Any]) -> dict[str, Any] | None:
         backend.build_wheel(request["wheels"], request["settings"])  # type: ignore[attr-defined]
     except BaseException as error:  # noqa: BLE001 - whatever a project raises is the answer
         traceback.print_exc()
-        return _raised(error)
+        return _describe_error(error)
     return None
 
 
@@ -162,7 +162,7 @@ def _run(arguments: list[str]) -> None:
 # ---------------------------------------------------------------- what it raised
 
 
-def _raised(error: BaseException) -> dict[str, Any]:
+def _describe_error(error: BaseException) -> dict[str, Any]:
     """Return an error's text, and where in the project it came from."""
     from ci_tools.evidence.observe.inside.facts import FACTS
 
@@ -201,7 +201,7 @@ def _files(root: str) -> set[str]:
     return found
 
 
-def _generated(root: str, before: set[str]) -> dict[str, str]:
+def _read_new_sources(root: str, before: set[str]) -> dict[str, str]:
     """Return the sources that the build wrote, with their text."""
     new = (name for name in _files(root) - before if name.endswith(TEXT_ENDINGS))
     texts = {name: Path(root, name).read_text(encoding="utf-8", errors="replace") for name in new}

@@ -65,7 +65,7 @@ class Recorder(UnixCCompiler):
 
     def _compile(self, obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
         flags = [*_flat(cc_args), *_flat(extra_postargs), *_flat(pp_opts)]
-        record(src, obj, os.path.basename(self.compiler_so[0]), [*_by_variables(src), *flags])
+        record(src, obj, os.path.basename(self.compiler_so[0]), [*_variable_flags(src), *flags])
 
     def link(
         self,
@@ -86,7 +86,7 @@ class Recorder(UnixCCompiler):
         self._refuse_twice([*map(str, objects or ())])
         flags = [f"-Wl,-rpath,{path}" for path in runtime_library_dirs or ()]
         flags += [*_flat(extra_preargs), *_flat(extra_postargs)]
-        _linked(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
+        _record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
 
     def _refuse_twice(self, objects: list[str]) -> None:
         """Fail as the linker would: distutils compiles only the last of two sources of one stem, and links it twice."""
@@ -99,7 +99,7 @@ class Recorder(UnixCCompiler):
     def create_static_lib(
         self, objects: Any, output_libname: str, output_dir: Any = None, *args: Any, **kwargs: Any
     ) -> None:
-        _linked(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
+        _record_link(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
 
     def has_function(self, *_: Any, **__: Any) -> bool:
         FACTS.doubt("asks whether the machine has a function, which no cell says")
@@ -118,13 +118,13 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     if made:
         _make(made, f"object of {source}\n")
     if not os.path.abspath(source).startswith(FACTS.root):
-        _tried(source)
+        _doubt_includes(source)
         return
     FACTS.tell(compiled=source)
     Recorder.compiles.append({"source": source, "object": made, "compiler": compiler, "flags": flags})
 
 
-def _tried(source: str) -> None:
+def _doubt_includes(source: str) -> None:
     """Doubt whether a compiler takes a file that is not the source's, where it includes more than every system has."""
     if not os.path.isfile(source):
         return
@@ -134,14 +134,14 @@ def _tried(source: str) -> None:
         FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell says")
 
 
-def _by_variables(source: str) -> list[str]:
+def _variable_flags(source: str) -> list[str]:
     """Return the flags that variables add to a command, as distutils and nvcc read them."""
     is_device = source.endswith((".cu", ".cuh"))
     names = DEVICE_VARIABLES if is_device else VARIABLES
     return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
 
 
-def _linked(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
+def _record_link(output: str, objects: Any, libraries: Any, flags: list[str]) -> None:
     _make(output, MARK.format(len(Recorder.links)))
     linked = [*map(str, objects or ())]
     FACTS.tell(linked=output)
@@ -181,13 +181,13 @@ def install() -> None:
     for module in modules:
         module.new_compiler = _new_compiler
     for name in PROBES:
-        setattr(distutils.command.config.config, name, _probed(name))
+        setattr(distutils.command.config.config, name, _fake_probe(name))
     distutils.unixccompiler.UnixCCompiler = Recorder
     setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
     setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
 
 
-def _probed(name: str) -> Any:
+def _fake_probe(name: str) -> Any:
     """Return what stands for a look at the machine by distutils' `config` command."""
 
     def probe(*_: Any, **__: Any) -> bool:

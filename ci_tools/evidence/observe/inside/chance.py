@@ -26,10 +26,10 @@ def watch() -> None:
     """Note who asks; in the second run, let it be later."""
     for name in ASKED:
         if hasattr(os, name):
-            setattr(os, name, _noted(getattr(os, name)))
-    os.cpu_count = _counted(os.cpu_count)
+            setattr(os, name, _note_chance(getattr(os, name)))
+    os.cpu_count = _fake_cpu_count(os.cpu_count)
     if hasattr(os, "process_cpu_count"):
-        os.process_cpu_count = _counted(os.process_cpu_count)
+        os.process_cpu_count = _fake_cpu_count(os.process_cpu_count)
     if hasattr(os, "sched_getaffinity"):
         os.sched_getaffinity = _affinity(os.sched_getaffinity)
     names = random.Random(0)  # noqa: S311 - names of temporary files, the same in every observation
@@ -38,7 +38,7 @@ def watch() -> None:
         _let_it_be_later()
 
 
-def _noted(real: Any) -> Any:
+def _note_chance(real: Any) -> Any:
     @functools.wraps(real)
     def called(*args: Any) -> Any:
         if FACTS.lets_ask():
@@ -48,7 +48,7 @@ def _noted(real: Any) -> Any:
     return called
 
 
-def _counted(real: Any) -> Any:
+def _fake_cpu_count(real: Any) -> Any:
     @functools.wraps(real)
     def called() -> Any:
         return _processors() if FACTS.lets_ask() else real()

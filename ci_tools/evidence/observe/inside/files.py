@@ -39,16 +39,16 @@ def watch() -> None:
     """See every look at a file, by whatever function the project looks."""
     for name in LOOKS:
         if hasattr(os, name):
-            setattr(os, name, _looked(name, getattr(os, name)))
+            setattr(os, name, _guard_lookup(name, getattr(os, name)))
     for kind in (getattr(pathlib, "_NormalAccessor", None),):  # Python 3.10 keeps the functions it began with
         for name in LOOKS if kind else ():
             setattr(kind, name, staticmethod(getattr(os, name)))
-    os.symlink = _linked(os.symlink)
+    os.symlink = _watch_link(os.symlink)
     shutil.which = which(shutil.which)
     shutil.disk_usage = _doubtful("shutil.disk_usage()", shutil.disk_usage)
 
 
-def _looked(name: str, real: Any) -> Any:
+def _guard_lookup(name: str, real: Any) -> Any:
     """Let nothing be there for the project that lies on this machine outside the source."""
 
     @functools.wraps(real)
@@ -65,7 +65,7 @@ def _looked(name: str, real: Any) -> Any:
     return called
 
 
-def _linked(real: Any) -> Any:
+def _watch_link(real: Any) -> Any:
     """Look at what a link names as it is made: what is found through the link later looks like the source's own."""
 
     @functools.wraps(real)
@@ -118,7 +118,7 @@ def _is_ours(name: str) -> bool:
         return True
     folder, _, file = name.rpartition("/")
     if folder == FACTS.known["tools_folder"]:
-        found_program(file)
+        note_program(file)
         return True
     if name.startswith(FACTS.known["modules"]):
         return _is_of_modules(name)
@@ -156,7 +156,7 @@ def _is_around(name: str) -> bool:
     return name.startswith(FACTS.known["around"]) and not name.startswith(FACTS.known["home"])
 
 
-def found_program(name: str) -> None:
+def note_program(name: str) -> None:
     """Note that the project looks for a program that a builder may have or not."""
     if name in GPU_PROGRAMS:
         FACTS.ask("gpu")
@@ -175,7 +175,7 @@ def which(real: Any) -> Any:
     def called(cmd: Any, *args: Any, **kwargs: Any) -> Any:
         if FACTS.lets_ask():
             name = os.path.basename(os.fsdecode(cmd))
-            found_program(name)
+            note_program(name)
             if name == MICROSOFTS and FACTS.known["os"] != "windows":
                 return None
         return real(cmd, *args, **kwargs)
@@ -183,7 +183,7 @@ def which(real: Any) -> Any:
     return called
 
 
-def opened(path: Any, mode: object, flags: object) -> None:
+def note_read(path: Any, mode: object, flags: object) -> None:
     """Note that the project reads a file of its machine's."""
     writes = set(str(mode or "")) & set("wax+") or (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
     if not writes and FACTS.lets_ask():

@@ -68,7 +68,7 @@ def version_info() -> VersionInfo:
     return VersionInfo(major, minor)
 
 
-def put_on(env: Mapping[str, str], provided: Sequence[str]) -> None:
+def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     """Show the cell instead of this machine; `provided` is what the cell's build installs and nothing stands for."""
     _variables(env)
     chance.watch()
@@ -109,7 +109,7 @@ def _no_attribute(module: ModuleType, name: str) -> Any:
     raise AttributeError(msg)
 
 
-def _doubted(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
+def _doubt_value(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
     def answer() -> Any:
         FACTS.doubt(f"asks for {name}, which no cell says")
         return value()
@@ -137,7 +137,7 @@ def _implementation() -> SimpleNamespace:
     return SimpleNamespace(name="cpython", cache_tag=tag, version=version_info(), hexversion=_hexversion())
 
 
-def _on_windows(module: ModuleType, name: str, value: Any) -> Any:
+def _windows_value(module: ModuleType, name: str, value: Any) -> Any:
     return value if FACTS.ask("os") == "windows" else _no_attribute(module, name)
 
 
@@ -192,14 +192,14 @@ class _Sys(ModuleType):
     executable = _or_real("executable", lambda: FACTS.known["python_program"])
     flags = _or_real("flags", _flags)
     _is_gil_enabled = _or_real("_is_gil_enabled", _is_gil_enabled)
-    getwindowsversion = _or_real("getwindowsversion", lambda: _on_windows(sys, "getwindowsversion", WindowsVersion))
-    winver = _or_real("winver", lambda: _on_windows(sys, "winver", FACTS.ask("python")))
-    api_version = _or_real("api_version", _doubted("sys.api_version", _real_sys("api_version")))
+    getwindowsversion = _or_real("getwindowsversion", lambda: _windows_value(sys, "getwindowsversion", WindowsVersion))
+    winver = _or_real("winver", lambda: _windows_value(sys, "winver", FACTS.ask("python")))
+    api_version = _or_real("api_version", _doubt_value("sys.api_version", _real_sys("api_version")))
     builtin_module_names = _or_real("builtin_module_names", lambda: _BuiltinNames(sys.__dict__["builtin_module_names"]))
     stdlib_module_names = _or_real(
-        "stdlib_module_names", _doubted("sys.stdlib_module_names", _real_sys("stdlib_module_names"))
+        "stdlib_module_names", _doubt_value("sys.stdlib_module_names", _real_sys("stdlib_module_names"))
     )
-    thread_info = _or_real("thread_info", _doubted("sys.thread_info", _real_sys("thread_info")))
+    thread_info = _or_real("thread_info", _doubt_value("sys.thread_info", _real_sys("thread_info")))
 
 
 def _there(name: str) -> property:
@@ -217,7 +217,7 @@ _Os = type(
     {
         "__doc__": "The module `os`, of which the project's code sees the cell's.",
         "name": _or_real("name", lambda: OS_NAMES.get(FACTS.ask("os"), "posix")),
-        "startfile": _or_real("startfile", lambda: _on_windows(os, "startfile", print)),
+        "startfile": _or_real("startfile", lambda: _windows_value(os, "startfile", print)),
         **{name: _there(name) for name in NOT_ON_WINDOWS},
     },
 )
@@ -329,7 +329,7 @@ def _where(real: Any) -> Any:
 # ---------------------------------------------------------------- how Python was built
 
 
-def _of_cell() -> dict[str, Callable[[], Any]]:
+def _cell_config() -> dict[str, Callable[[], Any]]:
     """Return what the cell's Python was built with, of what builds ask."""
     return {
         "EXT_SUFFIX": _suffix,
@@ -354,7 +354,7 @@ def _suffix() -> str:
 
 def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
     """Setuptools refuses the limited API where there is no GIL, so that one answer is the cell's for everybody."""
-    of_cell = _of_cell()
+    of_cell = _cell_config()
 
     @functools.wraps(real)
     def called(name: str) -> Any:
@@ -362,12 +362,12 @@ def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
             return int(FACTS.ask("free_threaded"))
         if not FACTS.lets_ask():
             return real(name)
-        return of_cell[name]() if name in of_cell else _of_every_python(name, real(name))
+        return of_cell[name]() if name in of_cell else _common_value(name, real(name))
 
     return called
 
 
-def _of_every_python(name: str, value: Any) -> Any:
+def _common_value(name: str, value: Any) -> Any:
     """Return what other Pythons of the version have as well, or of the compiler that nothing is compiled with."""
     FACTS.ask("python")
     if value is not None and not isinstance(value, str):
@@ -393,7 +393,7 @@ class _Vars(dict):  # type: ignore[type-arg]
     def __init__(self, real: dict[str, Any]) -> None:
         super().__init__(real)
         self.real = real
-        of_cell = _of_cell()
+        of_cell = _cell_config()
         self.update({name: of_cell[name]() for name in of_cell.keys() & real.keys()})
         if "Py_GIL_DISABLED" in real or FACTS.known["free_threaded"]:
             super().__setitem__("Py_GIL_DISABLED", int(FACTS.ask("free_threaded")))
@@ -425,7 +425,7 @@ def _distutils() -> None:
     for module in _twice("distutils.spawn"):
         module.find_executable = files.which(module.find_executable)
     answered(packaging.markers, default_environment=_markers)
-    packaging.markers.Marker.evaluate = _evaluated(packaging.markers.Marker.evaluate)
+    packaging.markers.Marker.evaluate = _wrap_evaluate(packaging.markers.Marker.evaluate)
     every_tag = {name: _every_tag(getattr(packaging.tags, name)) for name in ("cpython_tags", "sys_tags")}
     bdist_wheel.tags = SimpleNamespace(**{**vars(packaging.tags), **every_tag})
     unsaid = {
@@ -487,7 +487,7 @@ def _markers() -> dict[str, str]:
     }
 
 
-def _evaluated(real: Any) -> Any:
+def _wrap_evaluate(real: Any) -> Any:
     @functools.wraps(real)
     def evaluate(self: Any, environment: Any = None, *args: Any, **kwargs: Any) -> Any:
         if FACTS.asks():

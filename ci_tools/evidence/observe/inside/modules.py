@@ -60,21 +60,21 @@ OWN = frozenset({"packaging", "setuptools"})
 
 def watch(provided: Sequence[str]) -> None:
     """See every import that the project's code states, and every question for a package."""
-    builtins.__import__ = _imported(builtins.__import__)
+    builtins.__import__ = _watch_import(builtins.__import__)
     sys.meta_path.insert(0, _Absent())
     sys.meta_path.append(_Missing(provided))
-    importlib.import_module = _found(importlib.import_module)
-    importlib.util.find_spec = _found(importlib.util.find_spec)
-    pkgutil.iter_modules = _listed("pkgutil.iter_modules()", pkgutil.iter_modules)
+    importlib.import_module = _watch_find(importlib.import_module)
+    importlib.util.find_spec = _watch_find(importlib.util.find_spec)
+    pkgutil.iter_modules = _doubt_listing("pkgutil.iter_modules()", pkgutil.iter_modules)
     for name in ("distribution", "version", "metadata", "requires", "files"):
-        setattr(importlib.metadata, name, _installed(name, getattr(importlib.metadata, name), provided))
+        setattr(importlib.metadata, name, _fake_metadata(name, getattr(importlib.metadata, name), provided))
     for name in ("distributions", "packages_distributions", "entry_points"):
         if hasattr(importlib.metadata, name):
             real = getattr(importlib.metadata, name)
-            setattr(importlib.metadata, name, _listed(f"importlib.metadata.{name}()", real))
+            setattr(importlib.metadata, name, _doubt_listing(f"importlib.metadata.{name}()", real))
 
 
-def _imported(real: Any) -> Any:
+def _watch_import(real: Any) -> Any:
     """Look at a module's name before it is imported, or taken from those that are: somebody else may need it too."""
 
     @functools.wraps(real)
@@ -86,7 +86,7 @@ def _imported(real: Any) -> Any:
     return imported
 
 
-def _found(real: Any) -> Any:
+def _watch_find(real: Any) -> Any:
     @functools.wraps(real)
     def found(name: str, *args: Any, **kwargs: Any) -> Any:
         if FACTS.asks():
@@ -151,14 +151,14 @@ class _Missing:
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         is_own = FACTS.imports_itself() and "." not in name
         if is_own and name == "pkg_resources":
-            self._dropped()
+            self._refuse_pkg_resources()
         elif is_own and (name in sys.stdlib_module_names or name in LIBRARY):
             FACTS.doubt(f"imports {name}, which this Python does not have")
         elif is_own and self.provided:
             FACTS.doubt(f"imports {name}, which may come from {', '.join(self.provided)} and is not simulated")
         return None
 
-    def _dropped(self) -> None:
+    def _refuse_pkg_resources(self) -> None:
         if FACTS.known["capped"]:
             FACTS.doubt("imports pkg_resources, which is not simulated")
         msg = "No module named 'pkg_resources': setuptools 82 dropped it, a constraint setuptools<82 brings it back"
@@ -168,7 +168,7 @@ class _Missing:
 # ---------------------------------------------------------------- installed packages
 
 
-def _installed(function: str, real: Any, provided: Sequence[str]) -> Any:
+def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
     """Answer for torch; doubt what else is asked of packages that only a build has."""
 
     @functools.wraps(real)
@@ -189,7 +189,7 @@ def _installed(function: str, real: Any, provided: Sequence[str]) -> Any:
     return asked
 
 
-def _listed(name: str, real: Any) -> Any:
+def _doubt_listing(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def listed(*args: Any, **kwargs: Any) -> Any:
         if FACTS.lets_ask() and not (args or kwargs.get("path")):

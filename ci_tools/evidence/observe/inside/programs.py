@@ -39,7 +39,7 @@ def watch() -> None:
 def heard(event: str, details: tuple[Any, ...]) -> None:
     """Note the commands that the project runs, the files outside it that it reads, and the network (PEP 578)."""
     if event == "open" and isinstance(details[0], (str, bytes, Path)):
-        files.opened(*details[:3])
+        files.note_read(*details[:3])
     elif event == "subprocess.Popen":
         _ran(details[1] or [details[0]])
     elif event == "os.system":
@@ -55,7 +55,7 @@ def _ran(command: Any) -> None:
     if not FACTS.place():
         return
     if os.path.basename(words[0]) in SHELLS:
-        words = _of_shell(words)
+        words = _shell_command(words)
     program = os.path.basename(words[0]) if words else "a shell"
     if program in files.GPU_PROGRAMS:
         FACTS.ask("gpu")
@@ -65,7 +65,7 @@ def _ran(command: Any) -> None:
         FACTS.doubt(f"runs {program}, whose answer no cell says")
 
 
-def _of_shell(words: list[str]) -> list[str]:
+def _shell_command(words: list[str]) -> list[str]:
     """Return the command that a shell is given, where it is no more than words."""
     line = os.fsdecode(words[2]) if len(words) == 3 and words[1] == "-c" else ""  # noqa: PLR2004 - sh -c LINE
     try:

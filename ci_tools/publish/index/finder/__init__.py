@@ -25,7 +25,7 @@ from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.publish.index.pages import (
     API_VERSION,
-    quoted,
+    quote_key,
     release_of,
     seal_html,
 )
@@ -117,7 +117,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
     driver, ptx_driver = _drivers(file, catalog)
     return File(
         name=file.name,
-        address=file.at if "://" in file.at else quoted(file.key),
+        address=file.at if "://" in file.at else quote_key(file.key),
         size=file.size,
         sha256=file.sha256,
         pin=pin,
@@ -216,7 +216,7 @@ def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
     return {
         "version": listing.version,
         "pre": _is_pre(listing.version),
-        "files": [_listed(file) for file in listing.files],
+        "files": [_describe_file(file) for file in listing.files],
         "outcomes": list(outcomes.places),
         "grid": tables.grids.place(tuple(grid)),
     }
@@ -237,7 +237,7 @@ def _is_pre(version: str) -> bool:
     return found is not None and found.is_prerelease
 
 
-def _listed(file: File) -> dict[str, object]:
+def _describe_file(file: File) -> dict[str, object]:
     """Return what is known of a file; what is empty is left out, apart from the reason of a yank."""
     known = zip(File._fields, file, strict=True)
     return {name: value for name, value in known if value or (name == "yanked" and value is not None)}

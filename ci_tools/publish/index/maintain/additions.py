@@ -133,11 +133,11 @@ def _folder(version: Version, addition: Addition) -> str:
 
 def _item(path: Path, version: Version, addition: Addition) -> Item:
     folder = _folder(version, addition)
-    made = _made(path.name, folder) if path.suffix == ".whl" else None
+    made = _describe_wheel(path.name, folder) if path.suffix == ".whl" else None
     return Item(path, sha256_of(path), path.stat().st_size, made, folder, addition.also, origin=ADDED)
 
 
-def _made(name: str, accelerator: str) -> Made:
+def _describe_wheel(name: str, accelerator: str) -> Made:
     """Return what is known of a wheel that no plan has: next to nothing."""
     return Made(
         job="",

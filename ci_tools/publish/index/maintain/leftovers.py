@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.flaws import BROKEN, UNLISTED, Flaw
-from ci_tools.publish.index.manifest import parse_staged
+from ci_tools.publish.index.manifest import parse_staged_keys
 from ci_tools.publish.index.pages import VARIANTS, project_and_version
 from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, keys_of
 
@@ -26,13 +26,13 @@ def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
 
     So is what lay at a noted place before the note: a publisher puts its own file elsewhere then.
     """
-    noted = _noted(ledger)
+    noted = _read_note_times(ledger)
     keys = sorted(key for key in noted.keys() - named if _is_publishers(key) and ledger.store.find(key))
     times = {entry.key: entry.modified for entry in ledger.store.entries()} if keys else {}
     yield from (Flaw(key, UNLISTED) for key in keys if times.get(key, "") >= noted[key])
 
 
-def _noted(ledger: Ledger) -> dict[str, str]:
+def _read_note_times(ledger: Ledger) -> dict[str, str]:
     """Return the keys that are noted, and those of METADATA beside them, each with the time of its first note."""
     found: dict[str, str] = {}
     for entry in sorted(ledger.store.entries(ledger.notes), key=lambda entry: entry.modified):
@@ -46,7 +46,7 @@ def _keys(ledger: Ledger, note: str) -> frozenset[str]:
     """Return what a note names; a damaged one says nothing."""
     read = ledger.store.read(note)
     with suppress(ValueError):
-        return parse_staged(read[0]).keys if read else frozenset()
+        return parse_staged_keys(read[0]).keys if read else frozenset()
     return frozenset()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ci_tools.publish.index.manifest import Directory, Manifest
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Look", "known_directory", "look_at", "manifest_of", "read", "refuse_no_index", "verify"]
+__all__ = ["Look", "inspect_directory", "look_at", "manifest_of", "read", "refuse_no_index", "verify"]
 
 
 class Look(NamedTuple):
@@ -74,10 +74,10 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
     Where a manifest is damaged, nobody knows what it lists, so that nothing is said to be unlisted.
     """
     ledger = Ledger(index.store, "")
-    known, flaws = known_directory(index, ledger)
+    known, flaws = inspect_directory(index, ledger)
     found = [_manifest(ledger, project) for project in sorted(known.projects)]
     manifests = tuple(one for one in found if not isinstance(one, Flaw))
-    directory = _completed(known, manifests)
+    directory = _complete_directory(known, manifests)
     if directory != known and not flaws:
         flaws.append(Flaw(ledger.directory_key, UNFINISHED))
     flaws += (one for one in found if isinstance(one, Flaw))
@@ -93,7 +93,7 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
     return Look(tuple(flaws), directory, manifests, max(look.generation for look in looks))
 
 
-def known_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[Flaw]]:
+def inspect_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[Flaw]]:
     """Return the directory, made again where it is gone or damaged, with the projects that it lacks; what is wrong."""
     flaws = []
     try:
@@ -131,7 +131,7 @@ def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:
         return Flaw(error.key, f"{BROKEN}: {error.why}")
 
 
-def _completed(known: Directory, manifests: Iterable[Manifest]) -> Directory:
+def _complete_directory(known: Directory, manifests: Iterable[Manifest]) -> Directory:
     """Return a directory with every folder that a manifest names or a publisher began, as shown."""
     files = (file for manifest in manifests for file in manifest.files.values())
     needed = {folder for file in files for folder in file.folders if folder}

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.machine.objects.store import of_bytes, of_file
+from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.flaws import Flaw
@@ -52,7 +52,7 @@ def copy_missing(first: WheelIndex, mirror: WheelIndex, outside: Outside) -> tup
 
     Bytes that are not what their manifest says are not brought. Raises MachineError where a store fails.
     """
-    return tuple(_mended(gap, outside) for gap in _gaps(first, mirror))
+    return tuple(_mend_gap(gap, outside) for gap in _gaps(first, mirror))
 
 
 def _gaps(first: WheelIndex, mirror: WheelIndex) -> Iterator[_Gap]:
@@ -67,16 +67,16 @@ def _gaps(first: WheelIndex, mirror: WheelIndex) -> Iterator[_Gap]:
                 yield _Gap(first, mirror, there, LACKS)
             elif here and there and here.sha256 != there.sha256:
                 yield _Gap(mirror, first, here, UNLIKE)
-            elif here and there and _said(here) != _said(there):
+            elif here and there and _common_fields(here) != _common_fields(there):
                 yield _Gap(mirror, first, here, OTHERWISE)
 
 
-def _said(file: IndexedFile) -> IndexedFile:
+def _common_fields(file: IndexedFile) -> IndexedFile:
     """Return what both places must say alike; where a file lies apart, and whether it is lost, is a place's own."""
     return file._replace(apart="", lost="")
 
 
-def _mended(gap: _Gap, outside: Outside) -> Flaw:
+def _mend_gap(gap: _Gap, outside: Outside) -> Flaw:
     flaw = Flaw(gap.place.store.url(gap.file.key), gap.what)
     if gap.what == UNLIKE:
         return flaw._replace(done=LEFT, is_left=True)
@@ -105,11 +105,11 @@ def _is_brought(gap: _Gap) -> bool:
         path = fetch(gap.other, gap.file.key, Path(folder))
         if sha256_of(path) != gap.file.sha256:
             return False
-        is_put = gap.place.store.put(gap.file.key, of_file(path, gap.file.sha256), instead_of=None)
+        is_put = gap.place.store.put(gap.file.key, content_of_file(path, gap.file.sha256), instead_of=None)
         if not is_put and gap.place.sha256_at(gap.file.key) != gap.file.sha256:
             return False
         if gap.file.metadata_sha256:
-            metadata = of_bytes(metadata_of(path)[0])
+            metadata = content_of_bytes(metadata_of(path)[0])
             gap.place.store.put(f"{gap.file.key}{METADATA_SUFFIX}", metadata, instead_of=None)
     return True
 
@@ -118,5 +118,5 @@ def _name(place: WheelIndex, file: IndexedFile) -> None:
     """Let a place list a file."""
     ledger = Ledger(place.store, "")
     with place.store.alone():
-        _, manifest = ledger.change_manifest(_project(file), lambda now: now.with_files([file]))
+        _, manifest = ledger.change_manifest(_project(file), lambda now: now.add_files([file]))
         place.show(ledger, [manifest])

@@ -102,14 +102,14 @@ def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile]) -> Non
 def _item(source: WheelIndex, file: IndexedFile, folder: Path) -> Item:
     path = fetch(source, file.key, folder)
     bytes_of_it = (path, sha256_of(path), path.stat().st_size)
-    item = Item(*bytes_of_it, _made(file), file.folder, file.also, file.variant, file.origin, file.gpu)
+    item = Item(*bytes_of_it, _describe_wheel(file), file.folder, file.also, file.variant, file.origin, file.gpu)
     if item.sha256 != file.sha256:
         msg = f"{source.store.url(file.key)} has the sha256 {item.sha256}, expected {file.sha256}"
         raise Rejected(msg, hint="`fatwheel index repair` takes it out of the pages")
     return item
 
 
-def _made(file: IndexedFile) -> Made | None:
+def _describe_wheel(file: IndexedFile) -> Made | None:
     if not file.name.endswith(".whl"):
         return None
     accelerator = file.folder if file.platform else ""

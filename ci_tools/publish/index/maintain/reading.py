@@ -92,7 +92,7 @@ def _flaws(index: WheelIndex, file: IndexedFile) -> Iterator[Flaw]:
     read = read_file(index, file.key, file.sha256)
     beside = f"{file.key}{METADATA_SUFFIX}"
     if file.lost:
-        yield from _lost_flaws(file, read)
+        yield from _check_lost_file(file, read)
     elif read.sha256 != file.sha256:
         yield Flaw(file.key, DAMAGED if read.sha256 else GONE)
     elif read.size != file.size:
@@ -101,7 +101,7 @@ def _flaws(index: WheelIndex, file: IndexedFile) -> Iterator[Flaw]:
         yield Flaw(beside, NO_METADATA)
 
 
-def _lost_flaws(file: IndexedFile, read: Reading) -> Iterator[Flaw]:
+def _check_lost_file(file: IndexedFile, read: Reading) -> Iterator[Flaw]:
     """Yield whether a file that no page lists could be listed again; one that is yanked is missed by nobody."""
     if read.sha256 == file.sha256:
         yield Flaw(file.key, BACK)

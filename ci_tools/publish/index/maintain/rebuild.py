@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index.finder import data_path
-from ci_tools.publish.index.foreign_pages import Listed, listed_on
+from ci_tools.publish.index.foreign_pages import Listed, parse_project_page
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import (
     GENERIC,
@@ -77,16 +77,16 @@ def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str])
         return None
     sizes = {entry.key: entry.size for entry in index.store.entries()}
     known = _finder_data(index.store, project)
-    found = [_Found(key, _richest(rows), frozenset(rows)) for key, rows in _by_place(pages).items()]
+    found = [_Found(key, _richest(rows), frozenset(rows)) for key, rows in _group_by_place(pages).items()]
     files = [_file(one, pages, sizes, known) for one in found if one.row.sha256]
-    files = [_with_variant(index.store, file) for file in files]
+    files = [_read_variant(index.store, file) for file in files]
     whole = [file for file in files if bool(file.variant) == bool(variant_label(file.name))]
     links = tuple(
         Link(row.name, key, tuple(sorted(listed)))
         for key, row, listed in found
         if not row.sha256 and not (listed == {VARIANTS} and DOCUMENT.fullmatch(row.name))
     )
-    manifest = Manifest(project, pages.generation, links=links).with_files(whole)
+    manifest = Manifest(project, pages.generation, links=links).add_files(whole)
     manifest = manifest._replace(offers=_offers(index, manifest), place=_new_place(whole))
     unknown = [*_unknown(index, manifest, pages), *(f"what {file.name} needs" for file in files if file not in whole)]
     with suppress(ValueError):  # of a page that says what no manifest may
@@ -104,14 +104,14 @@ def _pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Pages:
             generation = max(generation, read[1].generation if read else 0)
             with suppress(ValueError, KeyError, TypeError):
                 if read and folder not in rows and is_sealed(read[0]):
-                    rows[folder] = listed_on(read[0], key)
+                    rows[folder] = parse_project_page(read[0], key)
             is_there = is_there or read is not None
         if folder not in rows and (is_there or folder in folders):
             unread.append(place)
     return Pages(rows, tuple(unread), generation)
 
 
-def _by_place(pages: Pages) -> dict[str, dict[str, Listed]]:
+def _group_by_place(pages: Pages) -> dict[str, dict[str, Listed]]:
     """Return what the pages say of each place that they lead to, by the folders of these pages."""
     found: dict[str, dict[str, Listed]] = {}
     for folder, rows in pages.rows.items():
@@ -144,11 +144,11 @@ def _file(
         yanked=row.yanked,
         **said,
     )
-    file = _listed_in(_at(file, key), listed, frozenset(pages.rows))
+    file = _assign_folders(_locate_file(file, key), listed, frozenset(pages.rows))
     return file._replace(lost="" if file.is_outside or key in sizes else "gone")
 
 
-def _at(file: IndexedFile, key: str) -> IndexedFile:
+def _locate_file(file: IndexedFile, key: str) -> IndexedFile:
     """Return a file with the folder that it lies in, and that of its own below, or with where it lies instead."""
     *folders, last = key.split("/")
     folder = folders.pop(0) if folders and FOLDER.fullmatch(folders[0]) else ""
@@ -157,7 +157,7 @@ def _at(file: IndexedFile, key: str) -> IndexedFile:
     return file._replace(folder=folder, apart=apart) if is_ours else file._replace(folder=folder, at=key)
 
 
-def _listed_in(file: IndexedFile, listed: frozenset[str], known: frozenset[str]) -> IndexedFile:
+def _assign_folders(file: IndexedFile, listed: frozenset[str], known: frozenset[str]) -> IndexedFile:
     """Return a file with the folders that list it, of those whose pages are known."""
     if file.folder == GENERIC and "+" not in file.name:
         listed = listed - {VARIANTS}  # it lists them by itself
@@ -167,7 +167,7 @@ def _listed_in(file: IndexedFile, listed: frozenset[str], known: frozenset[str])
     return file if is_everywhere else file._replace(only_in=tuple(sorted(listed)))
 
 
-def _with_variant(store: Store, file: IndexedFile) -> IndexedFile:
+def _read_variant(store: Store, file: IndexedFile) -> IndexedFile:
     """Return a wheel variant with what it needs, as the document beside its page has it."""
     label = variant_label(file.name)
     read = store.read(f"{VARIANTS}/{'-'.join(file.name.split('-')[:2])}-variants.json") if label else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.objects.store import of_bytes
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.publish.index.ledger import Damaged, Ledger
 from ci_tools.publish.index.maintain.flaws import BROKEN, Flaw
-from ci_tools.publish.index.maintain.look import known_directory, manifest_of
+from ci_tools.publish.index.maintain.look import inspect_directory, manifest_of
 from ci_tools.publish.index.maintain.reading import read_file
 from ci_tools.publish.index.maintain.rebuild import manifest_from_pages
 from ci_tools.publish.index.maintain.undo import FileEdit, record_edits
@@ -29,7 +29,7 @@ def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     Where no page of a project is whole, its manifest stays as it is. Raises MachineError where it changes meanwhile.
     """
     ledger = Ledger(index.store, "")
-    directory, _ = known_directory(index, ledger)
+    directory, _ = inspect_directory(index, ledger)
     flaws: list[Flaw] = []
     for project in sorted(directory.projects):
         error = _damage(ledger, project)
@@ -59,7 +59,7 @@ def _recover(index: WheelIndex, directory: Directory, project: str, error: Damag
         return
     record_edits(index, (), [FileEdit(error.key, damaged)])
     manifest = rebuilt.manifest._replace(generation=rebuilt.manifest.generation + 1)
-    if not index.store.put(error.key, of_bytes(manifest.dumps()), instead_of=found):
+    if not index.store.put(error.key, content_of_bytes(manifest.dumps()), instead_of=found):
         msg = f"{index.store.url(error.key)} changes while it is made again"
         raise MachineError(msg, hint="somebody else restores it; run the same command again")
     lost = f"; nobody knows any more {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""

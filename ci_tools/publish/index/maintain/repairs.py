@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError, Rejected
-from ci_tools.machine.objects.store import of_bytes
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.publish.index.ledger import Damaged, Ledger
 from ci_tools.publish.index.maintain.flaws import (
     BACK,
@@ -92,7 +92,7 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
         finish_record(index)
         if remove_unlisted:
             forget_notes(index, look)
-    return (*recovered, *(_mended(flaw, left) for flaw in look.flaws))
+    return (*recovered, *(_describe_repair(flaw, left) for flaw in look.flaws))
 
 
 def _is_mendable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
@@ -100,7 +100,7 @@ def _is_mendable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
     return not is_others
 
 
-def _mended(flaw: Flaw, left: AbstractSet[Flaw]) -> Flaw:
+def _describe_repair(flaw: Flaw, left: AbstractSet[Flaw]) -> Flaw:
     """Return a flaw with what was done about it, or why nothing was."""
     if flaw not in left:
         return flaw._replace(done=DONE.get(flaw.what, "written again"))
@@ -123,7 +123,7 @@ def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
     changed = [ledger.change_manifest(project, edit.apply, above=look.generation)[1] for project, edit in edits.items()]
     for flaw in (flaw for flaw in look.flaws if flaw.what == NO_METADATA):
         with suppress(Rejected):  # a wheel without METADATA: the flaw stays
-            _put_metadata(index, flaw.key)
+            _store_metadata(index, flaw.key)
     named = {key for manifest in changed for file in manifest.files.values() for key in keys_of(file)}
     for key in removed - named:
         index.store.remove(key)
@@ -169,9 +169,9 @@ def _mend_directory(ledger: Ledger, look: Look) -> None:
     ledger.change_directory(complete, above=look.generation, damaged=found)
 
 
-def _put_metadata(index: WheelIndex, key: str) -> None:
+def _store_metadata(index: WheelIndex, key: str) -> None:
     """Put a wheel's METADATA beside it, as the wheel has it."""
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         wheel = fetch(index, key.removesuffix(METADATA_SUFFIX), Path(folder))
-        content = of_bytes(metadata_of(wheel)[0])
+        content = content_of_bytes(metadata_of(wheel)[0])
     index.store.put(key, content, instead_of=index.store.find(key))

@@ -36,16 +36,16 @@ class Selection(NamedTuple):
     def files(self, manifest: Manifest) -> dict[str, IndexedFile]:
         """Return its files by their keys in the manifest; raise InputError where the index has none."""
         names = {key: self._name(file.name) for key, file in manifest.files.items()}
-        found = {key: file for key, file in manifest.files.items() if names[key] == self._wanted}
+        found = {key: file for key, file in manifest.files.items() if names[key] == self._file_or_version}
         if not found:
             what = self.file or f"{self.project} {self.version}"
-            known = nearest(str(self._wanted), map(str, set(names.values()))) if names else "it has none of it"
+            known = nearest(str(self._file_or_version), map(str, set(names.values()))) if names else "it has none of it"
             msg = f"the index has no {what}, {known}"
             raise InputError(msg)
         return found
 
     @property
-    def _wanted(self) -> str | Version:
+    def _file_or_version(self) -> str | Version:
         return self.file or self.version
 
     def _name(self, file: str) -> str | Version:

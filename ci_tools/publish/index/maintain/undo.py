@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.objects.store import of_bytes, of_file
+from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
 from ci_tools.publish.index.ledger import OWN, Damaged, Ledger
 from ci_tools.publish.index.maintain.flaws import Flaw
@@ -122,16 +122,16 @@ def record_edits(index: WheelIndex, edits: Iterable[Edit], files: Iterable[FileE
         old = _read(index)
     begun = old if old and not old.is_done else Record({}, {})
     new = Record(
-        {**begun.edits, **{edit.project: _joined(begun.edits.get(edit.project), edit) for edit in edits}},
+        {**begun.edits, **{edit.project: _join_edits(begun.edits.get(edit.project), edit) for edit in edits}},
         {**begun.files, **{file.key: _since(begun.files.get(file.key), file) for file in files}},
     )
     for file in new.files.values():
         _keep(index, file)
-    _put(index, RECORD, new.dumps())
+    _store_bytes(index, RECORD, new.dumps())
     _forget(index, new)
 
 
-def _joined(old: Edit | None, new: Edit) -> Edit:
+def _join_edits(old: Edit | None, new: Edit) -> Edit:
     """Return what two repairs in a row do to a manifest; where somebody has changed an entry between, the second's."""
     if old is None:
         return new
@@ -154,7 +154,7 @@ def _keep(index: WheelIndex, file: FileEdit) -> None:
         if sha256 != file.before:
             msg = f"{index.store.url(file.key)} changes while it is mended"
             raise MachineError(msg, hint="another publisher is at work; run the same command again")
-        index.store.put(f"{KEPT}{sha256}", of_file(path, sha256), instead_of=None)
+        index.store.put(f"{KEPT}{sha256}", content_of_file(path, sha256), instead_of=None)
 
 
 def finish_record(index: WheelIndex) -> None:
@@ -168,11 +168,11 @@ def finish_record(index: WheelIndex) -> None:
         key: file._replace(after=index.sha256_at(key)) if file.after == UNKNOWN else file
         for key, file in old.files.items()
     }
-    _put(index, RECORD, old._replace(files=files, is_done=True).dumps())
+    _store_bytes(index, RECORD, old._replace(files=files, is_done=True).dumps())
 
 
-def _put(index: WheelIndex, key: str, data: bytes) -> None:
-    if not index.store.put(key, of_bytes(data), instead_of=index.store.find(key)):
+def _store_bytes(index: WheelIndex, key: str, data: bytes) -> None:
+    if not index.store.put(key, content_of_bytes(data), instead_of=index.store.find(key)):
         msg = f"{index.store.url(key)} changes while the index is mended"
         raise MachineError(msg, hint="another repair is at work; run the same command again")
 
@@ -243,7 +243,7 @@ def _undo_file(index: WheelIndex, file: FileEdit) -> Flaw:
         return Flaw(file.key, FILE, "removed again")
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         path = fetch(index, f"{KEPT}{file.before}", Path(folder))
-        content = of_file(path, sha256_of(path))
+        content = content_of_file(path, sha256_of(path))
         is_there = content.sha256 == file.before and index.store.put(file.key, content, instead_of=there)
     return Flaw(file.key, FILE, "put back" if is_there else CHANGED, is_left=not is_there)
 

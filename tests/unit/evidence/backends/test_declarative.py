@@ -8,7 +8,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.evidence import backends, source
-from ci_tools.evidence.backends import CellFacts, shipped_binaries
+from ci_tools.evidence.backends import CellFacts, select_binaries
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Python
@@ -193,7 +193,7 @@ def test_what_an_sdist_alone_is_told_to_hold_is_not_packed(tmp_path: Path) -> No
 
 def test_compiled_files_are_those_below_the_project(tmp_path: Path) -> None:
     tree = opened(tmp_path, {"one/a.so": BINARY, "two/b.so": BINARY, "one/c.so": "not one"}).tree
-    assert shipped_binaries(tree, "one") == ("one/a.so",)
+    assert select_binaries(tree, "one") == ("one/a.so",)
 
 
 PYTHON_2 = ("", ">=2.7", "!=3.0.*", "<4")

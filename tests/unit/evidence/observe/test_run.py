@@ -62,7 +62,7 @@ def test_two_plans_at_once_in_one_cache_show_the_same(tmp_path: Path) -> None:
 
 def test_what_was_observed_once_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = evidence_of(project(tmp_path))
-    monkeypatch.setattr(run, "run_confined", None)
+    monkeypatch.setattr(run, "run_in_sandbox", None)
     assert evidence_of(tmp_path / "a") == first
 
 
@@ -72,7 +72,7 @@ def test_a_run_that_is_killed_leaves_nothing_that_is_taken_for_an_answer(
     def killed(*arguments: object, **more: object) -> sandbox.Confined:
         raise MachineError(str(len(arguments) + len(more)))
 
-    monkeypatch.setattr(run, "run_confined", killed)
+    monkeypatch.setattr(run, "run_in_sandbox", killed)
     with pytest.raises(MachineError):
         evidence_of(project(tmp_path))
     left = {path.name for path in (tmp_path / "cache").rglob("*")}

@@ -27,13 +27,13 @@ from ci_tools.github.doctor.workflows import (
     Used,
     Workflow,
     access,
-    at_home,
     lacking,
     one_line,
+    qualify_calls,
     read,
     read_config,
     read_included,
-    united,
+    unite_grants,
 )
 
 ROOT = Path(__file__).parents[4]
@@ -187,7 +187,7 @@ def test_a_name_of_others_is_one_line_that_commands_nobody() -> None:
 
 def test_grants_are_compared_and_united() -> None:
     assert [access({"*": "read"}, "contents"), access({}, "contents")] == ["read", "none"]
-    assert united([{"a": "read", "b": "none"}, {"a": "write"}]) == {"a": "write"}
+    assert unite_grants([{"a": "read", "b": "none"}, {"a": "write"}]) == {"a": "write"}
     assert lacking({"*": "read", "id-token": "write"}, {"contents": "write", "id-token": "write"}) == {
         "contents": "write"
     }
@@ -196,7 +196,7 @@ def test_grants_are_compared_and_united() -> None:
 def test_our_own_workflows_are_read_and_need_no_default() -> None:
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
         own = read(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
-        bare = [job for job in own.jobs if own.granted(job) is None]
+        bare = [job for job in own.jobs if own.grants_of(job) is None]
         assert [job.where for job in bare if own.triggers != ("workflow_call",)] == []
         assert all(job.name == "publish" for job in bare)  # which may do what its caller grants
 
@@ -378,7 +378,7 @@ def test_the_worst_comes_first() -> None:
 
 def test_our_own_workflows_are_called_without_a_ref() -> None:
     text = "on: push\njobs: {it: {uses: ./.github/workflows/wheels.yml}, own: {steps: [{uses: ./}]}}"
-    own = at_home(workflow(text), "octo/fatwheel")
+    own = qualify_calls(workflow(text), "octo/fatwheel")
     called = {("octo/fatwheel", "/.github/workflows/wheels.yml", ""): CALLED}
     facts = replace(FACTS, repository="octo/fatwheel", workflows=(own,), called=called)
     assert ([job.is_build for job in own.jobs], found(facts)) == ([True, True], [("permissions", "error")])

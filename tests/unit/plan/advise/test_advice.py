@@ -383,13 +383,13 @@ def test_a_source_is_left_alone(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_limited_api_is_put_into_an_extension(before: str, after: str | None) -> None:
-    found = edits.with_limited_api(f"{before}\nsetup()\n", Minor(3, 10), free_threaded=False)
+    found = edits.declare_limited_api(f"{before}\nsetup()\n", Minor(3, 10), free_threaded=False)
     tagged = 'setup(options={"bdist_wheel": {"py_limited_api": "cp310"}})'
     assert found == (after and f"{after}\n{tagged}\n")
 
 
 def test_an_extension_is_left_as_it_is_where_the_wheel_gets_its_tag_elsewhere() -> None:
-    assert edits.with_limited_api("Extension('a', [])\n", Minor(3, 10), free_threaded=False) is None
+    assert edits.declare_limited_api("Extension('a', [])\n", Minor(3, 10), free_threaded=False) is None
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_an_extension_is_left_as_it_is_where_the_wheel_gets_its_tag_elsewhere() 
     ],
 )  # fmt: skip
 def test_py_api_is_put_into_a_pyproject(before: str, after: str | None) -> None:
-    assert edits.with_py_api(before, "cp310") == after
+    assert edits.set_py_api(before, "cp310") == after
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_py_api_is_put_into_a_pyproject(before: str, after: str | None) -> None:
     ],
 )  # fmt: skip
 def test_a_newer_python_is_asked_for(before: str, after: str | None) -> None:
-    assert edits.with_requires_python(before, Minor(3, 12)) == after
+    assert edits.raise_requires_python(before, Minor(3, 12)) == after
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_a_newer_python_is_asked_for(before: str, after: str | None) -> None:
     ],
 )  # fmt: skip
 def test_the_limited_api_is_put_into_a_meson_build(before: str, after: str | None) -> None:
-    assert edits.with_meson_limited_api(before, Minor(3, 10)) == after
+    assert edits.declare_meson_limited_api(before, Minor(3, 10)) == after
 
 
 # ---------------------------------------------------------------- the limited API

@@ -12,9 +12,9 @@ from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import (
     Comparison,
     compare,
+    empty_comparison,
     sentences,
     to_json,
-    uncompared,
 )
 from tests.builders.sources import demo, world
 
@@ -285,7 +285,7 @@ def test_the_json_is_whole(tmp_path: Path) -> None:
 
 
 def test_where_there_was_no_plan_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
-    found = uncompared(side(tmp_path / "demo", BEFORE), "main", "fatwheel.yml:1:1: a mistake")
+    found = empty_comparison(side(tmp_path / "demo", BEFORE), "main", "fatwheel.yml:1:1: a mistake")
     (said,) = sentences(found)
     assert said.sentence == "No plan can be made at `main`, so these 2 jobs are compared with nothing."
     assert said.reasons == ("fatwheel.yml:1:1: a mistake",)

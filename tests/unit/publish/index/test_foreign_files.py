@@ -9,7 +9,7 @@ import pytest
 
 from ci_tools.machine.context import Silent
 from ci_tools.machine.objects.store import Entry, FolderStore
-from ci_tools.publish.index.foreign_files import complete, found_on, resolve
+from ci_tools.publish.index.foreign_files import complete, merge_listings, resolve
 from ci_tools.publish.index.foreign_pages import Listed
 from ci_tools.publish.index.pages import ADOPTED, IndexedFile
 from tests.builders.wheels import hexdigest, make
@@ -48,20 +48,20 @@ def test_a_link_leads_to_a_key_where_the_index_has_it(at: str, key: str) -> None
 )
 def test_a_file_is_listed_where_it_was(pages: dict[str, list[str]], only_in: tuple[str, ...]) -> None:
     listing = {folder: [Listed(name, name) for name in names] for folder, names in pages.items()}
-    assert [file.only_in for file in found_on("demo", listing, {"", "cu130"}).files] == [only_in]
+    assert [file.only_in for file in merge_listings("demo", listing, {"", "cu130"}).files] == [only_in]
 
 
 @pytest.mark.parametrize(
     "name", ["manual.pdf", "demo-1.0-py2.7.egg", "other-1.0.tar.gz", "demo-1.0-py3-none-any-x1.whl"]
 )
 def test_what_is_no_file_of_the_project_stays_a_link(name: str) -> None:
-    found = found_on("demo", {"": [Listed(name, f"demo/{name}")]}, {""})
+    found = merge_listings("demo", {"": [Listed(name, f"demo/{name}")]}, {""})
     assert ([link.name for link in found.links], found.files) == ([name], ())
 
 
 @pytest.mark.parametrize("at", ["demo/", "..", "demo/notes", "about.html"])
 def test_what_leads_to_no_file_is_no_link(at: str) -> None:
-    assert found_on("demo", {"": [Listed(at.rpartition("/")[2], at)]}, {""}) == ((), ())
+    assert merge_listings("demo", {"": [Listed(at.rpartition("/")[2], at)]}, {""}) == ((), ())
 
 
 # ---------------------------------------------------------------- what is left out

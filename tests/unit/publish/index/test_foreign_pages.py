@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_tools.publish.index.foreign_files import found_on
+from ci_tools.publish.index.foreign_files import merge_listings
 from ci_tools.publish.index.foreign_pages import (
     Listed,
-    listed_on,
+    add_projects,
+    parse_project_page,
     projects_on,
-    with_projects,
 )
 from ci_tools.publish.index.manifest import Manifest, parse_manifest
 
@@ -49,7 +49,7 @@ SECONDS = 20  # that such a page may take on a slow machine
     ],
 )
 def test_a_link_leads_where_installers_go(href: str, place: str) -> None:
-    assert [link.at for link in listed_on(f'<a href="{href}">x</a>'.encode(), PAGE)] == [place]
+    assert [link.at for link in parse_project_page(f'<a href="{href}">x</a>'.encode(), PAGE)] == [place]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_link_leads_where_installers_go(href: str, place: str) -> None:
 )
 def test_a_link_to_nowhere_hides_no_other(href: str) -> None:
     page = f'<a href="{href}">x</a><a href="{WHEEL}">x</a>'.encode()
-    assert [link.name for link in listed_on(page, PAGE) if link.name != "index.html"] == [WHEEL]
+    assert [link.name for link in parse_project_page(page, PAGE) if link.name != "index.html"] == [WHEEL]
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_a_link_to_nowhere_hides_no_other(href: str) -> None:
     ],
 )
 def test_a_page_in_any_hand_is_read(page: str) -> None:
-    assert [link.name for link in listed_on(page.encode(), PAGE)] == [WHEEL]
+    assert [link.name for link in parse_project_page(page.encode(), PAGE)] == [WHEEL]
 
 
 def test_a_page_in_an_old_encoding_is_read() -> None:
     page = f'<p>caf\xe9</p><a href="{WHEEL}" data-yanked="caf\xe9">x</a><a href="caf\xe9.whl">'.encode("latin-1")
-    assert [(link.name, link.yanked) for link in listed_on(page, PAGE)] == [(WHEEL, "caf?")]
+    assert [(link.name, link.yanked) for link in parse_project_page(page, PAGE)] == [(WHEEL, "caf?")]
 
 
 def test_what_a_link_says_is_kept() -> None:
@@ -109,7 +109,7 @@ def test_what_a_link_says_is_kept() -> None:
         f' data-core-metadata="true" data-dist-info-metadata="sha256={SHA256}">'
     )
     wanted = Listed(WHEEL, f"demo/{WHEEL}", SHA256, requires_python=">=3.8", metadata_sha256=SHA256, yanked="")
-    assert listed_on(page.encode(), PAGE) == (wanted,)
+    assert parse_project_page(page.encode(), PAGE) == (wanted,)
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_what_a_link_says_is_kept() -> None:
 def test_a_document_says_what_it_can(said: object, kept: dict[str, object]) -> None:
     entry = {"filename": WHEEL, "url": f"../{WHEEL}", **dict(said)}  # type: ignore[call-overload]
     page = json.dumps({"files": [{}, {"filename": 1, "url": WHEEL}, {"filename": "x", "url": "http://["}, entry]})
-    assert listed_on(page.encode(), "demo/index.json") == (Listed(WHEEL, WHEEL, **kept),)  # type: ignore[arg-type]
+    assert parse_project_page(page.encode(), "demo/index.json") == (Listed(WHEEL, WHEEL, **kept),)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("page", [b"", b"{}", b"[]", b'{"files": 1}', b'{"files": [1]}', b"\xff", b"[" * 100_000])
 def test_what_is_no_document_is_said_to_be_none(page: bytes) -> None:
     with pytest.raises(ValueError, match=r"no list|Expecting|decode"):
-        listed_on(page, "demo/index.json")
+        parse_project_page(page, "demo/index.json")
 
 
 HOSTILE = ["<", "<!", "<!--", "<a ", "<a href='", "<![foo", "</", "<?", "=", "<script>", "<div>", " ", "/ ", "x = "]
@@ -144,7 +144,7 @@ HOSTILE += ["<a x=\"'", "</body", "&", "<a href=x/>\n", "\0", "\xff\xfe", '"proj
 @pytest.mark.parametrize("piece", HOSTILE, ids=repr)
 def test_a_page_of_one_piece_takes_no_time(piece: str) -> None:
     page, started = f"<a {piece * (LONG // len(piece))}".encode("latin-1"), time.monotonic()
-    for work in (lambda: listed_on(page, PAGE), lambda: with_projects(page, "index.html", ["demo"])):
+    for work in (lambda: parse_project_page(page, PAGE), lambda: add_projects(page, "index.html", ["demo"])):
         with suppress(ValueError):
             work()
     assert time.monotonic() - started < SECONDS
@@ -153,8 +153,8 @@ def test_a_page_of_one_piece_takes_no_time(piece: str) -> None:
 @given(st.lists(st.text(max_size=60), max_size=4), st.sampled_from(['<a href="{}">', "{}", '<base href="{}">']))
 def test_whatever_a_page_lists_a_manifest_can_keep(hrefs: list[str], way: str) -> None:
     page = "".join(way.format(href) + f'<a href="{href}/{WHEEL}#sha256={SHA256}">' for href in hrefs)
-    found = found_on("demo", {"": listed_on(page.encode(errors="surrogatepass"), PAGE)}, {""})
-    manifest = Manifest("demo", links=found.links).with_files(found.files)
+    found = merge_listings("demo", {"": parse_project_page(page.encode(errors="surrogatepass"), PAGE)}, {""})
+    manifest = Manifest("demo", links=found.links).add_files(found.files)
     assert parse_manifest(manifest.dumps(), "demo") == manifest
 
 
@@ -184,7 +184,7 @@ def test_whatever_a_page_lists_a_manifest_can_keep(hrefs: list[str], way: str) -
 )
 def test_a_line_joins_in_the_way_of_the_last(page: str, joined: str) -> None:
     line = '<a href="demo/">demo</a>'
-    assert with_projects(page.encode(), "index.html", ["demo"]).decode() in {
+    assert add_projects(page.encode(), "index.html", ["demo"]).decode() in {
         joined.format(line),
         joined.replace("<br>\n", "\n").format(line),
     }
@@ -192,7 +192,7 @@ def test_a_line_joins_in_the_way_of_the_last(page: str, joined: str) -> None:
 
 @pytest.mark.parametrize("page", ['<a href="/whl/demo/">x</a>', '<a href="Demo/index.html">', '<a href="./demo">'])
 def test_a_project_that_is_listed_is_not_listed_twice(page: str) -> None:
-    assert with_projects(page.encode(), "index.html", ["demo"]) == page.encode()
+    assert add_projects(page.encode(), "index.html", ["demo"]) == page.encode()
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def test_a_project_that_is_listed_is_not_listed_twice(page: str) -> None:
 )
 def test_a_page_without_a_place_for_a_line_is_left(page: bytes, key: str) -> None:
     with pytest.raises(ValueError, match=r"no (place|text|list)"):
-        with_projects(page, key, ["demo"])
+        add_projects(page, key, ["demo"])
 
 
 def test_a_document_keeps_its_form() -> None:
     page = b'{"x": "\\"projects\\": [", "meta": {"projects": []},\n "projects": [\n {"name": "A"}\n] }'
-    after = with_projects(page, "index.json", ["b", "a"])
+    after = add_projects(page, "index.json", ["b", "a"])
     assert projects_on(after, "index.json") == ("a", "b")
     assert after.replace(b', {"name": "b"}', b"") == page
 
@@ -247,12 +247,12 @@ def test_every_other_byte_stays_and_nothing_doubles(pieces: list[str], name: str
     )
     before = projects_on(page, "index.html")
     try:
-        after = with_projects(page, "index.html", projects)
+        after = add_projects(page, "index.html", projects)
     except ValueError:
         assert page.count(b"<!--") > 0
         return
     assert sorted(projects_on(after, "index.html")) == sorted([*before, *(projects - set(before))])
-    assert with_projects(after, "index.html", projects) == after
+    assert add_projects(after, "index.html", projects) == after
     start = next((at for at, (old, new) in enumerate(zip(page, after)) if old != new), len(page))  # noqa: B905
     added = len(after) - len(page)
     assert any(after[:at] + after[at + added :] == page for at in range(start + 1))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import opened
+from ci_tools.formats.wheel import open_wheel
 from tests.builders import wheels
 from tests.builders.wheels import ABI3, LINUX, PURE, make, members_of, recorded
 from tests.unit.verify.audit.test_audit import INFO, LIMITED, LIMITS, audit, planned
@@ -94,7 +94,7 @@ def judged(path: Path, name: str) -> tuple[Finding, ...]:
 def received(path: Path) -> object:
     """What an installer makes of it: its label, its files and which of them can be run; RECORD is written anew."""
     try:
-        wheel = opened(path)
+        wheel = open_wheel(path)
         with wheel.archive:
             files = {info.filename: (wheel.read(info), info.external_attr >> 16 & 0o100) for info in wheel.infos}
     except Rejected as error:

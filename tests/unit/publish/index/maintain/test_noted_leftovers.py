@@ -36,7 +36,7 @@ def test_what_a_stopped_publisher_left_is_found_and_removed(key: str, index: Whe
     assert [(flaw.key, flaw.done) for flaw in mended] == [(key, "removed")]
     assert not path.exists()
     assert found(index, outside) == []
-    assert Ledger(index.store, "").staged() == frozenset()
+    assert Ledger(index.store, "").read_staged_keys() == frozenset()
 
 
 def test_metadata_beside_what_was_left_goes_with_it(index: WheelIndex, outside: Outside) -> None:
@@ -52,7 +52,7 @@ def test_what_no_page_lists_stays_unless_it_is_asked_for(index: WheelIndex, outs
     path = leave(index, STRAY)
     assert [flaw.done for flaw in maintain.repair(index, outside)] == ["left: --remove-unlisted removes it"]
     assert path.exists()
-    assert Ledger(index.store, "").staged() == {STRAY}
+    assert Ledger(index.store, "").read_staged_keys() == {STRAY}
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,16 @@ def test_a_publisher_that_met_other_people_s_file_leaves_only_its_own(
     }
     assert path.read_bytes() == b"mine"
     assert found(index, outside) == []
-    assert Ledger(index.store, "").staged() == frozenset()
+    assert Ledger(index.store, "").read_staged_keys() == frozenset()
 
 
 def test_a_note_of_what_is_published_is_forgotten_and_its_files_stay(index: WheelIndex, outside: Outside) -> None:
     Ledger(index.store, "").note("demo", [f"cu130/{CUDA}", PURE, STRAY])
     assert found(index, outside) == []
     assert maintain.repair(index, outside) == ()
-    assert len(Ledger(index.store, "").staged()) == 3
+    assert len(Ledger(index.store, "").read_staged_keys()) == 3
     assert maintain.repair(index, outside, remove_unlisted=True) == ()
-    assert Ledger(index.store, "").staged() == frozenset()
+    assert Ledger(index.store, "").read_staged_keys() == frozenset()
     assert (root(index) / f"cu130/{CUDA}").exists()
 
 
@@ -125,7 +125,7 @@ def test_nothing_is_removed_while_a_manifest_cannot_be_read(index: WheelIndex, o
     (root(index) / ".fatwheel/projects/demo.json").write_text("[]")
     maintain.repair(index, outside, remove_unlisted=True)
     assert path.exists()
-    assert Ledger(index.store, "").staged() == {STRAY}
+    assert Ledger(index.store, "").read_staged_keys() == {STRAY}
 
 
 @pytest.mark.parametrize("folder", ["mirror", "test"])

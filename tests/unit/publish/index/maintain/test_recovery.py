@@ -131,7 +131,7 @@ def test_an_adopted_manifest_is_made_again_with_its_places(index: WheelIndex, ou
     (root(index) / "demo/demo-0.9-py3-none-any.whl.metadata").write_bytes(
         (root(index) / f"{LATER}.metadata").read_bytes()
     )
-    adopted = manifest.with_files(moved)._replace(place="demo")
+    adopted = manifest.add_files(moved)._replace(place="demo")
     path.write_bytes(adopted.dumps())
     maintain.repair(index, outside)  # writes the pages
     before = pages(index)
