@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.versions import Minor, Python
+from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.versions import Minor, Python
 
 __all__ = ["Cell"]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.model.cell import Cell
 from ci_tools.model.names import Name
+from ci_tools.model.platforms import Platform
+from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ci_tools.model.cell import Cell
-    from ci_tools.model.platforms import Platform
-    from ci_tools.model.versions import Minor
 
 __all__ = [
     "OWN_SUFFIX",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ci_tools.model.cell import Cell
+from ci_tools.model.evidence import Project
 from ci_tools.model.names import Name
+from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import HOSTED_MINUTES, NO_CARE, STABLE, Care, Edition, Request, ToolchainKind
-
-if TYPE_CHECKING:
-    from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import Project
-    from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.versions import Minor, Python
+from ci_tools.model.versions import Minor, Python
 
 __all__ = ["SDIST", "Covered", "Job", "JobKind", "Library", "Pins", "Plan", "Site", "Skipped"]
 

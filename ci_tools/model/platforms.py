@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.names import Name
-
-if TYPE_CHECKING:
-    from ci_tools.model.versions import Minor
+from ci_tools.model.versions import Minor
 
 __all__ = ["Accelerator", "AcceleratorKind", "Platform"]
 

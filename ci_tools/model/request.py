@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ci_tools.model.names import Name
-
-if TYPE_CHECKING:
-    from ci_tools.model.platforms import Accelerator, Platform
-    from ci_tools.model.versions import Minor, Python
+from ci_tools.model.platforms import Accelerator, Platform
+from ci_tools.model.versions import Minor, Python
 
 __all__ = [
     "HOSTED_MINUTES",

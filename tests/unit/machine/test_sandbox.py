@@ -439,10 +439,10 @@ def test_a_signal_to_its_whole_group_leaves_nothing(cage: Cage) -> None:
 def test_a_command_ends_with_who_asked_for_it(cage: Cage) -> None:
     code = f"""if True:
         from pathlib import Path
-        from ci_tools.sandbox import Limits, run_confined
+        from ci_tools.machine.sandbox import Limits, run_in_sandbox
         folder = Path({str(cage.folder)!r})
         daemon = "import os, signal, time\\n" + {textwrap.dedent(DAEMON)!r} + "time.sleep(600)"
-        run_confined([{sys.executable!r}, "-I", "-S", "-c", daemon], folder=folder, readable=[], env={{}},
+        run_in_sandbox([{sys.executable!r}, "-I", "-S", "-c", daemon], folder=folder, readable=[], env={{}},
                      log=Path({str(cage.log)!r}), limits=Limits(600, 1 << 30, 16, 1 << 20))
     """
     asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(sandbox.__file__).parents[1])
