@@ -35,7 +35,7 @@ UNIT = 4 << 20  # bytes of one compilation unit
 AUDIT = """
 import resource, sys, tempfile
 from pathlib import Path
-from ci_tools.audit import audit
+from ci_tools.verify.audit import audit
 with tempfile.TemporaryDirectory() as folder:
     found = audit(Path(sys.argv[1]), job=None, limits={"pypi": 1 << 40, "github": 1 << 40}, work=Path(folder))
 print(*found, sep="\\n", file=sys.stderr)

@@ -39,18 +39,18 @@ pytestmark = pytest.mark.slow
 QUICK = Terms(lease=4, limit=30, every=0.5)
 HOLDER = """
 import sys, time
-from ci_tools.outside import Silent
-from ci_tools.targets.bucket import BucketStore, place_of
-from ci_tools.targets.lease import Terms
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.bucket import BucketStore, place_of
+from ci_tools.machine.objects.lease import Terms
 with BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4)).alone():
     print("held", flush=True)
     time.sleep(60)
 """
 COUNTING = """
 import sys
-from ci_tools.outside import Silent
-from ci_tools.targets.bucket import BucketStore, place_of
-from ci_tools.targets.lease import Terms
+from ci_tools.machine.context import Silent
+from ci_tools.machine.objects.bucket import BucketStore, place_of
+from ci_tools.machine.objects.lease import Terms
 store = BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4))
 where = {"Bucket": store.place.bucket, "Key": store.key_of("count")}
 for _ in range(10):

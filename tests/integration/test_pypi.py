@@ -51,7 +51,7 @@ ORDER = [NATIVE, PURE, SDIST]
 PUBLISH = """
 import os, sys
 from pathlib import Path
-from ci_tools.targets.pypi import PyPITarget
+from ci_tools.publish.targets.pypi import PyPITarget
 from tests.builders.sources import world
 from tests.servers.uploads import unit_of
 

@@ -34,8 +34,8 @@ KILLS = 30
 PUBLISHER = """
 import os, sys
 from pathlib import Path
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 target, project, version, *wheels = sys.argv[1:]
 items = [releases.item(Path(wheel), Path(wheel).parent.name if "+cu" in wheel else "") for wheel in wheels]
@@ -247,13 +247,13 @@ def test_adoptions_are_killed_beside_another_tool_and_nothing_is_lost(
 ADOPTION = """
 import os, sys
 from pathlib import Path
-from ci_tools import adopt
-from ci_tools.outside import Outside, Silent
-from ci_tools.targets.addresses import index_of
+from ci_tools.publish.index import adoption
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.publish.targets.addresses import index_of
 outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())
 index = index_of(sys.argv[1], outside)
 print("ready", flush=True)
-adopt.adopt(index, (), outside)
+adoption.adopt(index, (), outside)
 """
 
 

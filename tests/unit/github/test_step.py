@@ -32,6 +32,7 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
                 "--gpu-runner=linux-cuda=self-hosted,h100",
                 "--ref=v1.0",
                 "--trust-source",
+                "--ask-targets",
                 "--format",
                 "github",
             ],

@@ -18,7 +18,7 @@ from tests.builders.sources import world, write
 
 HELD = """\
 import sys, time
-from ci_tools.workplace import scratch
+from ci_tools.machine.workplace import scratch
 with scratch() as folder:
     (folder / "source").mkdir()
     print(folder, flush=True)

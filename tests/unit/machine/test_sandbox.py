@@ -576,8 +576,8 @@ def test_ps_and_proc_see_the_same_group() -> None:
 def test_an_older_landlock_gets_a_stricter_filter(version: int, code: str, answer: int) -> None:
     script = f"""if True:
         import ctypes, os, platform
-        from ci_tools.confined import *
-        from ci_tools.confined import _restrict_calls
+        from ci_tools.machine._confined import *
+        from ci_tools.machine._confined import _restrict_calls
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _restrict_calls(libc, program(ARCHITECTURES[platform.machine()], {version}))

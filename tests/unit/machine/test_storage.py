@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 FILL = """
 import pathlib, sys, time
-from ci_tools.storage import filled
+from ci_tools.machine.storage import filled
 
 def fill(folder):
     (folder / "half").write_text("")
@@ -165,7 +165,7 @@ def test_a_write_that_fails_keeps_the_old_file(error: type[BaseException], tmp_p
 FULL_DISK = """
 import pathlib, sys
 from ci_tools.errors import MachineError
-from ci_tools.storage import write_atomically
+from ci_tools.machine.storage import write_atomically
 
 try:
     with write_atomically(pathlib.Path(sys.argv[1]) / "deep" / "file") as file:
