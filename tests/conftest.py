@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError
@@ -14,6 +15,8 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.storage import cache_folder
 from ci_tools.plan.make import make_plan
 
+settings.register_profile("any machine", deadline=None)  # a slow machine is no failure
+settings.load_profile("any machine")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
 
 

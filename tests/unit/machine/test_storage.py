@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 FILL = """
 import pathlib, sys, time
-from ci_tools.machine.storage import filled
+from ci_tools.machine.storage import fill_once
 
 def fill(folder):
     (folder / "half").write_text("")
@@ -35,7 +35,7 @@ def fill(folder):
         file.write("filled\\n")
     time.sleep(float(sys.argv[3]))
 
-filled(pathlib.Path(sys.argv[1]), fill, print)
+fill_once(pathlib.Path(sys.argv[1]), fill, print)
 """
 
 
