@@ -1,0 +1,1 @@
+"""Makers of sources, wheels, indexes and releases, for tests."""

@@ -1,0 +1,1 @@
+"""Servers on this machine that stand in for those of others, for tests."""
