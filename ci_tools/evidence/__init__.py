@@ -1,1 +1,1 @@
-"""What a project's source says, and what its build was seen to do."""
+"""Collects evidence from a project's source, and by observing its build."""

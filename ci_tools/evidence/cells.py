@@ -18,7 +18,7 @@ __all__ = ["cells_of", "torches_of"]
 
 
 def torches_of(request: Request, catalog: Catalog) -> tuple[Minor | None, ...]:
-    """Return the torch versions asked for, None alone where the request names no torch."""
+    """Return the requested torch versions, or `(None,)` if the request names no torch."""
     if request.torch is None:
         return (None,)
     lowest = request.torch.lowest

@@ -1,6 +1,6 @@
-"""From a source tree to evidence: what would be compiled, for which cell, against which ABI, and how that is known.
+"""Collects evidence from a source tree: what each cell would compile, against which ABI, and the proof for it.
 
-It depends on the source and the request alone, never on the machine that reads it.
+The evidence depends only on the source and the request, never on the machine that reads them.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ if TYPE_CHECKING:
 
 __all__ = ["gather"]
 
-# How the files of an accelerator or system usually end.
-MOST_NEAREST = 3  # files that a message names
+# Usual file name endings of an accelerator's or a system's sources.
+MOST_NEAREST = 3  # at most this many files are named in a message
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
 
 
 def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> Evidence:
     """Read the evidence for every platform of the request.
 
-    Raises InputError where the source has no project to build, its version cannot be known, or only running its own
-    code would tell and this machine cannot confine that.
+    Raises InputError if the source has no project to build, if its version cannot be determined, or if only running
+        the project's own code can answer and this machine cannot confine that code.
+
     """
     project = ProjectFile(request, tree)
     with ExitStack() as stack:
@@ -83,14 +84,14 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
 
 
 def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
-    """Return what lets a project's own code run, ended with `stack`."""
-    from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a tenth of the time of a plan that does without
+    """Return the witness that runs the project's own code; it is closed with `stack`."""
+    from ci_tools.evidence.observe.interpretation import Witness  # noqa: PLC0415 - a plan without it would take a tenth longer
 
     return stack.enter_context(closing(Witness(project, tree, catalog, outside)))
 
 
 def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -> Iterator[str]:
-    """Yield that a pure wheel is tagged for Python 2 as well."""
+    """Yield a warning for each pure tag that includes Python 2."""
     tags = {platform.shown.pure_tag for platform in platforms} - {PURE_TAG}
     for tag in sorted(tags) if not project.text("project", "requires-python") else ():
         place, backend = project.place("build-system", "build-backend"), project.backend.partition(".")[0]
@@ -99,7 +100,7 @@ def _tag_warnings(project: ProjectFile, platforms: Iterable[PlatformEvidence]) -
 
 
 def _unseen(request: Request, tree: Tree) -> Iterator[str]:
-    """Yield what looks like native code and no pattern matches."""
+    """Yield a warning for files that look like native code but match no pattern."""
     for name in tree.files:
         path = tree.root / name
         if path.is_symlink() and path.is_dir():
@@ -113,7 +114,7 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
 
 
 def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
-    """Return the compiled files that some globs, none of which matches any, are most like."""
+    """Return the compiled files whose names are closest to globs that match no file."""
     sources = {name: "" for name in files if COMPILED.search(name)}
     close = (difflib.get_close_matches(glob, sources, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
     return tuple(dict.fromkeys(name for names in close for name in names))[:MOST_NEAREST]
@@ -128,7 +129,7 @@ def _usual(platform: PlatformRequest) -> tuple[str, ...]:
 
 
 class _Reader:
-    """Reads what a project shows, by its backend's configuration or by letting its own code run."""
+    """Collects a project's evidence, from its backend's configuration or by running its own code."""
 
     def __init__(self, project: ProjectFile, tree: Tree, catalog: Catalog, witness: Callable[[], Witness]) -> None:
         self.project = project
@@ -138,7 +139,7 @@ class _Reader:
         self.torch_abi = functools.cache(self.torch_abi_of)
 
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
-        """Return what is shown of every cell of a platform."""
+        """Return the evidence for every cell of a platform."""
         native = matching(self.includes.tree.files, request.native)
         sources = tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
         cells = list(cells_of(self.project.request, request, torches_of(self.project.request, self.catalog)))
@@ -154,7 +155,7 @@ class _Reader:
     def cell(
         self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...], read: dict[object, CellEvidence]
     ) -> CellEvidence:
-        """Return what is shown of one cell; what its backend's configuration says depends on its Python alone."""
+        """Return the evidence for one cell; that of the backend's configuration depends only on the cell's Python."""
         if cell.python in read:
             return read[cell.python]
         found = self.read_configuration(cell, request, sources)
@@ -164,7 +165,7 @@ class _Reader:
         return read[cell.python]
 
     def read_configuration(self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...]) -> CellEvidence | None:
-        """Return what the backend's configuration says of a cell, None where only its own code tells."""
+        """Return the evidence in the backend's configuration, or None if only the project's own code can answer."""
         env = {**dict(self.project.request.build.env), **dict(request.env)}
         facts = self.catalog.platforms[cell.platform]
         found = backends.read(self.project, env, backends.CellFacts(facts.os, facts.machine, cell.python))
@@ -184,12 +185,12 @@ class _Reader:
         )
 
     def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
-        """Return which torch ABI these sources bind to; it is the same for every cell of a platform."""
+        """Return the torch ABI that these sources bind to; it is the same for every cell of a platform."""
         return torch_abi(self.includes, sources, self.project.request.subdirectory)
 
 
 def _select_cells(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
-    """Return the cells that evidence is needed of: the first alone where the platform is switched off."""
+    """Return the cells that need evidence: only the first if the platform is switched off."""
     return cells[:1] if request.enabled is Enabled.FALSE else cells
 
 
@@ -197,7 +198,7 @@ def _select_cells(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
 
 
 def _doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
-    """Return the torch ABI, or that it is unknown where a build asks for torch and no header of it is seen."""
+    """Return the torch ABI, or UNKNOWN if the build requires torch but no file includes a torch header."""
     for requirement in project.list("build-system", "requires"):
         if abi.kind is Binding.NONE and _requirement_name(requirement) == "torch":
             place = project.place("build-system", "requires")
@@ -207,13 +208,13 @@ def _doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
 
 
 def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
-    """Return what the project's build requires, each with its place."""
+    """Return the build requirements of the project, each with its place."""
     place = project.place("build-system", "requires")
     return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
 
 
 def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
-    """Return the torch versions that some requirements ask for in every environment."""
+    """Return the torch versions that the requirements without an environment marker ask for."""
     found = Requirement()
     for text, place in requirements_of:
         parsed = read_requirement(text)
@@ -224,35 +225,35 @@ def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Require
 
 
 def _requirement_name(requirement: object) -> str:
-    """Return the project a requirement names, nothing where it is none (PEP 508)."""
+    """Return the name of the required project, or "" if the text is not a requirement (PEP 508)."""
     found = read_requirement(str(requirement))
     return canonicalize_name(found.name) if found else ""
 
 
-# ---------------------------------------------------------------- what was observed of the project
+# ---------------------------------------------------------------- the project, as its build was observed
 
 
 def _unseen_build(platforms: Iterable[PlatformEvidence]) -> str:
-    """Return why a build was not understood, or would fail; nothing where none was looked at."""
+    """Return why a build was not understood or would fail; "" if there is no such build."""
     shown = [platform.shown for platform in platforms]
     return next((one.extensions_where for one in shown if one.extensions is Extensions.UNKNOWN), "")
 
 
 def _builds(platforms: Iterable[PlatformEvidence]) -> tuple[Metadata, ...]:
-    """Return the fields of METADATA that the observed builds write, each kind of them once."""
+    """Return the METADATA fields that the observed builds write, without duplicates."""
     seen = [shown.metadata for platform in platforms for shown in (platform.shown, *platform.apart.values())]
     return tuple(metadata for metadata in dict.fromkeys(seen) if metadata)
 
 
 def _common_dependencies(builds: Iterable[Metadata]) -> list[tuple[str, str]]:
-    """Return what every build that was observed requires; what only some require is no requirement of the project."""
+    """Return the requirements shared by every observed build; those of only some builds are not the project's."""
     required = [{line.partition(": ")[2] for line in build if line.startswith("Requires-Dist: ")} for build in builds]
     common = set.intersection(*required) if required else set()
     return [(text, "METADATA as its build writes it") for text in sorted(common)]
 
 
 def _metadata(known: tuple[Metadata, ...]) -> Metadata:
-    """Return the fields of METADATA as the first build that was observed writes them; refuse two versions."""
+    """Return the METADATA fields of the first observed build; raise InputError if builds write different versions."""
     versions = {line for metadata in known for line in metadata if re.match("Version: ", line)}
     if len(versions) > 1:
         said = " and ".join(sorted(line.partition(": ")[2] for line in versions))

@@ -1,4 +1,4 @@
-"""Git as a source: the files of a checkout on this machine, and one commit of a repository elsewhere."""
+"""Git as a source: the files of a local checkout, and one commit of a remote repository."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ __all__ = [
 
 TAGS = "refs/tags/"
 MINUTES = 30
-LONGEST = 200  # characters of a list of branches and tags that a message shows
-SUBMODULE = "160000 commit "  # how `git ls-tree` says that an entry is one
-# Those that point git at one repository whatever folder it is in; a hook's child has them set.
+LONGEST = 200  # maximum characters of a list of branches and tags in a message
+SUBMODULE = "160000 commit "  # how `git ls-tree` marks a submodule
+# They point git at one repository, whatever folder it runs in. Git sets them for the child process of a hook.
 ONE_REPOSITORY = frozenset(
     {
         "GIT_COMMON_DIR",
@@ -51,24 +51,24 @@ ONE_REPOSITORY = frozenset(
         "GIT_WORK_TREE",
     }
 )
-# A protocol that runs commands stays off, and no user's setting changes the bytes of a file.
+# The `ext` protocol runs commands, so it stays off; no user setting may change the bytes of a file.
 UPDATE = ("submodule", "update", "--quiet", "--init", "--depth=1")
 COMMAND = ("git", "-c", "protocol.ext.allow=never", "-c", "core.autocrlf=false")
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environ.items() if name not in ONE_REPOSITORY}
-    return {**kept, "GIT_TERMINAL_PROMPT": "0"}  # it would wait for an answer nobody is asked for
+    return {**kept, "GIT_TERMINAL_PROMPT": "0"}  # otherwise git would wait for an answer that nobody gives
 
 
 # ---------------------------------------------------------------- a checkout on this machine
 
 
 def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
-    """Return the files below `root` that git tracks or would add, or None where `root` is no part of a checkout.
+    """Return the files below `root` that git tracks or would add, or None if `root` is not in a checkout.
 
-    A folder that its checkout ignores is none. A submodule that is not checked out is listed as the folder it is.
-    Raises MachineError where git cannot read the checkout, for the files would be others than git's.
+    A folder that its checkout ignores counts as outside it. A submodule that is not checked out is listed as a folder.
+    Raises MachineError if git cannot read the checkout, because any other list of files would differ from git's.
     """
     if not any(map(_is_checkout, _parents_on_device(root))):
         return None
@@ -88,7 +88,7 @@ def listed(root: Path, environ: Mapping[str, str]) -> list[str] | None:
 
 
 def _parents_on_device(root: Path) -> list[Path]:
-    """Return the folder and its parents, as far as git looks."""
+    """Return the folder and its parents on the same device: git looks no further."""
     device = root.stat().st_dev
     return [folder for folder in (root, *root.parents) if folder.stat().st_dev == device]
 
@@ -99,7 +99,7 @@ def _is_checkout(folder: Path) -> bool:
 
 
 def _is_there(root: Path, name: str) -> bool:
-    """Whether a listed file was not deleted; raise InputError where its name cannot be read."""
+    """Whether a listed file still exists; raises InputError if its name cannot be read."""
     path = root / name
     if path.is_symlink() or path.exists():
         return True
@@ -110,20 +110,20 @@ def _is_there(root: Path, name: str) -> bool:
 
 
 def tracks(root: Path, name: str, environ: Mapping[str, str]) -> bool:
-    """Whether git tracks the file of that name in the checkout at `root`."""
+    """Whether git tracks the file `name` in the checkout at `root`."""
     command = [*COMMAND, "--literal-pathspecs", "ls-files", "--cached", "--recurse-submodules", "--", name]
     return bool(output(command, cwd=root, env=_variables(environ)))
 
 
 def head(root: Path, environ: Mapping[str, str]) -> str:
-    """Return the commit that is checked out at `root`, or nothing where there is none yet."""
+    """Return the commit that is checked out at `root`, or "" if there is no commit yet."""
     return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
 
 
 def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozenset[str]:
-    """Return the tags of the checkout that `folder` is in, all or those of its commit; none where it is in none.
+    """Return the tags of the checkout around `folder`, all or only those of its commit; empty outside a checkout.
 
-    Raises MachineError where git cannot read them: a release hangs on what they say.
+    Raises MachineError if git cannot read them: a release depends on them.
     """
     if not any(map(_is_checkout, _parents_on_device(folder))) or (at_head and not head(folder, environ)):
         return frozenset()
@@ -136,12 +136,12 @@ def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozense
 
 
 def is_shallow(folder: Path, environ: Mapping[str, str]) -> bool:
-    """Whether the checkout that `folder` is in lacks a part of its repository, as many a tag."""
+    """Whether the checkout around `folder` is shallow, so that it may lack tags."""
     return output([*COMMAND, "rev-parse", "--is-shallow-repository"], cwd=folder, env=_variables(environ)) == "true"
 
 
 def top(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Return the root of the checkout that `folder` is in; raise InputError where it is in none."""
+    """Return the root of the checkout around `folder`; raise InputError if there is none."""
     if not any(map(_is_checkout, _parents_on_device(folder))):
         msg = f"{folder} is in no git repository, so it has no other revision"
         raise InputError(msg, hint="run it in a checkout, or name the plan.json of an earlier release")
@@ -153,7 +153,7 @@ def top(folder: Path, environ: Mapping[str, str]) -> Path:
 
 
 def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
-    """Return the commit that a revision such as main or HEAD^1 names; raise InputError where there is none here."""
+    """Return the commit of a revision such as main or HEAD^1; raise InputError if the checkout does not have it."""
     env = _variables(environ)
     commit = output([*COMMAND, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"], cwd=root, env=env)
     if commit is None:
@@ -162,7 +162,7 @@ def revision(root: Path, name: str, environ: Mapping[str, str]) -> str:
 
 
 def _unknown(root: Path, name: str, env: Mapping[str, str]) -> InputError:
-    """Say that a checkout has no such revision: a shallow one may lack what its repository has."""
+    """Return the error for an unknown revision: a shallow checkout may lack revisions that its repository has."""
     shown = output([*COMMAND, "for-each-ref", "--format=%(refname:short)"], cwd=root, env=env) or "HEAD"
     if is_shallow(root, env):
         msg = f'this checkout is shallow and has no revision "{name}"'
@@ -177,7 +177,7 @@ def _unknown(root: Path, name: str, env: Mapping[str, str]) -> InputError:
 
 
 def address(source: GitSource, folder: Path) -> str:
-    """Return the repository's address; a path is relative to `folder`. Raises InputError where it is not there."""
+    """Return the repository's address; a path is relative to `folder`. Raises InputError if the path does not exist."""
     if re.match(r"[\w+.-]+://|[^/]+:", source.url):
         return source.url
     path = (folder / source.url).resolve()
@@ -188,7 +188,7 @@ def address(source: GitSource, folder: Path) -> str:
 
 
 def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
-    """Return the commit a ref stands for now; raise InputError with the nearest ref where there is none."""
+    """Return the commit that a ref points to now; raise InputError with the nearest ref if it does not exist."""
     if re.fullmatch(r"[0-9a-f]{40}", source.ref):
         return source.ref
     listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
@@ -209,10 +209,11 @@ def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: M
 
 
 def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
-    """Check out one commit of the checkout at `root`, where it is called `name`, into the empty `folder`.
+    """Check out one commit, called `name`, of the checkout at `root` into the empty `folder`.
 
-    Its submodules come from those of `root`, as far as their commits are there, so that none is fetched twice, and
-    none that only the caller may read is missing.
+    Submodules are copied from those of `root` if these have the pinned commits. So no submodule is fetched twice,
+        and a private one that only the caller may read is not missing.
+
     """
     source = GitSource(url=str(root), ref=name)
     _check_out_alone(source, str(root), commit, folder, environ)
@@ -225,13 +226,13 @@ def check_out_from(root: Path, name: str, commit: str, folder: Path, environ: Ma
 
 
 def _has(folder: Path, commit: str, environ: Mapping[str, str]) -> bool:
-    """Whether a folder is a checkout of its own whose repository has a commit."""
+    """Whether a folder is itself a checkout whose repository has the commit."""
     command = [*COMMAND, "cat-file", "-e", f"{commit}^{{commit}}"]
     return _is_checkout(folder) and output(command, cwd=folder, env=_variables(environ)) is not None
 
 
 def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the submodules of a checkout: each name, path, and the commit that is pinned."""
+    """Yield the name, path and pinned commit of each submodule of a checkout."""
     env = _variables(environ)
     listed = ["config", "--file", ".gitmodules", "--null", "--get-regexp", r"^submodule\..*\.path$"]
     for entry in filter(None, (output([*COMMAND, *listed], cwd=folder, env=env) or "").split("\0")):
@@ -242,7 +243,7 @@ def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str,
 
 
 def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:
-    """Check out one commit into the empty `folder`, its submodules left empty."""
+    """Check out one commit into the empty `folder`, without its submodules."""
     for arguments in (
         ["init", "--quiet"],
         ["fetch", "--quiet", "--depth=1", "--end-of-options", url, commit],
@@ -252,7 +253,7 @@ def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, env
 
 
 def _git(arguments: list[str], source: GitSource, folder: Path | None, environ: Mapping[str, str]) -> str:
-    """Return what git prints; raise MachineError with its last line where it fails."""
+    """Return the output of git; raise MachineError with its last line if it fails."""
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "git.log"
         ended = run([*COMMAND, *arguments], log=log, cwd=folder, env=_variables(environ), timeout=MINUTES * 60)

@@ -1,7 +1,7 @@
-"""What compiled sources include, followed through the source's own files, and which ABIs that binds them to.
+"""Finds the headers that compiled sources include, also through the source's own files, and the ABIs they bind to.
 
-It errs to one side: an include in a block comment or behind an `#if` counts. A header too many costs a job, one
-too few a wrong wheel.
+It errs on the safe side: an include in a block comment or behind an `#if` counts. One header too many costs a job; one
+header too few gives a wrong wheel.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ __all__ = [
 ]
 
 ENDINGS = ("c", "cc", "cpp", "cxx", "c++", "cppm", "ccm", "cxxm", "ixx", "cu", "hip", "sycl", "m", "mm", "pyx", "s")
-# `op.cu.in` is filled in by a build; to a compiler `binding.C` is C++.
+# A build fills in `op.cu.in`, and compilers read `binding.C` as C++.
 COMPILED = re.compile(rf"\.(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.[^/]*)?$", re.IGNORECASE)
-# A comment ends in one place only, and within a page: else a search for what follows it tries every other end.
+# The pattern lets a comment end at one place only, within 4000 characters. Otherwise a failed match of the rest
+# would try every other end.
 SPACE = r"(?:[ \t]|\\\r?\n|/\*(?:[^*]|\*(?!/)){0,4000}\*/)*"
-MOST_TARGETS = 10  # definitions of one macro in a file
+MOST_TARGETS = 10  # definitions of the macro that are examined in one file
 BLOCK_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 INCLUDE = re.compile(
     rf"""
@@ -93,17 +94,17 @@ class Include(NamedTuple):
 
     @property
     def is_torch(self) -> bool:
-        """Whether it is a header of torch's."""
+        """Whether the header belongs to torch."""
         return TORCH_FOLDER.search(self.header) is not None
 
     @property
     def is_stable(self) -> bool:
-        """Whether it belongs to torch's stable ABI."""
+        """Whether the header belongs to torch's stable ABI."""
         return self.header.startswith(STABLE_HEADERS)
 
 
 class Target(NamedTuple):
-    """A torch version that a file sets as its target, and whether only in a branch of it."""
+    """A torch version that a file sets as its target, and whether it is set only in a branch."""
 
     version: Minor
     place: Place
@@ -115,17 +116,17 @@ class Includes:
 
     def __init__(self, tree: Tree, generated: Mapping[str, str] | None = None) -> None:
         self.tree = tree
-        self.generated = generated or {}  # what a build writes, with its text
+        self.generated = generated or {}  # the files that a build writes, with their text
         self.read: dict[str, tuple[Include, ...]] = {}
         self.named: dict[str, list[str]] = {}
         for file in (*tree.files, *self.generated):
             self.named.setdefault(PurePosixPath(file).name, []).append(file)
 
     def external_includes(self, files: Iterable[str]) -> tuple[Include, ...]:
-        """Return every include that a compiler of `files` may meet and that is none of the source's own files."""
+        """Return every include that a compiler of `files` may reach and that is not one of the source's own files."""
         queue = sorted(files)
         seen, outer = set(queue), []
-        for file in queue:  # it grows
+        for file in queue:  # the queue grows in this loop
             for include in self.of(file):
                 own = self.own(include.header)
                 if not own or include.is_torch:
@@ -141,11 +142,11 @@ class Includes:
         return self.read[file]
 
     def text(self, file: str) -> str:
-        """Return a file's text, as the build writes it where it does."""
+        """Return a file's text: the generated text if the build writes the file."""
         return self.generated[file] if file in self.generated else self.tree.text(file)
 
     def has(self, file: str) -> bool:
-        """Whether there is such a file, or a build writes it."""
+        """Whether the source has the file, or a build writes it."""
         return file in self.generated or file in self.tree.names
 
     def own(self, header: str) -> list[str]:
@@ -165,9 +166,9 @@ def _includes(file: str, text: str) -> Iterator[Include]:
 
 
 def select_sources(files: Iterable[str], native: Iterable[str], exclude: tuple[str, ...]) -> list[str]:
-    """Return every source a compiler may see: the native files, and whatever else looks compiled and is not excluded.
+    """Return every source a compiler may see: the native files, and other compiled-looking files not excluded.
 
-    A project's globs may name its kernels and not the binding that includes torch.
+    A project's globs may name its kernels but not the binding that includes torch.
     """
     found = [file for file in files if COMPILED.search(file)]
     return sorted({*native, *matching(found, Globs(("*",), exclude))})
@@ -177,7 +178,7 @@ def select_sources(files: Iterable[str], native: Iterable[str], exclude: tuple[s
 
 
 def find_contradiction(api: PythonApi, includes: Iterable[Include]) -> PythonApi | None:
-    """Return that the declared API is not known where a header that is included goes beyond it."""
+    """Return the API as UNKNOWN if an included header contradicts the declared API, or None."""
     beyond = {Binding.NONE: PYTHON_HEADER, Binding.STABLE: UNLIMITED_HEADER}.get(api.kind)
     for header, place in includes if beyond else ():
         if beyond and beyond.match(header):
@@ -189,7 +190,7 @@ def find_contradiction(api: PythonApi, includes: Iterable[Include]) -> PythonApi
 
 
 def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi:
-    """Return which torch ABI the compiled `files` of the project in `folder` bind to."""
+    """Return the torch ABI that the compiled `files` of the project in `folder` bind to."""
     files = list(files)
     build_files = [name for name in includes.tree.files if _is_build_file(name, folder)]
     reached = (*includes.external_includes(files), *_find_mentions(includes.tree, build_files))
@@ -204,7 +205,7 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
 
 
 def abi_of_commands(includes: Includes, commands: Sequence[Compile]) -> TorchAbi:
-    """Return which torch ABI the sources bind to that a build was seen to compile, each with its own flags."""
+    """Return the torch ABI of the sources that an observed build compiled, each with its own flags."""
     missing = [command.source for command in commands if not includes.has(command.source)]
     if missing:
         return TorchAbi(Binding.UNKNOWN, f"{missing[0]} is compiled, and is not in the source")
@@ -226,7 +227,7 @@ def abi_of_commands(includes: Includes, commands: Sequence[Compile]) -> TorchAbi
 
 
 def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
-    """Return the ABI that one header binds to: all of torch's, or one that cannot be known."""
+    """Return FULL for a header outside the stable ABI, UNKNOWN for an unknown header, or None if there is neither."""
     reached = tuple(reached)
     for header, place in (include for include in reached if include.is_torch and not include.is_stable):
         return TorchAbi(Binding.FULL, f"{place}: includes {header}", uses_torch=True)
@@ -237,7 +238,7 @@ def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
 
 
 def list_forced_includes(command: Compile, includes: Includes) -> Iterator[Include]:
-    """Yield the headers that a command includes by a flag, and what the source's own of them include."""
+    """Yield the headers that a command includes by a flag, and the headers that these include in turn."""
     place = Place(command.source, 1)
     for header in _headers_in_flags(command.flags):
         own = includes.own(header)
@@ -248,7 +249,7 @@ def list_forced_includes(command: Compile, includes: Includes) -> Iterator[Inclu
 
 
 def _headers_in_flags(flags: Sequence[str]) -> Iterator[str]:
-    """Yield the headers that flags include by force; an empty one could be any, as in a file of more flags."""
+    """Yield the headers that flags force; "" stands for any header, for example with a file of further flags."""
     words = [word for flag in flags for word in re.split(r"[,\s]+", flag)]
     for flag, value in pairwise((*words, "")):
         if match := FORCED.fullmatch(flag):
@@ -258,7 +259,7 @@ def _headers_in_flags(flags: Sequence[str]) -> Iterator[str]:
 
 
 def _command_target(command: Compile, includes: Includes) -> Target | None:
-    """Return the target that a command's own flags or its source set; of several the newest, which serves the least."""
+    """Return the target set by a command's flags or its source; of several, the newest, as it serves the fewest."""
     place = Place(command.source, 1)
     if any(flag.startswith(("-UTORCH_TARGET_VERSION", "/UTORCH_TARGET_VERSION")) for flag in command.flags):
         return None
@@ -273,7 +274,7 @@ def _command_target(command: Compile, includes: Includes) -> Target | None:
 
 
 def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
-    """Return that torch is not used where no header of it is seen, unless a build file asks for it."""
+    """Return the ABI if no torch header is included: NONE, or UNKNOWN if a build file uses torch."""
     for file in build_files:
         text = uncommented(file, tree.text(file))
         if match := USES_TORCH.search(text):
@@ -302,7 +303,7 @@ def _is_build_file(name: str, folder: str) -> bool:
 
 
 def _find_mentions(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
-    """Yield the torch headers that build files name: one to precompile, or to include by force."""
+    """Yield the torch headers that build files name, for example to precompile or to force-include them."""
     for file in build_files:
         for number, line in enumerate(uncommented(file, tree.text(file)).splitlines(), 1):
             for match in MENTION.finditer(line):
@@ -310,7 +311,7 @@ def _find_mentions(tree: Tree, build_files: Iterable[str]) -> Iterator[Include]:
 
 
 def _target(tree: Tree, files: Iterable[str]) -> Target | None:
-    """Return the newest torch version that the files set as their target; one in a branch comes before all others."""
+    """Return the newest torch version that the files set as their target; a conditional one takes precedence."""
     found = [target for file in files for target in _targets(file, tree.text(file))]
     return max(found, key=lambda target: (target.conditional, target.version), default=None)
 
@@ -321,7 +322,7 @@ def _targets(file: str, text: str) -> Iterator[Target]:
 
 
 def _targets_by_flag(file: str, text: str) -> Iterator[Target]:
-    """Yield the targets that a build file sets, each conditional within an `if()` of CMake."""
+    """Yield the targets that a build file sets; those inside a CMake `if()` are conditional."""
     line, depth, done = 1, 0, 0
     for match in TARGET_FLAG.finditer(text):
         line += text.count("\n", done, match.end())
@@ -332,9 +333,10 @@ def _targets_by_flag(file: str, text: str) -> Iterator[Target]:
 
 
 def _targets_by_macro(file: str, text: str) -> Iterator[Target]:
-    """Yield the targets that a source defines, conditional where that may not be reached, or is after torch's headers.
+    """Yield the targets that a source defines; one that may be unreached or follows torch's headers is conditional.
 
-    Of a file with more than a few, the first is conditional: nobody wrote it, and to look at each would take minutes.
+    In a file with more than MOST_TARGETS definitions the first is conditional too: such a file is generated, and to
+        examine each definition would take minutes.
     """
     found = list(itertools.islice(TARGET_DEFINE.finditer(text), MOST_TARGETS + 1))
     for match in found:
@@ -345,7 +347,7 @@ def _targets_by_macro(file: str, text: str) -> Iterator[Target]:
 
 
 def is_defined(text: str, definition: re.Pattern[str]) -> bool:
-    """Whether a C or C++ text defines a macro whatever else is defined: in no `#if`, or in one for itself alone."""
+    """Whether a C or C++ text defines a macro in every case: outside any `#if`, or only inside its own `#ifndef`."""
     for match in definition.finditer(text):
         branches: list[bool] = []
         for directive in DIRECTIVE.finditer(text, 0, match.start()):
@@ -361,7 +363,7 @@ def is_defined(text: str, definition: re.Pattern[str]) -> bool:
 
 
 def _guards(text: str, directive: re.Match[str], definition: str) -> bool:
-    """Whether an `#ifndef` asks for the macro that is defined within, or for the one that guards a whole header."""
+    """Whether an `#ifndef` tests the macro that is defined inside it, or is the include guard of the header."""
     name = directive[2].strip()
     following = text[directive.end() :].lstrip()
     return name in definition.split() or re.match(rf"#[ \t]*define[ \t]+{re.escape(name)}\b", following) is not None
@@ -372,14 +374,14 @@ def _is_cmake(file: str) -> bool:
 
 
 def uncommented(file: str, text: str) -> str:
-    """Return a file's text without its comments, each line where it was."""
+    """Return a file's text without its comments; the line numbers stay the same."""
     if not _is_build_file(file, "."):
         return BLOCK_COMMENT.sub(_blank, text)
     return re.sub(r"#.*", "", CMAKE_COMMENT.sub(_blank, text) if _is_cmake(file) else text)
 
 
 def _blank(comment: re.Match[str]) -> str:
-    """Return the line ends of a comment; one that does not end is none, and stays."""
+    """Return only the line ends of a comment; an unterminated one is not a comment and stays."""
     if comment.end() == len(comment.string) and not comment[0].endswith(("*/", "]")):
         return comment[0]
     return "\n" * comment[0].count("\n")

@@ -1,6 +1,6 @@
-"""Which names of C and C++ sources the limited API of Python lacks (PEP 384), as far as their text tells.
+"""Finds names in C and C++ sources that Python's limited API lacks (PEP 384), judged by the text of the sources.
 
-It errs to one side: a name that is not known to belong to it counts as lacking. A compiler has the last word.
+It errs on the safe side: a name that is not known to be in the limited API counts as lacking. A compiler decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Use", "closure", "uses"]
 COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 CALL = re.compile(r"\b(_?Py[A-Z]\w*|_Py_\w+|Py_[A-Z]\w*)\s*\(")
 STRUCTURE = re.compile(r"\bPyTypeObject\s+\w+\s*(?:=|\{)|->\s*(?:tp|ob|nb|sq|mp)_\w+")
-# Macros and inline functions of the limited API that its list of symbols does not name: found out with a compiler.
+# Macros and inline functions of the limited API that abi3info does not list. They were found with a compiler.
 CHECKED = (
     "AnySet Bool ByteArray Bytes CFunction Callable Capsule Complex Dict ExceptionClass ExceptionInstance "
     "Float FrozenSet Index Iter List Long Mapping MemoryView Module Number Range Sequence Set Slice "
@@ -45,15 +45,15 @@ ALWAYS = re.compile(
 
 
 class Use(NamedTuple):
-    """A name that some version of the limited API lacks, where it is used, and since when it belongs to it."""
+    """A name that a version of the limited API lacks: its place, and the Python that added it to the limited API."""
 
     name: str
     place: Place
-    since: Minor | None  # None: it does not belong to any
+    since: Minor | None  # None: no version has it
 
 
 def _first_versions() -> dict[str, Minor]:
-    """Return since which Python each name belongs to the limited API."""
+    """Return the Python version that added each name to the limited API."""
     named = [(symbol.name, entry.added) for table in (FUNCTIONS, DATAS) for symbol, entry in table.items()]
     named += [(name, entry.added) for table in (MACROS, STRUCTS, TYPEDEFS) for name, entry in table.items()]
     return {name: Minor(added.major, added.minor) for name, added in named}
@@ -66,7 +66,7 @@ def closure(includes: Includes, files: Iterable[str]) -> tuple[str, ...]:
     """Return the files, and the source's own files that they include."""
     queue = sorted(files)
     seen = set(queue)
-    for file in queue:  # it grows
+    for file in queue:  # the queue grows in this loop
         found = {own for include in includes.of(file) for own in includes.own(include.header)} - seen
         queue += sorted(found)
         seen |= found
@@ -74,7 +74,7 @@ def closure(includes: Includes, files: Iterable[str]) -> tuple[str, ...]:
 
 
 def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, ...]:
-    """Return where the files use what the limited API of Python `lowest` lacks, each name once for each file."""
+    """Return the names that the files use and the limited API of Python `lowest` lacks, each once per file."""
     found = {
         (use.name, use.place.file): use
         for file in closure(includes, files)
@@ -85,7 +85,7 @@ def uses(includes: Includes, files: Iterable[str], lowest: Minor) -> tuple[Use, 
 
 def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
     text = COMMENT.sub(_blank, text)
-    told = _own_macros(text)  # and then each name, of which the first use is enough
+    told = _own_macros(text)  # names already reported are added: the first use is enough
     for match in CALL.finditer(text):
         name = match[1]
         since = KNOWN.get(name)
@@ -101,7 +101,7 @@ def _lacking(file: str, text: str, lowest: Minor) -> Iterator[Use]:
 
 
 def _own_macros(text: str) -> set[str]:
-    """Return the macros that a file defines by itself."""
+    """Return the macros that a file defines itself."""
     return set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
 
 
@@ -110,7 +110,7 @@ def _place(file: str, text: str, at: int) -> Place:
 
 
 def _blank(comment: re.Match[str]) -> str:
-    """Return the line ends of a comment; a block that does not end is none, and stays."""
+    """Return only the line ends of a comment; an unterminated block is not a comment and stays."""
     if comment[0].startswith("/*") and not comment[0].endswith("*/"):
         return comment[0]
     return "\n" * comment[0].count("\n")

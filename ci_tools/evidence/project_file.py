@@ -1,4 +1,4 @@
-"""`pyproject.toml` and its kin: what they say of a project, and on which line."""
+"""Reads `pyproject.toml`, `setup.cfg` and `PKG-INFO`: a project's facts, each with its file and line."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
 VERSION_PLUGINS = frozenset({"setuptools-git-versioning", "setuptools-scm"})
-UNTOLD = "0.0.0"  # what setuptools says where a plugin that is not there would tell
-LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # what builds a project that names no backend (PEP 517)
+UNTOLD = "0.0.0"  # the version that setuptools reports if the version plugin is not installed
+LEGACY_SETUPTOOLS = "setuptools.build_meta:__legacy__"  # the default backend (PEP 517)
 
 
 class ProjectFile:
-    """The build configuration of the project a request names, in a tree."""
+    """The build configuration of the requested project in a source tree."""
 
     def __init__(self, request: Request, tree: Tree) -> None:
         self.request = request
@@ -48,20 +48,20 @@ class ProjectFile:
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
 
     def path(self, name: str) -> str:
-        """Return the path in the tree of one of the project's files."""
+        """Return the path, in the tree, of one of the project's files."""
         return str(self.folder / name)
 
     # -- pyproject.toml
 
     def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
-        """Return a value, None where there is none."""
+        """Return a value, or None if it is not set."""
         value: Any = self.content
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def text(self, *keys: str) -> str:
-        """Return a text, empty where there is none; raise InputError where it is something else."""
+        """Return a text, or "" if it is not set; raise InputError if it is not text."""
         value = self.value(*keys)
         if value is not None and not isinstance(value, str):
             msg = f"{self.place(*keys)}: {'.'.join(keys)} is {value!r}, expected text"
@@ -69,22 +69,22 @@ class ProjectFile:
         return value or ""
 
     def table(self, *keys: str) -> dict[str, Any]:
-        """Return a table, empty where there is none."""
+        """Return a table; empty if it is not set."""
         value = self.value(*keys)
         return value if isinstance(value, dict) else {}
 
     def list(self, *keys: str) -> list[Any]:
-        """Return a list, empty where there is none."""
+        """Return a list; empty if it is not set."""
         value = self.value(*keys)
         return value if isinstance(value, list) else []
 
     def place(self, *keys: str) -> Place:
-        """Return where a key stands, or the first line; a key of the `keys` may be dotted into the last."""
+        """Return the place of a key, or line 1 if it is not found; earlier `keys` may be dotted into the last one."""
         return Place(self.name, self._lines_of_keys.get(".".join(keys), 1))
 
     @functools.cached_property
     def _lines_of_keys(self) -> dict[str, int]:
-        """The line on which each table and each key of one first stands."""
+        """The first line of each table and of each key in it."""
         found: dict[str, int] = {}
         header = ""
         for number, line in enumerate(self.lines, 1):
@@ -96,19 +96,19 @@ class ProjectFile:
         return found
 
     def place_of_table(self, header: str, index: int) -> Place:
-        """Return where the table of that number stands in an array of tables, from 0."""
+        """Return the place of the table at `index`, counted from 0, in an array of tables."""
         found = [number for number, line in enumerate(self.lines, 1) if re.match(rf"\s*\[\[\s*{header}\s*\]\]", line)]
         return Place(self.name, found[index] if index < len(found) else 1)
 
     # -- setup.cfg
 
     def setting(self, section: str, name: str) -> str:
-        """Return a value of setup.cfg, empty where it has none; its words may be joined by `_` or `-`."""
+        """Return a value of setup.cfg, or ""; the words of its name may be joined by `_` or `-`."""
         found = self.setup_cfg.get(section, name, fallback="")
         return found or self.setup_cfg.get(section, name.replace("_", "-"), fallback="")
 
     def place_of_setting(self, name: str) -> Place:
-        """Return where a name of setup.cfg stands."""
+        """Return the place of a name in setup.cfg, or line 1 if it is not found."""
         path = self.path("setup.cfg")
         pattern = rf"\s*{name.replace('_', '[_-]')}\s*[=:]"
         numbers = (
@@ -116,13 +116,13 @@ class ProjectFile:
         )
         return Place(path, next(numbers, 1))
 
-    # -- what it is
+    # -- the project
 
     def project(self, metadata: Iterable[str] = (), unseen: str = "") -> Project:
-        """Return the project's name, version and Pythons; raise InputError where the config says something else.
+        """Return the project's name, version and Pythons; raise InputError if the config contradicts them.
 
-        `metadata` are the fields of METADATA as a build of the project was seen to write them; `unseen` is why
-        none was seen.
+        `metadata` are the METADATA fields that an observed build wrote; `unseen` is the reason if no build was
+                observed.
         """
         observed = dict(line.partition(": ")[::2] for line in metadata)
         name = self.text("project", "name") or self.setting("metadata", "name") or observed.get("Name", "")
@@ -136,20 +136,20 @@ class ProjectFile:
         return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
 
     def _asked(self, key: str) -> str:
-        """Return where a key of the config stands, as far as that can be seen: an error is told where it is mended."""
+        """Return the place of a key in the config, as precisely as known: there the user fixes the error."""
         config = self.request.config
         lines = self.tree.text(config).splitlines() if config in self.tree.names else []
         found = next((number for number, line in enumerate(lines, 1) if re.match(rf"""["']?{key}["']?\s*:""", line)), 0)
         return f"{config}:{found}" if found else config
 
     def _stated(self, key: str) -> str:
-        """Return where the project states its name or its version; what is in no file, its build has said."""
+        """Return the place where the project states its name or version, or that only its build states it."""
         if self.text("project", key):
             return str(self.place("project", key))
         return str(self.place_of_setting(key)) if self.setting("metadata", key) else "as its build says"
 
     def _requires_python(self, observed: Mapping[str, str]) -> tuple[str, Place]:
-        """Return which Pythons the project admits, every one where that is not said or not known, and where it is."""
+        """Return the `requires-python` specifier, "" if it is unset or unknown, and its place."""
         where = self.place("project", "requires-python")
         if said := self.text("project", "requires-python"):
             return said, where
@@ -158,22 +158,22 @@ class ProjectFile:
         return observed.get("Requires-Python", ""), Place(self.path("setup.py"), 1) if observed else where
 
     def dependencies(self) -> Iterator[tuple[str, Place]]:
-        """Yield the requirements that the project states where no code has to run, each with its place."""
+        """Yield the requirements that can be read without running code, each with its place."""
         start = self.place("project", "dependencies").line
         below = "\n".join(self.lines[start - 1 :])
         for item in map(str, self.list("project", "dependencies")):
             yield item, Place(self.name, start + below.count("\n", 0, max(below.find(item), 0)))
         if lines := self.setting("options", "install_requires").splitlines():
-            place = self.place_of_setting("install_requires")  # once: it reads the whole file
+            place = self.place_of_setting("install_requires")  # found once, because it reads the whole file
             yield from ((line.strip(), place) for line in lines)
 
     def sdist_version(self) -> str:
-        """Return the version of the sdist that the source is, nothing where it is none."""
+        """Return the version in PKG-INFO if the source is an sdist, else ""."""
         found = re.search(r"^Version: *(\S+)", self.tree.text(self.path("PKG-INFO")), re.MULTILINE)
         return found[1] if found else ""
 
     def _asks_its_repository(self) -> bool:
-        """Whether a plugin tells the project's version, by asking the repository."""
+        """Whether a plugin reads the project's version from its repository."""
         found = (re.match(r"[\w.-]+", str(requirement)) for requirement in self.list("build-system", "requires"))
         return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
 
@@ -189,7 +189,7 @@ class ProjectFile:
             raise InputError(msg, hint='add a line such as `version: "1.2.3"`')
         try:
             versions = {parse_version(version) for version in (own, asked) if version}
-        except ValueError:  # also more digits than Python converts
+        except ValueError:  # also raised for more digits than Python converts
             msg = f'{self._stated("version")}: "{own}" is not a version (PEP 440)'
             raise InputError(msg) from None
         if len(versions) > 1:

@@ -1,4 +1,4 @@
-"""From a request's source to a tree on this machine: which files it has, and one hash for all of them."""
+"""Turns a request's source into a local tree: its list of files and one hash over all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["Tree", "copy_revision", "matching", "open_tree", "tree_at"]
 
 NOT_SOURCE = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache"})
 
-PLAN = b'{\n "schema": 1,\n "request": {'  # how the file of `fatwheel plan --out` starts
+PLAN = b'{\n "schema": 1,\n "request": {'  # the first bytes of a file that `fatwheel plan --out` writes
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,22 @@ class Tree:
         return digest.hexdigest()
 
     def text(self, name: str) -> str:
-        """Return a file's text, or nothing where the tree has no such file; undecodable bytes become U+FFFD."""
+        """Return a file's text, or "" if the tree has no such file; undecodable bytes become U+FFFD."""
         path = self.root / name
         return path.read_text(encoding="utf-8", errors="replace") if name in self.names and path.is_file() else ""
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
-        """The files, to look one up."""
+        """The files as a set, for fast lookup."""
         return frozenset(self.files)
 
     @functools.cached_property
     def binaries(self) -> tuple[str, ...]:
-        """The files that are compiled ones, by their first bytes."""
+        """The files that are compiled binaries, judged by their first bytes."""
         return tuple(name for name in self.files if _is_binary(self.root / name))
 
     def copy_to(self, folder: Path) -> None:
-        """Copy the tree's files, and nothing else, into `folder`, with permissions that no umask has touched."""
+        """Copy only the tree's files into `folder`, with permissions that do not depend on the umask."""
         for name in self.files:
             source, target = self.root / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -103,8 +103,9 @@ def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
 def open_tree(request: Request, folder: Path, outside: Outside, commit: str = "") -> Tree:
     """Return the request's source as a tree; fetch it once if it is not on this machine.
 
-    `folder` is the config's, `commit` what a plan has pinned a git ref to. Raises InputError where the source is
-    not there or is not what its hash says.
+    `folder` is the config's folder; `commit` is the commit that a plan pinned for a git ref. Raises InputError if the
+        source does not exist or does not match its hash.
+
     """
     source, environ = request.source, outside.environ
     if isinstance(source, PathSource):
@@ -123,7 +124,7 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
-    """Return the files that `include` names, each pattern of it some, or all files where it says nothing."""
+    """Return the files that `include` names, or all if it is empty; raise InputError for a pattern without files."""
     files = matching(tree.files, Globs(request.include)) if request.include else tree.files
     if not files:
         which = " that `include` names" if request.include else ""
@@ -137,9 +138,9 @@ def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
 
 
 def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
-    """Return the folder `root` as a tree: what git tracks or would add.
+    """Return the folder `root` as a tree: the files that git tracks or would add.
 
-    Where it is no checkout, all of it, apart from what Fatwheel made there: git keeps that out by itself.
+    Outside a checkout, all files except those that Fatwheel wrote; in a checkout git ignores these by itself.
     """
     listed = git.listed(root, environ)
     if listed is None:
@@ -150,7 +151,7 @@ def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
 
 
 def _is_plan(path: Path) -> bool:
-    """Whether the file is a plan of ours, which is made from the source and cannot be part of it."""
+    """Whether Fatwheel wrote the file as a plan: a plan is made from the source and cannot be part of it."""
     if path.suffix != ".json" or path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -158,13 +159,13 @@ def _is_plan(path: Path) -> bool:
 
 
 def _is_made(folder: Path) -> bool:
-    """Whether Fatwheel wrote the folder: finished files, marked as such, or an index."""
+    """Whether Fatwheel wrote the folder: a folder of finished files, marked as such, or an index."""
     mark = folder / ".gitignore"
     return (folder / ".fatwheel").is_dir() or (mark.is_file() and mark.read_bytes() == MADE)
 
 
 def _refuse_unread(root: Path, name: str) -> None:
-    """Refuse what a build would read and the plan has not hashed: links out of the tree, and whole folders."""
+    """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders."""
     path = root / name
     if path.is_symlink():
         target = path.readlink()
@@ -187,7 +188,7 @@ def _walk_files(root: Path, skip: Callable[[Path], bool] = lambda _: False) -> I
 
 
 def _utf8(name: str) -> str:
-    """Return the file's name; raise InputError where no other machine could spell it."""
+    """Return the file's name; raise InputError if it is not UTF-8, as other machines could not spell it."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -211,9 +212,9 @@ def _check_out_commit(source: GitSource, url: str, commit: str, outside: Outside
 
 
 def copy_revision(root: Path, name: str, outside: Outside) -> Path:
-    """Return a copy, in the cache, of the checkout at `root` as it is at a revision such as main or HEAD^1.
+    """Return a copy, in the cache, of the checkout at `root` at a revision such as main or HEAD^1.
 
-    Raises InputError where it has no such revision.
+    Raises InputError if the checkout has no such revision.
     """
     commit = git.revision(root, name, outside.environ)
 
@@ -227,7 +228,7 @@ def copy_revision(root: Path, name: str, outside: Outside) -> Path:
 
 def _fetch_sdist(source: SdistSource, outside: Outside) -> Path:
     """Fetch and unpack an sdist without running any of it."""
-    from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client takes longer to load than a plan to make
+    from ci_tools.machine import package_index  # noqa: PLC0415 - its HTTP client loads longer than a plan is made
 
     file = f"{source.name.replace('-', '_')}-{source.version}.tar.gz"
 
@@ -244,7 +245,7 @@ def _fetch_sdist(source: SdistSource, outside: Outside) -> Path:
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    """Unpack an sdist, refusing members that would land outside `folder` (PEP 706), and any but one top folder."""
+    """Unpack an sdist; refuse members that would land outside `folder` (PEP 706), and more than one top folder."""
     if not hasattr(tarfile, "data_filter"):
         msg = "this Python cannot unpack an archive safely, expected 3.10.12, 3.11.4, 3.12 or later"
         raise MachineError(msg)

@@ -1,4 +1,4 @@
-"""What the configuration of a build backend says of a build: nothing of the project's is run to read it."""
+"""Reads a build backend's configuration; none of the project's code is run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CellFacts", "Forced", "Read", "read", "select_binaries"]
 
-# Their setup.py has to run to know.
+# Backends whose setup.py has to run before its extensions are known.
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
 
 
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read | None:
-    """Return what the backend's configuration says of the build of a cell with the config's variables `env`.
+    """Return the facts in the backend's configuration about a cell's build, with the config's variables `env`.
 
-    None where only the project's own code tells: that of its setup.py, or of a backend within its source.
+    Returns None if only the project's own code can answer: its setup.py, or a backend inside its source.
     """
     if project.value("build-system", "backend-path") or project.backend in SETUPTOOLS:
         return None
@@ -33,7 +33,7 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read 
     if project.backend in scikit_build_core.BACKENDS:
         return scikit_build_core.read(project, env, cell)
     if project.backend == "mesonpy":
-        from ci_tools.evidence.backends import meson  # noqa: PLC0415 - a plan loads the one it needs
+        from ci_tools.evidence.backends import meson  # noqa: PLC0415 - a plan loads only the backend it needs
 
         return meson.read(project, env, cell)
     if project.backend == "maturin":

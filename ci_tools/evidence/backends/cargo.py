@@ -1,4 +1,4 @@
-"""Cargo.toml: which features of which crates a build turns on, as far as the source's own crates say."""
+"""Reads Cargo.toml: the crates and features that a build uses, as far as the source's own crates name them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Crate", "Files", "Used", "used"]
 
 
 class Used(NamedTuple):
-    """A crate that a build depends on: the features that are asked of it, and by which file under which key."""
+    """A crate that a build depends on: its requested features, and the file and key that name it."""
 
     features: frozenset[str]
     file: TomlFile
     key: str
-    for_some: bool = False  # whether on some machines alone
+    for_some: bool = False  # whether only some machines use it
 
     @property
     def where(self) -> str:
-        """Where it is named, `file:line`."""
+        """The place that names it, `file:line`."""
         return str(self.file.place(self.key))
 
 
@@ -39,7 +39,7 @@ class Files:
         self.read: dict[str, TomlFile] = {}
 
     def of(self, path: str) -> TomlFile:
-        """Return a file, empty where there is none."""
+        """Return a file; empty if it does not exist."""
         if path not in self.read:
             self.read[path] = TomlFile.of(self.tree, path)
         return self.read[path]
@@ -55,7 +55,7 @@ class Crate:
         self.features: dict[str, Any] = self.file.table("features")
 
     def dependencies(self) -> Iterator[tuple[str, dict[str, Any], bool]]:
-        """Yield the name, the table, and whether it is for some machines alone, of each dependency."""
+        """Yield each dependency's name, its table, and whether only some machines use it."""
         for name, said in self.file.table("dependencies").items():
             yield name, self.whole(name, said), False
         for target in self.file.table("target"):
@@ -63,7 +63,7 @@ class Crate:
                 yield name, self.whole(name, said), True
 
     def whole(self, name: str, said: object) -> dict[str, Any]:
-        """Return a dependency's table, with what it inherits from its workspace."""
+        """Return a dependency's table, with the values inherited from its workspace."""
         own = said if isinstance(said, dict) else {}
         if not own.get("workspace"):
             return {**own, "folder": self.folder}
@@ -76,7 +76,7 @@ class Crate:
 
     @functools.cached_property
     def workspace(self) -> TomlFile | None:
-        """Return the root of the workspace: the one that is named, or the nearest Cargo.toml above that is one."""
+        """Return the workspace root: the one that is named, or the nearest Cargo.toml above with a [workspace]."""
         named = self.file.value("package", "workspace")
         if isinstance(named, str):
             return self.files.of(_join_path(self.folder, f"{named}/Cargo.toml"))
@@ -88,12 +88,12 @@ class Crate:
         return None
 
     def is_library(self) -> bool:
-        """Whether it makes a library that Python could load."""
+        """Whether the crate builds a library that Python could load."""
         kinds = self.file.value("lib", "crate-type") or self.file.value("lib", "crate_type") or ()
         return "cdylib" in kinds
 
     def is_program(self) -> bool:
-        """Whether it makes a program."""
+        """Whether the crate builds a program."""
         main = _join_path(self.folder, "src/main.rs") in self.files.tree.names
         return main or bool(self.file.value("bin")) or any(self._programs())
 
@@ -103,16 +103,16 @@ class Crate:
 
 
 def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, Used]:
-    """Return the crates that a build of `crate` with the features `asked` depends on, each by its own name.
+    """Return the crates, by name, that a build of `crate` with the features `asked` depends on.
 
-    Those of the source are followed; what comes from a registry adds features only where it is named here.
+    Crates in the source are followed; a crate from a registry has only the features that are named here.
     """
     found: dict[str, Used] = {}
     crates = {crate.file.path: crate}
     features = {crate.file.path: {*asked, *(("default",) if defaults else ())}}
-    for_some: set[str] = set()  # crates that are reached on some machines alone
+    for_some: set[str] = set()  # crates that only some machines use
     queue = [crate.file.path]
-    for path in queue:  # it grows, until no crate is asked for another feature
+    for path in queue:  # the queue grows until no crate is asked for another feature
         for one in _dependencies_of(crates[path], features[path]):
             is_for_some = one.used.for_some or path in for_some
             found[one.name] = _merge_uses(found.get(one.name), one.used._replace(for_some=is_for_some))
@@ -126,7 +126,7 @@ def used(crate: Crate, asked: Iterable[str], *, defaults: bool) -> dict[str, Use
 
 
 class _Asked(NamedTuple):
-    """A dependency as one crate asks for it: its name, and where its Cargo.toml lies if it is of the source."""
+    """A dependency as one crate asks for it: its name, and its Cargo.toml's path if it is in the source."""
 
     name: str
     path: str
@@ -149,7 +149,7 @@ def _dependencies_of(crate: Crate, features: set[str]) -> Iterator[_Asked]:
 
 
 def _merge_uses(one: Used | None, other: Used) -> Used:
-    """Return what both ask for; it is for some machines alone where what goes beyond the other is."""
+    """Return both uses as one; it is for some machines only if both are, or if one such use adds features."""
     if one is None:
         return other
     named = other if other.features - one.features else one
@@ -159,7 +159,7 @@ def _merge_uses(one: Used | None, other: Used) -> Used:
 
 
 class _OfCrates(NamedTuple):
-    """The optional dependencies that features turn on, and the features that they ask of dependencies."""
+    """The optional dependencies that features turn on, and the features requested of dependencies."""
 
     turned_on: set[str]
     features: dict[str, set[str]]
@@ -168,7 +168,7 @@ class _OfCrates(NamedTuple):
 def _resolve_features(crate: Crate, features: Iterable[str]) -> _OfCrates:
     found = _OfCrates(set(), {})
     queue = list(features)
-    for feature in queue:  # it grows
+    for feature in queue:  # the queue grows in this loop
         name, slash, of_it = feature.partition("/")
         if slash:
             found.features.setdefault(name.removesuffix("?"), set()).add(of_it)

@@ -1,4 +1,4 @@
-"""scikit-build-core's `if`: whether an override's conditions hold in a cell; None where only the machine can tell."""
+"""Evaluates scikit-build-core's `if`: True, False, or None if only the building machine can answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["holds"]
 
-# What a build is told beyond the config, by its machine or its job: nobody can know it here.
+# Variables that a build gets from its machine or its job, not from the config: their values are unknown here.
 NOT_OURS = frozenset(INHERITED) | {
     "CMAKE_BUILD_PARALLEL_LEVEL",
     "CMPLR_ROOT",
@@ -38,9 +38,9 @@ MACHINES = {"amd64": "AMD64"}  # platform.machine() of Windows
 def holds(
     condition: Mapping[str, Any], env: Mapping[str, str], cell: CellFacts, told: Collection[str] = ()
 ) -> bool | None:
-    """Whether an override's `if` holds: all of it, one of its `any`, and nothing of its `not`.
+    """Whether an override's `if` holds: all of its own keys, at least one of `any`, and none of `not`.
 
-    `told` are the variables that the project itself gives to its build.
+    `told` are the variables that the project itself sets for its build.
     """
     not_ours = NOT_OURS | frozenset(told)
     parts = []
@@ -54,7 +54,7 @@ def holds(
     return _every(parts)
 
 
-# What is not known makes a whole unknown only where the rest does not decide it (Kleene's logic).
+# An unknown part makes the whole unknown only if the other parts do not decide it (Kleene's three-valued logic).
 
 
 def _every(answers: Sequence[bool | None]) -> bool | None:
@@ -84,7 +84,7 @@ def _answers(
 
 
 def _env(name: str, wanted: object, env: Mapping[str, str], not_ours: Collection[str]) -> bool | None:
-    """Match as scikit-build-core does: `true` means set to something that is not false, text is a pattern."""
+    """Match as scikit-build-core does: `true` means set to a value that is not false; text is a pattern."""
     if (name in not_ours or name.startswith("PIP_")) and name not in env:
         return None
     value = env.get(name)
@@ -105,11 +105,11 @@ def _search_pattern(value: str, pattern: object) -> bool | None:
 def _matches(answer: Callable[[CellFacts, Any], bool | None], cell: CellFacts, wanted: object) -> bool | None:
     try:
         return answer(cell, wanted)
-    except ValueError:  # also more digits than Python converts
+    except ValueError:  # also raised for more digits than Python converts
         return None
 
 
-# CMake publishes wheels for every machine of ours.
+# CMake publishes wheels for every machine that Fatwheel builds on.
 OF_THE_CELL: dict[str, Callable[[CellFacts, Any], bool | None]] = {
     "abi-flags": lambda cell, wanted: _search_pattern("t" if cell.python.free_threaded else "", wanted),
     "cmake-wheel": lambda cell, wanted: wanted is True if cell.os in SYSTEMS else None,

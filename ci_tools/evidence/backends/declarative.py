@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BACKENDS", "read"]
 
-# Each with the tables of [tool] that it reads.
+# Each backend with the [tool] table that it reads.
 BACKENDS = {
     "flit.buildapi": "flit",
     "flit_core.buildapi": "flit",
@@ -38,21 +38,22 @@ BACKENDS = {
     "uv_build": "uv",
 }
 # ruff: noqa: SIM905 - as words they fit on a page
-# What pdm may be built with and still compile nothing. It runs every plugin that is there, hatchling those that are
-# named, and the other three know none.
+# Build requirements beside which pdm still compiles nothing. pdm runs every installed plugin, hatchling only those that
+# are named, and the other three have no plugins.
+
 PLAIN_COMPANIONS = frozenset(
     "dunamai packaging pdm-backend pdm-build-locked pdm-pep517 pip setuptools setuptools-scm toml tomli "
     "typing-extensions versioningit vcs-versioning wheel".split()
 )
 PLAIN_HATCH_HOOKS = frozenset({"vcs", "version", "versioningit"})  # they write the version into a file
 JAVASCRIPT = frozenset({"hatch_jupyter_builder.npm_builder", "jupyter_builder.npm_builder"})
-THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that leaves Python 2 out
-MINORS = 100  # that hatchling tries
-TRUE = frozenset({"1", "true"})  # what hatchling takes for yes in a variable
+THREE = re.compile(r"\s*(\^|~=?|>=?|===?)?\s*[3-9]")  # a part of a specifier that excludes Python 2
+MINORS = 100  # of Python 2, that hatchling tries
+TRUE = frozenset({"1", "true"})  # values of a variable that hatchling reads as true
 
 
 def read(project: ProjectFile, env: Mapping[str, str]) -> Read:
-    """Return that nothing is compiled, unless the project gives the backend code to run, or ships what is compiled."""
+    """Return NONE as the extensions, or UNKNOWN if the backend runs project code or the project ships binaries."""
     tool = BACKENDS[project.backend]
     why = next(_doubts(project, tool, env), "")
     extensions = Extensions.UNKNOWN if why else Extensions.NONE
@@ -61,9 +62,10 @@ def read(project: ProjectFile, env: Mapping[str, str]) -> Read:
 
 
 def _pure_tag(project: ProjectFile, tool: str) -> str:
-    """Return the interpreter tag of the backend's wheels: it has Python 2 where the project does not exclude that.
+    """Return the interpreter tag of the backend's pure wheels; it includes Python 2 if the project does not exclude it.
 
-    Each has its own way to tell, seen in flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and uv 0.13.
+    Each backend decides in its own way, seen in flit_core 4.2, hatchling 1.33, poetry-core 2.5, pdm-backend 2.5 and
+        uv 0.13.
     """
     admitted = requires_python(project)
     with_python_2 = {
@@ -80,7 +82,7 @@ def _admits_python_2(admitted: SpecifierSet) -> bool:
 
 
 def _pythons_of_flit(project: ProjectFile) -> str:
-    """Return what flit looks at: the text, by its parts."""
+    """Return the `requires-python` text that flit splits at commas."""
     said = project.text("project", "requires-python")
     return said or project.text("tool", "flit", "metadata", "requires-python")
 
@@ -100,7 +102,7 @@ def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator
 
 
 def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
-    """Return what a project tells its backend, without what is for sdists and environments."""
+    """Return the settings of the backend, without those for sdists and environments."""
     if isinstance(said, list):
         return [
             _keep_wheel_settings(item)
@@ -117,7 +119,7 @@ def _nothing(_project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _plugins(project: ProjectFile) -> Iterator[str]:
-    """Yield which requirement of the build may add code to it."""
+    """Yield a doubt for each build requirement that may add code to the build."""
     for requirement in project.list("build-system", "requires"):
         if _requirement_name(requirement) not in PLAIN_COMPANIONS:
             place = project.place("build-system", "requires")
@@ -125,7 +127,7 @@ def _plugins(project: ProjectFile) -> Iterator[str]:
 
 
 def _requirement_name(requirement: object) -> str:
-    """Return the project a requirement names, nothing where it is none (PEP 508)."""
+    """Return the name of the required project, or "" if the text is not a requirement (PEP 508)."""
     found = read_requirement(str(requirement))
     return canonicalize_name(found.name) if found else ""
 
@@ -134,14 +136,14 @@ def _requirement_name(requirement: object) -> str:
 
 
 def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the build hooks that run and are not known to compile nothing."""
+    """Yield a doubt for each build hook that runs and may compile."""
     for keys in (("hooks",), ("targets", "wheel", "hooks")):
         path = ("tool", "hatch", "build", *keys)
         for name, hook in project.table(*path).items():
             if _runs(name, hook, env):
                 place = TomlFile(project.name, {}, tuple(project.lines)).place("hooks", name)
                 yield f"{place}: {project.backend} runs code of the project's"
-    own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it goes before [tool.hatch]
+    own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it takes precedence over [tool.hatch]
     wheel = table(table(own.table("build"), "targets"), "wheel")
     for name, hook in {**table(own.table("build"), "hooks"), **table(wheel, "hooks")}.items():
         if _runs(name, hook, env):
@@ -149,7 +151,7 @@ def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
-    """Whether a hook runs that may compile; one that is switched off runs where a variable says so."""
+    """Whether a hook runs and may compile; a variable can switch a disabled hook on."""
     if name in PLAIN_HATCH_HOOKS or _is_true(env, "HATCH_BUILD_NO_HOOKS"):
         return False
     if name == "jupyter-builder" and isinstance(hook, dict) and hook.get("build-function") in JAVASCRIPT:
@@ -177,7 +179,7 @@ def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
     for key in ("custom-hook", "run-setuptools", "setup-script"):
         if project.value(*build, key):
             yield f"{project.place(*build, key)}: {project.backend} runs code of the project's"
-    hook = project.path("pdm_build.py")  # found by its name where no other is named
+    hook = project.path("pdm_build.py")  # the default, used if the project names no other file
     if hook in project.tree.names:
         yield f"{hook}:1: {project.backend} runs code of the project's"
     if project.value(*build, "is-purelib") is False:

@@ -1,4 +1,4 @@
-"""What a backend's configuration depends on in a cell, and what it is found to say of that cell's build."""
+"""Types of the backend readers: the facts of a cell that they need, and the facts that they find."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["CellFacts", "Forced", "Read", "oldest", "requires_python"]
 
 
 class CellFacts(NamedTuple):
-    """The builder that a cell's wheel is for: its system (linux, macos, windows), its machine and its Python."""
+    """The platform of a cell's wheel: its system (linux, macos, windows), its machine and its Python."""
 
     os: str
     machine: str  # as wheel tags spell it
@@ -27,35 +27,35 @@ class CellFacts(NamedTuple):
 
 
 class Forced(NamedTuple):
-    """GPU architectures that the project itself sets, as it writes them, and where."""
+    """GPU architectures that the project itself sets, in its own spelling, and their place."""
 
     archs: str
     where: str
 
 
 class Read(NamedTuple):
-    """What a backend's configuration says of a cell's build, each with `file:line: why`."""
+    """The facts that a backend's configuration gives about a cell's build, each with `file:line: why`."""
 
     extensions: Extensions
     where: str
     python_api: PythonApi
-    torch: TorchAbi | None = None  # where no C or C++ header would show it
+    torch: TorchAbi | None = None  # set where no C or C++ header would show it
     archs: tuple[Forced, ...] = ()
     unsupported: str = ""  # why the backend would refuse to build
     warnings: tuple[str, ...] = ()
-    pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that is bound to no Python's ABI
+    pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that binds to no Python ABI
 
 
 def oldest(project: ProjectFile, lowest: Minor, *, free_threaded: bool = False) -> Minor | None:
-    """Return the oldest Python from `lowest` up that is asked for and admitted: it builds what serves them all."""
+    """Return the oldest requested and admitted Python from `lowest` up: its wheel serves all newer ones."""
     asked = [python for python in project.request.pythons if python.free_threaded == free_threaded]
     specifier = requires_python(project)
     return min((one.version for one in asked if one.version >= lowest and admits(specifier, one.version)), default=None)
 
 
 def requires_python(project: ProjectFile) -> SpecifierSet:
-    """Return the Pythons that `[project]` admits: all where it says nothing, or what is no specifier."""
+    """Return the Pythons that `[project]` admits: all if it has no `requires-python`, or an invalid one."""
     try:
         return parse_specifiers(project.text("project", "requires-python"))
-    except ValueError:  # also more digits than Python converts
+    except ValueError:  # also raised for more digits than Python converts
         return parse_specifiers("")

@@ -1,4 +1,4 @@
-"""maturin: `[tool.maturin]`, and what Cargo.toml asks of pyo3; it always compiles."""
+"""Reads maturin's configuration: `[tool.maturin]`, and the pyo3 features in Cargo.toml; maturin always compiles."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["read"]
 
-MANIFESTS = ("Cargo.toml", "rust/Cargo.toml")  # where it looks by itself
-PYO3 = ("pyo3-ffi", "pyo3")  # in the order in which it looks for features
-UNBOUND = frozenset({"cffi", "uniffi"})  # they find the library by themselves, so no Python is in its tag
+MANIFESTS = ("Cargo.toml", "rust/Cargo.toml")  # its default places
+PYO3 = ("pyo3-ffi", "pyo3")  # in the order in which maturin looks for features
+UNBOUND = frozenset({"cffi", "uniffi"})  # they load the library themselves, so the wheel's tag names no Python
 TORCH = ("tch", "torch-sys", "pyo3-tch")  # crates that link torch's own C++ libraries
 OWN_ARGUMENTS = ("cargo-extra-args", "config", "rustc-extra-args", "unstable-flags")
 FIRST_ABI3 = Minor(3, 2)
@@ -34,14 +34,14 @@ FIRST_ABI3T = Minor(3, 15)
 
 
 class Limited(NamedTuple):
-    """The limited API that a build asks pyo3 for: from which Python on."""
+    """The lowest Pythons of the limited API that a build asks pyo3 for."""
 
     lowest: Minor | None
     lowest_free_threaded: Minor | None
 
 
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
-    """Return what maturin would do in a cell."""
+    """Return the facts about maturin's build of a cell."""
     where = f"{project.place('build-system', 'build-backend')}: maturin compiles"
     crate = _crate(project)
     if crate is None:
@@ -91,7 +91,7 @@ def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
 
 
 def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[str, Used]) -> PythonApi | None:
-    """Return that the API is not known where more than the source's tables decides the features."""
+    """Return the API as UNKNOWN if settings outside the source's tables can change the features, or None."""
     if "MATURIN_PEP517_ARGS" in env:
         return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin')}: MATURIN_PEP517_ARGS adds to it")
     for key in OWN_ARGUMENTS:
@@ -104,7 +104,7 @@ def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[st
 
 
 def _python_api(project: ProjectFile, crate: Crate, crates: Mapping[str, Used]) -> PythonApi:
-    """Return the API by the kind of bindings that is named, or that maturin finds by itself."""
+    """Return the API for the kind of bindings that is named or that maturin detects."""
     bindings = project.text("tool", "maturin", "bindings")
     where = str(project.place("tool", "maturin", "bindings") if bindings else crate.file.place("crate-type"))
     pyo3 = next((crates[name] for name in reversed(PYO3) if name in crates), None)
@@ -133,7 +133,7 @@ def _pyo3_api(project: ProjectFile, crates: Mapping[str, Used], pyo3: Used) -> P
     if limited.lowest is None and limited.lowest_free_threaded is None:
         return PythonApi(Binding.FULL, f"{pyo3.where}: pyo3 without abi3")
     named = next(crates[name] for name in PYO3 if _asks(crates.get(name)))
-    # A library of abi3t is one of abi3 as well, and tagged so (PEP 803).
+    # An abi3t library is an abi3 library as well, and has both tags (PEP 803).
     lowest = limited.lowest or limited.lowest_free_threaded
     where = f"{named.where}: pyo3 with {', '.join(sorted(filter(_is_limited, named.features)))}"
     unversioned = limited.lowest is not None and _lowest("abi3", named.features) is None
@@ -150,7 +150,7 @@ def _is_limited(feature: str) -> bool:
 
 
 def _abi3_floors(project: ProjectFile, crates: Mapping[str, Used]) -> Limited:
-    """Return from which Python on; without a version in the features it is the one that builds."""
+    """Return the lowest Pythons; if the features name no version, it is the Python that builds."""
     features = [
         next((crates[name].features for name in PYO3 if _asks_for(kind, crates.get(name))), frozenset[str]())
         for kind in ("abi3", "abi3t")

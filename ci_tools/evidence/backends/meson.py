@@ -1,7 +1,7 @@
-"""meson-python: `[tool.meson-python]`, and the targets that meson.build names.
+"""Reads meson-python's configuration: `[tool.meson-python]`, and the targets in meson.build.
 
-Meson cannot be asked: to configure, it tries the compilers, and its introspection of an unconfigured source knows no
-extension modules. So its files are read, call by call.
+Meson itself cannot answer: its configure step tries the compilers, and its introspection of an unconfigured source does
+not know extension modules. So its files are parsed, call by call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXTENSION = "extension_module"
 COMPILED = frozenset(
     {"both_libraries", "build_target", "executable", "library", "shared_library", "shared_module", "static_library"}
 )
-# What may put a compiled file into a wheel without a word of it here.
+# Functions that may put a compiled file into a wheel without naming it here.
 UNSEEN = frozenset({"add_install_script", "custom_target", "generator", "subproject"})
 TOKEN = re.compile(
     r"""
@@ -39,14 +39,14 @@ TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-LONGEST_VALUE = 40  # tokens of an argument that are read; what is compared with them has one
+LONGEST_VALUE = 40  # tokens that are kept of an argument; the values it is compared with have one token
 LITERAL_VERSION = re.compile(r"'(\d\.\d{1,2})'")
-FIRST_LIMITED = Minor(3, 2)  # Python's limited API (PEP 384), and the free-threaded one's (PEP 803)
+FIRST_LIMITED = Minor(3, 2)  # the first Pythons with the limited API (PEP 384), and its free-threaded one (PEP 803)
 FIRST_LIMITED_FREE_THREADED = Minor(3, 15)
 
 
 class Token(NamedTuple):
-    """A word of a meson.build, and where it stands."""
+    """A token of a meson.build, and its place."""
 
     kind: str
     text: str
@@ -54,15 +54,15 @@ class Token(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a function or method: its name, its keyword arguments as written, and where it is."""
+    """A call of a function or method: its name, its keyword arguments as written, and its place."""
 
     name: str
     keywords: dict[str, str]
     place: Place
 
 
-def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:  # noqa: ARG001 - as its neighbours
-    """Return what meson-python would do in a cell."""
+def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:  # noqa: ARG001 - one signature for all
+    """Return the facts about meson-python's build of a cell."""
     files = list(_files(project))
     tokens = [token for file in files for token in file]
     calls = [call for file in files for call in _calls(file)]
@@ -76,10 +76,10 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
 
 
 def _files(project: ProjectFile) -> Iterator[list[Token]]:
-    """Yield the tokens of each meson.build that the project's own leads to."""
+    """Yield the tokens of each meson.build that the project's top one reaches."""
     queue = [project.path("meson.build")]
     seen = set(queue)
-    for name in queue:  # it grows
+    for name in queue:  # the queue grows in this loop
         if name in project.tree.names:
             tokens = list(_tokens(name, project.tree.text(name)))
             found = [file for file in dict.fromkeys(_subfolders(project, name, tokens)) if file not in seen]
@@ -89,7 +89,7 @@ def _files(project: ProjectFile) -> Iterator[list[Token]]:
 
 
 def _subfolders(project: ProjectFile, name: str, tokens: list[Token]) -> Iterator[str]:
-    """Yield the files that a subdir() means: the one that it names, or all below where it does not name one."""
+    """Yield the files that subdir() calls read: the named one, or all files below if the name is computed."""
     folder = PurePosixPath(name).parent
     unknown = False
     for index, token in enumerate(tokens[:-3]):
@@ -117,14 +117,14 @@ def _tokens(file: str, text: str) -> Iterator[Token]:
 
 
 class Bracket:
-    """An open bracket: the keyword arguments of its call, where it is one's, and the argument that is being read."""
+    """An open bracket: the keyword arguments of its call, if it belongs to one, and the argument being read."""
 
     def __init__(self, keywords: dict[str, str]) -> None:
         self.keywords = keywords
         self.key, self.start = "", 0
 
     def end(self, tokens: list[Token], index: int) -> None:
-        """Take the argument that ends before the token at `index`."""
+        """Store the argument that ends before the token at `index`."""
         if self.key:
             value = tokens[self.start : min(index, self.start + LONGEST_VALUE)]
             self.keywords[self.key] = "".join(token.text for token in value)
@@ -132,7 +132,7 @@ class Bracket:
 
 
 def _calls(tokens: list[Token]) -> list[Call]:
-    """Return the calls of a file, read in one pass: a file may open brackets by the thousand."""
+    """Return the calls of a file, in one pass: a file may have thousands of open brackets."""
     calls: list[Call] = []
     brackets = [Bracket({})]
     for index, token in enumerate(tokens):
@@ -151,7 +151,7 @@ def _calls(tokens: list[Token]) -> list[Call]:
 
 
 def _is_key(tokens: list[Token], index: int) -> bool:
-    """Whether a token names an argument: it starts one, and is no part of `condition ? one : other`."""
+    """Whether a token names an argument: it starts one, and is not part of `condition ? one : other`."""
     before, after = tokens[index - 1].text, tokens[index + 1 : index + 2]
     return tokens[index].kind == "name" and before in {"(", ","} and bool(after) and after[0].text == ":"
 
@@ -173,7 +173,7 @@ def _extensions(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
 
 
 def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[Place, str]]:
-    """Yield what may compile, or have the wheel tagged for its machine, with no target of its own."""
+    """Yield the places that may compile, or make the wheel platform-specific, without a target of their own."""
     for call in calls:
         if call.name in UNSEEN:
             yield call.place, f"what {call.name}() makes is not known"
@@ -185,7 +185,7 @@ def _unseen(tokens: list[Token], calls: list[Call]) -> Iterator[tuple[Place, str
 
 
 def _run(calls: list[Call]) -> Iterator[tuple[Place, str]]:
-    """Yield the commands that a configure step runs: any of them may write a file that is then installed."""
+    """Yield the places that run a command: it may write a file that is then installed."""
     for call in calls:
         if call.name == "run_command" or "command" in call.keywords:
             yield call.place, f"what {call.name}() runs is not known"
@@ -207,14 +207,14 @@ def _python_api(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
         if version is None:
             return PythonApi(Binding.UNKNOWN, f"{call.place}: its limited_api is not known, against {where}")
         versions.append(Minor.parse(version[1]))
-    # The tag is that of the Python that builds, so the oldest one does.
+    # The wheel's tag is that of the Python that builds it, so the oldest Python builds for all.
     needed = max(versions)
     free_threaded = oldest(project, max(needed, FIRST_LIMITED_FREE_THREADED), free_threaded=True)
     return PythonApi(Binding.STABLE, where, oldest(project, needed) or needed, free_threaded, built_by_lowest=True)
 
 
 def _api_without_modules(project: ProjectFile, tokens: list[Token], calls: list[Call]) -> PythonApi:
-    """Return that no Python is bound to where nothing that is compiled goes among the packages: py3-none."""
+    """Return NONE, tagged py3-none, if no compiled file is installed among the packages, or FULL if one may be."""
     for call in calls:
         if call.name in COMPILED and "install_dir" in call.keywords:
             return PythonApi(Binding.FULL, str(call.place))
@@ -224,14 +224,14 @@ def _api_without_modules(project: ProjectFile, tokens: list[Token], calls: list[
 
 
 def _is_limited(project: ProjectFile) -> bool:
-    """Whether the wheel's tag is the limited API's: the project says so, and leaves Meson's own switch on."""
+    """Whether the wheel gets a limited API tag: the project asks for it, and does not switch it off in Meson."""
     setup = [str(argument) for argument in project.list("tool", "meson-python", "args", "setup")]
     off = any(re.fullmatch(r"-D\s*python\.allow_limited_api=false", argument) for argument in setup)
     return project.value("tool", "meson-python", "limited-api") is True and not off
 
 
 def _explain_refusal(project: ProjectFile, cell: CellFacts) -> str:
-    """Return why meson-python refuses to build: the limited API with a free-threaded Python that has none."""
+    """Return why meson-python refuses: limited API with a free-threaded Python that lacks it; "" if it builds."""
     if not _is_limited(project) or not cell.python.free_threaded:
         return ""
     if cell.python.version >= FIRST_LIMITED_FREE_THREADED:
@@ -251,7 +251,7 @@ def _torch(tokens: list[Token]) -> TorchAbi | None:
 
 
 def _archs(tokens: list[Token], calls: list[Call]) -> Iterator[Forced]:
-    """Yield the GPU architectures that are written into flags."""
+    """Yield the GPU architectures that are written in flags."""
     for token in tokens:
         if token.kind == "text" and re.search(r"-gencode|--generate-code|-arch=sm_", token.text):
             yield Forced(token.text.strip("'"), str(token.place))

@@ -1,7 +1,7 @@
-"""scikit-build-core: `[tool.scikit-build]` with its overrides, and what CMakeLists.txt says of Python and GPUs.
+"""Reads scikit-build-core's configuration: `[tool.scikit-build]`, its overrides, and the GPUs in CMake files.
 
-CMake cannot be asked: to configure, it tries the compilers and runs what the project writes. So it is read, and the
-built bytes are audited.
+CMake itself cannot answer: its configure step tries the compilers and runs the project's commands. So its files are
+only read, and the bytes of the built wheels are audited.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BACKENDS", "read"]
 
 BACKENDS = frozenset({"scikit_build_core.build", "scikit_build_core.setuptools.build_meta"})
-NO = frozenset({"", "0", "false", "no", "off"})  # what it takes for no in a variable, case aside
+NO = frozenset({"", "0", "false", "no", "off"})  # values of a variable that it reads as false, in any case
 LIMITED = re.compile(r"\bUSE_SABI\b|\bSTABLE_ABI\b|\bSKBUILD_SABI_|\bPy_LIMITED_API\b|\blimited.api\b", re.IGNORECASE)
 LIMITING = (".cmake", ".txt", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".pyx", ".pxd")
 CMAKE_ARCHS = re.compile(
@@ -42,15 +42,15 @@ ARGUMENT = re.compile(r"-D\s*CMAKE_CUDA_ARCHITECTURES(?::\w+)?=(\S+)")
 
 
 class Setting(NamedTuple):
-    """A setting as overrides and variables leave it, and where it stands."""
+    """A setting after overrides and variables, and its place."""
 
     value: Any
     where: str
-    known: bool = True  # whether it does not depend on the machine
+    known: bool = True  # whether it is independent of the machine
 
 
 class Settings:
-    """`[tool.scikit-build]` as a cell's build finds it."""
+    """`[tool.scikit-build]` as it applies to a cell's build."""
 
     def __init__(self, project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> None:
         self.project, self.env, self.cell = project, env, cell
@@ -68,7 +68,7 @@ class Settings:
         return self.overridden(key, Setting(value, where))
 
     def overridden(self, key: str, setting: Setting) -> Setting:
-        """Return the setting that the overrides leave of one."""
+        """Return a setting after the overrides."""
         for index, override in enumerate(self.project.list("tool", "scikit-build", "overrides")):
             sets = table(override, "wheel").get(key, setting.value)
             applies = holds(table(override, "if"), self.env, self.cell, self.told) if sets != setting.value else False
@@ -93,9 +93,9 @@ def _format_value(value: object) -> str:
 
 
 def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
-    """Return what scikit-build-core would do in a cell: it runs CMake unless `wheel.cmake` is false."""
+    """Return the facts about scikit-build-core's build of a cell: it runs CMake unless `wheel.cmake` is false."""
     place = project.place("build-system", "build-backend")
-    if project.backend != "scikit_build_core.build":  # the setuptools plugin, which reads nothing of the wheel's
+    if project.backend != "scikit_build_core.build":  # the setuptools plugin, which does not read wheel.*
         return Read(Extensions.SOME, f"{place}: {project.backend} compiles", PythonApi(Binding.FULL, f"{place}"))
     settings = Settings(project, env, cell)
     extensions, where = _extensions(settings)
@@ -111,7 +111,7 @@ def _extensions(settings: Settings) -> tuple[Extensions, str]:
     for setting in (cmake, platlib):
         if not setting.known:
             return Extensions.UNKNOWN, setting.where
-    if platlib.value is False:  # the wheel is then tagged for any machine, so what CMake installs has to fit any
+    if platlib.value is False:  # the wheel is then tagged for any machine, so all that CMake installs must fit any
         return _shipping(settings, platlib.where)
     if platlib.value and not cmake.value:
         return Extensions.UNKNOWN, f"{platlib.where}, so the wheel is tagged for its machine with nothing compiled"
@@ -119,7 +119,7 @@ def _extensions(settings: Settings) -> tuple[Extensions, str]:
 
 
 def _shipping(settings: Settings, where: str) -> tuple[Extensions, str]:
-    """Return that nothing is compiled, unless the source has files that are."""
+    """Return NONE, or UNKNOWN if the source has compiled files."""
     tree, folder = settings.project.tree, settings.project.request.subdirectory
     for binary in select_binaries(tree, folder):
         return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may hold"
@@ -130,7 +130,7 @@ def _shipping(settings: Settings, where: str) -> tuple[Extensions, str]:
 
 
 def _python_api(setting: Setting) -> PythonApi:
-    """Read `py3` (no Python symbol at all), `cp310` (abi3), `cp315t` (abi3t) or both (PEP 803)."""
+    """Return the API for `py3` (no Python symbol at all), `cp310` (abi3), `cp315t` (abi3t) or both (PEP 803)."""
     declared, where = setting.value, setting.where
     if declared == "":
         return PythonApi(Binding.FULL, where)
@@ -144,7 +144,7 @@ def _python_api(setting: Setting) -> PythonApi:
 
 
 def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:
-    """Yield that the limited API is in the tag and nowhere else: the tag alone limits nothing."""
+    """Yield a warning if only the tag names the limited API: the tag itself limits nothing."""
     if api.kind is Binding.STABLE:
         files = (name for name in _own(project) if name.endswith(LIMITING))
         if not any(LIMITED.search(project.tree.text(name)) for name in files):
@@ -155,7 +155,7 @@ def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:
 
 
 def _configuration_archs(project: ProjectFile) -> Iterator[Forced]:
-    """Yield the architectures that the configuration gives to CMake."""
+    """Yield the architectures that the configuration passes to CMake."""
     define = ("tool", "scikit-build", "cmake", "define")
     if archs := project.value(*define, "CMAKE_CUDA_ARCHITECTURES"):
         yield Forced(str(archs), str(project.place(*define, "CMAKE_CUDA_ARCHITECTURES")))
@@ -165,7 +165,7 @@ def _configuration_archs(project: ProjectFile) -> Iterator[Forced]:
 
 
 def _cmake_archs(project: ProjectFile, files: tuple[str, ...]) -> Iterator[Forced]:
-    """Yield the architectures that CMake files set as written, not by way of a variable."""
+    """Yield the architectures that CMake files set literally, not through a variable."""
     for file in files:
         text, line, done = re.sub(r"#.*", "", project.tree.text(file)), 1, 0
         for match in CMAKE_ARCHS.finditer(text):

@@ -1,4 +1,4 @@
-"""Compiled files that lie in a source and that a wheel of it would ship as they are."""
+"""Selects the compiled files in a source that its wheel would ship unchanged."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["select_binaries"]
 
-# What lies at the top of a project and no backend packs unless it is told to.
+# Top-level folders of a project that no backend packs unless it is told to.
 NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
 
 
 def select_binaries(tree: Tree, folder: str, told: str = "") -> tuple[str, ...]:
     """Return the compiled files, by their first bytes, that a wheel of the project in `folder` may hold.
 
-    `told` is what the project tells its backend to pack: a folder that it names is packed.
+    `told` is the text of the project's packing settings: a folder that it names is packed.
     """
     return tuple(_packable_names(tree.binaries, folder, told))
 

@@ -1,4 +1,4 @@
-"""A TOML file of the source: its values, and on which line they stand."""
+"""Reads a TOML file of the source: its values and their lines."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class TomlFile(NamedTuple):
 
     @classmethod
     def of(cls, tree: Tree, path: str) -> TomlFile:
-        """Read a file, empty where the tree has no such file; raise InputError where it is not TOML."""
+        """Read a file; empty if the tree does not have it. Raises InputError if it is not TOML."""
         text = tree.text(path)
         return cls(path, parse_toml(text, path), tuple(text.splitlines()))
 
     def value(self, *keys: str) -> Any:  # noqa: ANN401 - TOML
-        """Return a value, None where there is none."""
+        """Return a value, or None if it is not set."""
         value: Any = self.content
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def table(self, *keys: str) -> dict[str, Any]:
-        """Return a table, empty where there is none."""
+        """Return a table; empty if it is not set."""
         value = self.value(*keys)
         return value if isinstance(value, dict) else {}
 
     def place(self, *words: str) -> Place:
-        """Return the first line that holds all of the words, or the first line of all."""
+        """Return the first line that has all the words, or line 1."""
         patterns = [re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words]
         numbers = (
             number for number, line in enumerate(self.lines, 1) if all(pattern.search(line) for pattern in patterns)
@@ -49,6 +49,6 @@ class TomlFile(NamedTuple):
 
 
 def table(value: object, key: str) -> dict[str, Any]:
-    """Return the table of that name in another one, empty where there is none."""
+    """Return the table `key` inside another table; empty if it is not set."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}

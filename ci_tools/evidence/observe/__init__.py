@@ -1,1 +1,1 @@
-"""Runs a project's setup.py in a sandbox, as the machine of each cell, and reads what it did."""
+"""Runs a project's setup.py in a sandbox that imitates each cell's machine, and interprets what it did."""

@@ -1,4 +1,4 @@
-"""From what a build was seen to do to evidence: what it compiles, for which Python and torch, and by which switch."""
+"""Converts a recorded setup.py run into evidence: what it compiles, for which Python and torch, by which switch."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ RAN = "observed by running setup.py"
 IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging": "packaging", "psutil": "psutil",
             "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
-HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes the translation of each beside it
-# Variables that may switch kernels on, and words that say a variable switches something off.
+HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
+# Variables that may switch kernels on, and words in variables that switch something off.
 SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
 OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
 ARCH_LISTS = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 STARTS_A_BUILD = ("runs cmake", "runs make", "compiles by a command of its own")
-UNTOLD = frozenset({"chance", "free_threaded", "hipify"})  # what is asked and makes no difference by itself
+UNTOLD = frozenset({"chance", "free_threaded", "hipify"})  # questions that make no difference to evidence by themselves
 MOST_TRIED = 8  # switches of one build
-OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # several, by commas
+OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
 GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
-NATIVE = "native"  # whatever GPU the builder has
+NATIVE = "native"  # the GPU of the builder
 GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
@@ -86,7 +86,7 @@ PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's Build
 
 
 class Witness:
-    """Sees what a project's own build code does for one cell after another."""
+    """Observes the project's own build code for one cell after another."""
 
     def __init__(self, project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside) -> None:
         self.project = project
@@ -99,11 +99,11 @@ class Witness:
         self.remedies: dict[tuple[str, str, str], tuple[Switches, object]] = {}
 
     def close(self) -> None:
-        """End, and say what was run, if anything was."""
+        """Close the observer, which reports the number of builds if any ran."""
         self.observer.close()
 
     def subject(self) -> Subject:
-        """Return the project as it is observed."""
+        """Return the project to observe."""
         project = self.project
         required = [_name(str(item)) for item in project.list("build-system", "requires")]
         return Subject(
@@ -116,7 +116,7 @@ class Witness:
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
-        """Return what the build of a cell does."""
+        """Return the evidence of a cell's build."""
         if provided := self.observer.subject.provided:
             place = self.project.place("build-system", "requires")
             return self.once(
@@ -134,15 +134,15 @@ class Witness:
 
     @cached_property
     def has_kernels(self) -> bool:
-        """Whether there are sources for a GPU."""
+        """Whether the source has GPU sources."""
         return any(name.endswith(DEVICE_ENDINGS) for name in self.tree.files)
 
     def once(self, where: str) -> CellEvidence:
-        """Return that nothing is known, the same value for every cell."""
+        """Return UNKNOWN evidence, the same object for every cell with the same `where`."""
         return self.unknown.setdefault(where, _unseen(where))
 
     def view(self, cell: Cell, platform: PlatformRequest) -> View:
-        """Return what a job for the cell would tell the build."""
+        """Return the facts and variables that the build would get from the cell's job."""
         facts = self.catalog.platforms[cell.platform]
         name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
         told = {name: ";".join(platform.archs)} if name else {}
@@ -150,18 +150,18 @@ class Witness:
         return View(facts.os, facts.machine, cell.python, self.torch(cell), cell.accelerator, "", tuple(env.items()))
 
     def torch(self, cell: Cell) -> str:
-        """Return the version that the torch of a cell's builder gives as its own."""
+        """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
         release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
         facts = self.catalog.platforms[cell.platform]
         label = cell.accelerator.label if cell.accelerator else "cpu"
         return release.patch if facts.os == "macos" else f"{release.patch}+{label}"
 
-    # -- hollow wheels
+    # -- wheels that would lack their kernels
 
     def try_remedy(self, view: View) -> tuple[Observed, Switches] | None:
-        """Return the build with the switch that a cell of the same kind needed, where it does for this one what it did.
+        """Return the build with the switch that a cell of the same kind needed, if it has the same effect; else None.
 
-        Which switch that is takes many builds to find, and few projects have one for each Python or torch.
+        To find a switch takes many builds, and few projects have different switches for each Python or torch.
         """
         if _kind(view) not in self.remedies:
             return None
@@ -170,9 +170,9 @@ class Witness:
         return (tried, switches) if _gist(tried) == gist else None
 
     def mended(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
-        """Return the build with the switch that it needs, if any.
+        """Return the build with the switch that it needs, if it needs one.
 
-        It needs one where it leaves its kernels out on a builder without a GPU, or looks on the network for a wheel.
+        A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.
         """
         wanted = self.find_kernels(view, observed)
         if not wanted - _device_sources(observed) and not observed.opens_network:
@@ -183,7 +183,7 @@ class Witness:
         return observed, ()
 
     def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
-        """Return the build that a switch makes start a build system of its own, where it compiles nothing without."""
+        """Return the build whose switch starts another build system, if the build compiles nothing without a switch."""
         is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
         if not is_empty or not self.has_kernels:
             return None
@@ -193,7 +193,7 @@ class Witness:
         return None
 
     def find_kernels(self, view: View, observed: Observed) -> frozenset[str]:
-        """Return the kernels that the build compiles where there is a GPU, or by some switch where it compiles none."""
+        """Return the kernels that the build compiles with a GPU present, or with a switch if it compiles none then."""
         if view.accelerator is None:
             return frozenset()
         seen = observed
@@ -205,9 +205,9 @@ class Witness:
         return next(filter(None, switched), frozenset())
 
     def tried(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
-        """Yield the build with one variable set that may switch kernels on, the likeliest first.
+        """Yield the build with each variable that may switch kernels on, the likeliest first.
 
-        All of them are set at once before each is alone: where that changes nothing, none of them does.
+        First all variables are set together: if that changes nothing, none of them is tried by itself.
         """
         names = list(_switches(observed, view))[:MOST_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in _request_archs(view))
@@ -223,7 +223,7 @@ class Witness:
     # -- evidence
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
-        """Return what a build that was seen shows."""
+        """Return the evidence of an observed build."""
         asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and name not in UNTOLD))
         told: dict[str, Any] = {
             "asked": asked,
@@ -239,7 +239,7 @@ class Witness:
         return self.understood(observed, view, told)
 
     def explain_switch(self, switches: Switches, observed: Observed, view: View) -> str:
-        """Return what would become of the build without its switch."""
+        """Return in words the switch that was set and the effect of a build without it; "" if none was set."""
         if not switches:
             return ""
         name, value = switches[0]
@@ -247,12 +247,12 @@ class Witness:
         return f"built with {name}={value}, without which {self.without(view)} ({place})"
 
     def without(self, view: View) -> str:
-        """Return what a builder without a GPU does where nothing is switched."""
+        """Return in words the effect of a build without a GPU and without a switch."""
         bare = self.observer.observe(view)
         return "it would look for a wheel on the network" if bare.opens_network else "it would leave kernels out"
 
     def understood(self, observed: Observed, view: View, told: dict[str, Any]) -> CellEvidence:
-        """Return what a build shows that went well and left no doubt."""
+        """Return the evidence of a successful build without doubts."""
         build = _Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
         lost = self.lost(observed, view)
@@ -274,7 +274,7 @@ class Witness:
         )
 
     def members(self, build: _Build) -> tuple[str, ...]:
-        """Return what the wheel is to hold; nothing is known where a plugin, or hipify, may write a file into it."""
+        """Return the wheel's expected members; empty if unknown, as a plugin or hipify may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
         if required & HARMLESS or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names)):
@@ -282,7 +282,7 @@ class Witness:
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 
     def lost(self, observed: Observed, view: View) -> str:
-        """Return why the wheel would be hollow, where it would and no switch mends that."""
+        """Return why the wheel would lack its kernels, or "" if it has them or a switch helps."""
         missing = sorted(self.find_kernels(view, observed) - _device_sources(observed))
         if not missing:
             return ""
@@ -290,7 +290,7 @@ class Witness:
         return f"without a GPU its build leaves {missing[0]} out, and no switch for that is known ({place})"
 
     def unsaid(self, observed: Observed) -> tuple[str, ...]:
-        """Return what the build imports and the project does not name as a requirement of its build."""
+        """Return the packages that the build imports but the project does not list in `build-system.requires`."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         imported = {IMPORTED[module] for module in observed.imports if module in IMPORTED}
         return tuple(sorted(imported - required))
@@ -302,7 +302,7 @@ def _name(requirement: str) -> str:
 
 
 def _question(name: str) -> str:
-    """Return what was asked as a person says it."""
+    """Return a readable name for a question."""
     words = {"gpu": "whether there is a GPU", "os": "the system", "machine": "the processor", "env": "the environment",
              "python": "the version of Python",
              "torch": "the version of torch", "accelerator": "the accelerator of torch"}  # fmt: skip
@@ -310,7 +310,7 @@ def _question(name: str) -> str:
 
 
 def _unseen(where: str, unsupported: str = "") -> CellEvidence:
-    """Return that a build is not understood, so that nothing collapses, or that there is none."""
+    """Return evidence of a build that is not understood, so that nothing collapses, or of an unsupported one."""
     return CellEvidence(
         extensions=Extensions.UNKNOWN,
         extensions_where=where,
@@ -321,7 +321,7 @@ def _unseen(where: str, unsupported: str = "") -> CellEvidence:
 
 
 def _kind(view: View) -> tuple[str, str, str]:
-    """Return what the cells have in common that a project's switches are for."""
+    """Return the kind of a cell: cells of one kind need the same switches."""
     return view.os, view.machine, str(view.accelerator.kind) if view.accelerator else ""
 
 
@@ -330,14 +330,14 @@ def _device_sources(observed: Observed) -> frozenset[str]:
 
 
 def _switches(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the variables that the build asks for, are not set, and may switch kernels on; the likeliest first."""
+    """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
     names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
     fit = (name for name in names if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env))
     yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
 
 
 def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the project's own variables for architectures that the build asks for and are not set."""
+    """Yield the project's own variables for architectures that the build reads and that are not set."""
     for name, place in observed.asked.items():
         variable = name.removeprefix("env:")
         if place and variable != name and variable not in dict(view.env) and OWN_ARCHS.search(variable):
@@ -345,7 +345,7 @@ def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
 
 
 def _request_archs(view: View) -> Iterator[str]:
-    """Yield the architectures asked for; the config's own variables may say it in words that torch alone knows."""
+    """Yield the requested architectures; values in the config's variables that only torch understands are skipped."""
     wanted = ARCH_LISTS.get(view.accelerator.kind) if view.accelerator else None
     for name, text in view.env:
         for arch in re.split("[; ]", text) if name == wanted else ():
@@ -354,18 +354,18 @@ def _request_archs(view: View) -> Iterator[str]:
 
 
 def _capability(view: View) -> str:
-    """Return the compute capability of a GPU that the view's build is for, as torch says it."""
+    """Return the compute capability, in torch's notation, of a GPU that the view's build is for."""
     first = next(_request_archs(view), "9.0")
     return str((GfxArch if first.startswith("gfx") else CudaArch).parse(first).capability)
 
 
 def _gist(observed: Observed) -> tuple[object, ...]:
-    """Return what switches are tried for."""
+    """Return the parts of an observation that a switch may change."""
     return observed.commands, observed.members, observed.libraries, dict(observed.doubts), observed.failure
 
 
 class _Build:
-    """One build that was seen and has no doubts."""
+    """One observed build without doubts."""
 
     def __init__(self, observed: Observed, folder: str, includes: Includes) -> None:
         self.observed = observed
@@ -380,7 +380,7 @@ class _Build:
         )
 
     def compile(self, command: Compile) -> Compile:
-        """Return a command with its source named as in the tree; what Cython writes stands for its `.pyx`."""
+        """Return a command whose source is named as in the tree; for code that Cython writes, its `.pyx`."""
         name = posixpath.normpath(posixpath.join(self.folder, command.source))
         cython = [str(PurePosixPath(name).with_suffix(ending)) for ending in (".pyx", ".py")]
         found = [one for one in (name, *cython) if self.includes.has(one)]
@@ -415,12 +415,12 @@ class _Build:
 
     @property
     def hipify_place(self) -> str:
-        """Where the project has its sources translated for ROCm; nothing where it does not."""
+        """The place where the project has its sources translated for ROCm, or ""."""
         return self.observed.asked.get("hipify", "")
 
     @property
     def hipify_note(self) -> str:
-        """What is said of the sources that torch translates for ROCm."""
+        """The note about sources that torch translates for ROCm, or ""."""
         written = self.observed.generated
         translated = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
         return (
@@ -446,7 +446,7 @@ class _Build:
         return self.agreeing(PythonApi(Binding.STABLE, where, Minor(3, int(match[1]))))
 
     def agreeing(self, api: PythonApi) -> PythonApi:
-        """Return the API that the tag declares, or that it is unknown where a library or a command contradicts it."""
+        """Return the API that the tag declares, or UNKNOWN if a library or a command contradicts the tag."""
         own = next((one.member for one in self.built if one.member.endswith(OWN_SUFFIX)), "")
         if own:
             what = f"{own.removesuffix(OWN_SUFFIX)} is compiled for one Python"
@@ -457,7 +457,7 @@ class _Build:
         return api
 
     def explain_excess(self, command: Compile, api: PythonApi) -> str:
-        """Return why one command compiles more than the API that the tag declares, or nothing."""
+        """Return why one command goes beyond the API that the tag declares, or ""."""
         if not self.includes.has(command.source):
             return f"{command.source} is compiled, and is not in the source"
         reached = (*self.includes.external_includes([command.source]), *self.list_forced_includes(command))
@@ -475,11 +475,11 @@ class _Build:
         return self.explain_full_api(command, python, api) if python else ""
 
     def list_forced_includes(self, command: Compile) -> tuple[Include, ...]:
-        """Return what a command's flags include, and what that includes."""
+        """Return the headers that a command's flags include, and the headers that these include in turn."""
         return tuple(list_forced_includes(command, self.includes))
 
     def explain_full_api(self, command: Compile, python: Place, api: PythonApi) -> str:
-        """Return why a command that includes Python.h uses more than the limited API of the tag, or nothing."""
+        """Return why a command that includes Python.h goes beyond the limited API of the tag, or ""."""
         last = [flag for flag in command.flags if flag.startswith((*LIMITED_FLAGS, *UNLIMITED_FLAGS))][-1:]
         if last and last[0].startswith(LIMITED_FLAGS):
             match = LIMITED_VERSION.search(last[0])
@@ -505,7 +505,7 @@ class _Build:
 
 
 def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
-    """Return the device images of a library's commands; None where a compiler chooses them by itself."""
+    """Return the device images of a library's commands, or None if the compiler chooses them itself."""
     images: dict[str, None] = {}
     for command in commands:
         if command.source.endswith((".cu", ".hip")):
@@ -517,7 +517,7 @@ def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
 
 
 def _gencode(flag: str) -> Iterator[str]:
-    """Yield the images that one flag of nvcc's asks for."""
+    """Yield the images that one nvcc flag requests."""
     for match in GENCODE.finditer(flag):
         yield from (match[2] or match[3]).split(",")
     if short := re.fullmatch(r"(?:-arch|--gpu-architecture)=sm_(\w+)", flag):
@@ -525,14 +525,14 @@ def _gencode(flag: str) -> Iterator[str]:
 
 
 def _offload_targets(flag: str) -> Iterator[str]:
-    """Yield the targets that one flag of hipcc's asks for, as bundles name them."""
+    """Yield the targets that one hipcc flag requests, spelt as in device bundles."""
     match = OFFLOAD.fullmatch(flag)
     for text in match[1].split(",") if match else ():
         yield str(GfxArch.parse(text)) if GFX.fullmatch(text) else text
 
 
 def _arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
-    """Yield what becomes of the architectures that the request asks for, where the project chooses by itself."""
+    """Yield warnings about requested architectures that the project does not build."""
     asked = list(_request_archs(view))
     with_device_code = [one for one in built if one.images != ()]
     unknown = [one.member for one in with_device_code if one.images is None]

@@ -1,9 +1,8 @@
-"""Reads what an observed build wrote into its journal: the answer at the end, held against what was told on the way.
+"""Reads an observed build's journal: the answer at its end, compared with the events reported before it.
 
-A journal is a FIFO that all of the build can write to and none of it can read. The observer writes a line for each
-thing that it sees, when it sees it; so do the Pythons and the compilers that the build starts. The answer is sealed
-with a word that only the observer was told. The project's code may write lines too: they add doubts, and take nothing
-back.
+A journal is a FIFO that every process of the build can write to and none can read. The observer writes a line for each
+event when it happens; so do the Pythons and the compilers that the build starts. The answer is sealed with a secret
+word that only the observer gets. The project's code may write lines too: these add doubts and remove nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read"]
 
-ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, which is parsed if sealed
+ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, parsed if the seal is valid
 TABLES = ("asked", "doubts", "imports")
-MADE = {"compiled": "compiles", "linked": "links"}  # what is told of each → where the answer has it
-MOST_TOLD = 16 << 20  # bytes of the other lines: read as values they take twenty times as much memory
+MADE = {"compiled": "compiles", "linked": "links"}  # event → the answer's list of such events
+MOST_TOLD = 16 << 20  # bytes of the other lines: parsed, they take twenty times as much memory
 MOST_LINES = 100_000
 MOST_COMMANDS = 100
 UNENDED = "starts a Python that ends in a way that is not seen"
@@ -35,7 +34,7 @@ ENDLESS = "tells more than can be read"
 
 
 def read(content: bytes, word: str) -> dict[str, Any] | None:
-    """Return the answer that a journal ends with, and the doubts of all its lines; None where no answer is sealed."""
+    """Return the journal's answer with the doubts of all its lines, or None without a sealed answer."""
     answer, told = None, Told()
     for found in ANSWER.finditer(content):
         sealed = _unseal(found[1], found[2], word)
@@ -50,7 +49,7 @@ def read(content: bytes, word: str) -> dict[str, Any] | None:
 
 
 def _unseal(seal: bytes, text: bytes, word: str) -> dict[str, Any] | None:
-    """Return the answer in a line, where the seal on it was made with the word and it has tables to add to."""
+    """Return a line's answer, or None unless its seal was made with the word and its tables can be added to."""
     own = hmac.new(word.encode(), text, hashlib.sha256).hexdigest().encode()
     answer = _object(text) if hmac.compare_digest(own, seal) else None
     return answer if answer and all(isinstance(answer.get(table), dict) for table in TABLES) else None
@@ -66,16 +65,16 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 @dataclass
 class Told:
-    """What the lines of a journal say together."""
+    """The events that a journal's lines report."""
 
     tables: dict[str, dict[str, str]] = field(default_factory=lambda: {table: {} for table in TABLES})
     began: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
-    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # compiled or linked, and the process
-    commands: list[str] = field(default_factory=list)  # of compilers that the project starts by itself
+    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # (compiled or linked, process) → count
+    commands: list[str] = field(default_factory=list)  # of compilers that the project starts itself
 
     def add(self, line: bytes) -> None:
-        """Take one line; what no observer writes is a command."""
+        """Record one line; a line that is not a JSON object is a compiler's command."""
         value = _object(line)
         if value is None:
             self.commands += [line.decode(errors="replace")][: MOST_COMMANDS - len(self.commands)]
@@ -91,7 +90,7 @@ class Told:
         self.made.update((what, by) for what in MADE if what in value)
 
     def merge_into(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer with all that was told and that it leaves out."""
+        """Return the answer with the reported events that it leaves out."""
         for name, table in self.tables.items():
             for what, place in table.items():
                 answer[name][what] = answer[name].get(what) or place

@@ -1,7 +1,7 @@
-"""What a setuptools project builds for a cell, seen by letting its own code run: confined, on a copy, nothing compiled.
+"""Observes what a setuptools project builds for a cell: its code runs confined, on a copy, and compiles nothing.
 
-Every question that the code asks of its machine is answered for the cell and noted. Cells that agree in all that was
-asked get the same build, so one run stands for them.
+Every question that the code asks about its machine is answered for the cell and recorded. Cells with the same answers
+to all recorded questions get the same build, so one run stands for all of them.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ if TYPE_CHECKING:
 
 __all__ = ["HARMLESS", "SIMULATED", "Failure", "Linked", "Observed", "Observer", "Subject", "View"]
 
-# What build requirements bring that the observed code can do without, or finds a stand-in for.
+# Build requirements that the observed code can do without, or that have a fake.
 SIMULATED = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cmake cython ninja numpy oldest-supported-numpy packaging pip psutil pybind11 setuptools toml tomli torch "
     "versioneer wheel".split()
 )
-# What adds nothing to a wheel but its version, or a file that says it.
+# Requirements that add nothing to a wheel except its version, or a file with it.
 HARMLESS = frozenset(
     "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
 )
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
-WORD = "FATWHEEL_WORD"  # which the observer takes out of its variables before the project's code runs
-JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # what every job sets
+WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
+JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
-NETWORK = "opens the network"  # how that doubt begins
+NETWORK = "opens the network"  # the start of that doubt's text
 MOST_MARK = 100  # bytes
 MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
 ENDED_EARLY = {
@@ -78,17 +78,17 @@ ENDED_EARLY = {
 
 
 class View(NamedTuple):
-    """All that one build is told, and may decide by."""
+    """All facts that one build is given and may depend on."""
 
     os: str
     machine: str
     python: Python
     torch: str = ""  # 2.10.0+cu130
     accelerator: Accelerator | None = None
-    capability: str = ""  # of the GPU, if there is one
+    capability: str = ""  # of the GPU, if any
     env: tuple[tuple[str, str], ...] = ()
     gpu: bool = False
-    chance: bool = False  # whether it is the second look: later, and on a machine with more processors
+    chance: bool = False  # whether this is the second run: at a later time, with more processors
 
     def fact(self, name: str) -> object:
         """Return the answer to a question that a build asked."""
@@ -105,7 +105,7 @@ class View(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """One library that was linked, where it is in the wheel, what it was compiled from and linked with."""
+    """One linked library: its path in the wheel, its compile commands and its link flags."""
 
     member: str
     commands: tuple[Compile, ...]
@@ -113,65 +113,65 @@ class Linked(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What the build raised, and where in the project."""
+    """The error that the build raised, and its place in the project."""
 
     text: str
     place: str
 
 
 class Observed(NamedTuple):
-    """What one build asked and did."""
+    """The questions and actions of one build."""
 
     asked: Mapping[str, str]  # question → file:line
-    stopped: bool = False  # whether it had to be ended, or ended Python itself
-    doubts: Mapping[str, str] = {}  # what no cell answers → file:line
+    stopped: bool = False  # whether it was ended early, or ended Python itself
+    doubts: Mapping[str, str] = {}  # question that no cell answers → file:line
     imports: Mapping[str, str] = {}  # module → file:line
     opens_network: bool = False
     failure: Failure | None = None
-    tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: the one of the Python that builds
-    is_pure: bool = False  # whether the wheel's tag says any platform
+    tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: that of the building Python
+    is_pure: bool = False  # whether the wheel's tag has the platform `any`
     members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
-    shipped: tuple[str, ...] = ()  # compiled files that nothing here compiled
+    shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
     metadata: tuple[str, ...] = ()  # the fields of METADATA
     libraries: tuple[Linked, ...] = ()
     commands: tuple[Compile, ...] = ()  # every call of a compiler
-    generated: Mapping[str, str] = {}  # sources that the build wrote, with their text
+    generated: Mapping[str, str] = {}  # the sources that the build wrote, with their text
 
 
 class Subject(NamedTuple):
-    """The project that is observed."""
+    """The observed project."""
 
     tree: Tree
     folder: str  # of the project, below the tree's root
     backend: str
     backend_path: tuple[str, ...]
-    provided: tuple[str, ...]  # what a build would install and nothing here stands for
+    provided: tuple[str, ...]  # requirements without a fake
     capped: bool = False  # whether the project asks for an older setuptools than the newest
 
 
 class Observer:
-    """Observes one project's builds, each once."""
+    """Observes the builds of one project, each only once."""
 
     def __init__(self, subject: Subject, outside: Outside) -> None:
         self.subject = subject
         self.outside = outside
         self.seen: list[tuple[View, Observed]] = []
         self.runs = 0
-        self.shown = ExitStack()  # the step that the user sees, once something runs
+        self.shown = ExitStack()  # the step that the user sees once something runs
         self.step: Step | None = None
         self.stage: Stage | None = None
         self.sealing = read_key(outside.environ)
         self.said = False
-        self.stopped: Observed | None = None  # a build that did not end by itself: no other is begun
+        self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
 
     def close(self) -> None:
-        """End the step that the user sees, if any."""
+        """End the step that the user sees, if there is one."""
         if self.step:
             self.step.result(f"{self.runs} build{'' if self.runs == 1 else 's'}")
         self.shown.close()
 
     def observe(self, view: View) -> Observed:
-        """Return what the build of a view does; runs it only where no earlier one answers for it."""
+        """Return the observation of a view's build; runs the build only if no earlier run answers for it."""
         if self.stopped:
             return self.stopped
         for earlier, observed in self.seen:
@@ -183,7 +183,7 @@ class Observer:
         return observed
 
     def _the_same_again(self, view: View, observed: Observed) -> Observed:
-        """Return what a build does, in doubt where it asks for the time or for chance and does another thing then."""
+        """Return the observation, with a doubt if the build asks for the time or chance and a second run differs."""
         if "chance" not in observed.asked or observed.doubts or observed.failure:
             return observed
         again = self._load_or_run(view._replace(chance=True))
@@ -193,7 +193,7 @@ class Observer:
         return observed._replace(doubts={doubt: observed.asked["chance"]})
 
     def _load_or_run(self, view: View) -> Observed:
-        """Return what an earlier plan observed, or run the build and keep what it did."""
+        """Return the observation that an earlier plan stored, or run the build and store its observation."""
         name = self._key(view)
         path = self.outside.cache.resolve() / "observations" / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
@@ -201,13 +201,13 @@ class Observer:
         if answer is None:
             self._say_once(f"{path} is not what this user kept there" if kept is not None else "")
             answer = self._run(view)
-            if "stopped" not in answer:  # another time the machine may have more to spare
+            if "stopped" not in answer:  # not stored: next time the machine may have more resources free
                 with write_atomically(path) as file:
                     file.write(seal(name, answer, self.sealing))
         return _parse_answer(answer)
 
     def _say_once(self, what: str) -> None:
-        """Say why something is observed again; a cache that somebody else filled has many files alike."""
+        """Report once why a build is observed again: a cache that another user filled has many such files."""
         if what and not self.said:
             self.said = True
             self.outside.reporter.say(f"{what}, so what setup.py builds is observed again")
@@ -322,16 +322,16 @@ def _facts(view: View) -> dict[str, Any]:
 
 
 def _homes(view: View, home: str) -> dict[str, str]:
-    """Return the variables that a job sets for its accelerator: the one that names its folder, and what is settled."""
+    """Return the variables that a job sets for its accelerator: its home folder, and its compilers' settings."""
     names = {"cuda": "CUDA_HOME", "rocm": "ROCM_HOME", "xpu": "CMPLR_ROOT"}
     return {names[str(view.accelerator.kind)]: home, **compiler_variables(view.accelerator)} if view.accelerator else {}
 
 
-# ---------------------------------------------------------------- what it left
+# ---------------------------------------------------------------- the result of a run
 
 
 def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
-    """Return the answer with the folders of this host spelt as on any other."""
+    """Return the answer with this host's folders replaced by names that are the same on every host."""
     text = json.dumps(answer)
     fakes = stage.inside / "fakes"
     for folder, name in (
@@ -352,7 +352,7 @@ def _same_everywhere(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
 
 
 def _wheel(stage: Stage) -> dict[str, Any] | None:
-    """Return what the wheel holds, None where there is not one wheel; a file of it may name the folder of its build."""
+    """Return the wheel's content, or None without exactly one wheel; notes members that name the build folder."""
     if stage.wheels.resolve() != stage.wheels:
         return None
     wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
@@ -388,7 +388,7 @@ def _content(path: Path, folder: bytes) -> dict[str, Any]:
 
 
 def _scan_member(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
-    """Return the hash of a member, and whether it names a folder."""
+    """Return the hash of a member, and whether it contains the folder's path."""
     hashing, holds, before = Hashing(), False, b""
     for chunk in chunks:
         hashing.update(chunk)
@@ -399,7 +399,7 @@ def _scan_member(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
 
 
 def _parse_answer(answer: Mapping[str, Any]) -> Observed:
-    """Read an answer that a project's code had in its hands: whatever has another shape is a doubt."""
+    """Return the observation in an answer; the project's code could have changed it, so a wrong shape is a doubt."""
     if "stopped" in answer:
         return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})
     try:
@@ -454,7 +454,7 @@ def _failure(error: Mapping[str, Any]) -> Failure:
 
 
 def _command(one: Mapping[str, Any]) -> Compile:
-    """Read one call of a compiler, without what distutils adds to all of them on this host."""
+    """Return one compiler call, without the flags that distutils adds to all calls on this host."""
     flags = (str(flag) for flag in one["flags"])
     kept = dict.fromkeys(flag for flag in flags if flag != "-c" and not flag.startswith("-I<python>"))
     return Compile(str(one["source"]), str(one["compiler"]), tuple(kept))
@@ -463,7 +463,7 @@ def _command(one: Mapping[str, Any]) -> Compile:
 def _libraries(
     found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Sequence[tuple[str, Compile]]
 ) -> Iterator[Linked]:
-    """Yield what each library is made of; an object is what was last compiled into it before it was linked."""
+    """Yield each library's parts; an object's command is the last one that compiled it before the link."""
     for member, number in sorted(found.items()):
         link = links[number]
         made = dict(commands[: int(link["compiled"])])

@@ -1,6 +1,6 @@
-"""The machine on which a cell would be built, as a folder of stand-ins: a CUDA that answers, compilers that note.
+"""Creates the folder in which setup.py is observed: fake compilers that record their calls, and a fake CUDA or ROCm.
 
-Every host sets the same stage for the same cell, so that a project's build code decides the same on each of them.
+Every host creates the same stage for the same cell, so that a project's build code behaves the same on each of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
 
 OBSERVER = Path(__file__).parent / "inside"
-LENT = ("setuptools", "packaging", "_distutils_hack")  # what the observed code gets of our own environment
+LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
 TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig ninja nvcc".split())  # noqa: SIM905 - as words
 NVCC = """\
@@ -43,7 +43,7 @@ ANSWERS = {
     **dict.fromkeys(("clang", "clang++"), "clang version 18.1.8"),
     "cl": "Microsoft (R) C/C++ Optimizing Compiler Version 19.44 for x64",
 }
-# A compiler says its version when asked; asked for anything else, it notes that and makes the file of `-o`.
+# Asked for its version, a fake compiler prints it. Any other call it records, and it creates the file of `-o`.
 COMPILER = """\
 #!/bin/sh
 case " $* " in
@@ -56,21 +56,21 @@ while [ $# -gt 0 ]; do
   shift
 done
 """
-# Other programs of a builder's: there to be found, and what they would do is not known.
+# Other programs of a builder: setup.py can find them, but what they would do is unknown.
 FOUND = ("cmake", "make")
 PYTHONS = ("python", "python3")
 PROGRAMS = TOOLS | {*FOUND, *PYTHONS}
-# A Python that the project starts is observed as well.
+# A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The folder of a project's observations."""
+    """The folder in which a project's builds are observed."""
 
     folder: Path
-    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the source's files as they were copied
+    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)  # the stamps of the source's files after copying
 
     @property
     def source(self) -> Path:
@@ -79,65 +79,65 @@ class Stage:
 
     @property
     def machine(self) -> Path:
-        """All but the source."""
+        """The folder for everything except the source."""
         return self.folder / "machine"
 
     @property
     def wheels(self) -> Path:
-        """Where the backend puts its wheel."""
+        """The folder for the backend's wheel."""
         return self.machine / "wheels"
 
     @property
     def request(self) -> Path:
-        """What the observer is asked; beside the folder, where no observed code can write."""
+        """The observer's request; beside the folder, where observed code cannot write."""
         return self.folder.parent / "request.json"
 
     @property
     def journal(self) -> Path:
-        """What observers and compilers write into; beside the folder, where no observed code can replace it."""
+        """The journal that observers and compilers write to; outside the folder, so observed code cannot replace it."""
         return self.folder.parent / "journal"
 
     @property
     def accelerator(self) -> Path:
-        """What CUDA_HOME or ROCM_HOME names."""
+        """The folder in CUDA_HOME or ROCM_HOME."""
         return self.machine / "accelerator"
 
     @property
     def home(self) -> Path:
-        """What HOME names."""
+        """The folder in HOME."""
         return self.machine / "home"
 
     @property
     def scratch(self) -> Path:
-        """What TMPDIR names."""
+        """The folder in TMPDIR."""
         return self.machine / "tmp"
 
     @property
     def headers(self) -> Path:
-        """What FATWHEEL_TORCH_INCLUDE names."""
+        """The folder in FATWHEEL_TORCH_INCLUDE."""
         return self.machine / "headers"
 
     @property
     def tools(self) -> Path:
-        """The folder of the stand-ins on PATH."""
+        """The folder of the fake programs, on PATH."""
         return self.machine / "tools"
 
     @property
     def modules(self) -> Path:
-        """What the observed code can import besides Python's own library."""
+        """The folder of modules that the observed code can import besides the standard library."""
         return self.machine / "modules"
 
     @property
     def inside(self) -> Path:
-        """The observer as the observed code sees it, under the name that its own imports use."""
+        """The observer inside `modules`, under the name that its own imports use."""
         return self.modules.joinpath("ci_tools", "evidence", "observe", "inside")
 
     def set(self, tree: Tree, accelerator: Accelerator | None) -> None:
-        """Put everything in its place for one build; the source is as it was, whatever an earlier build did to it."""
+        """Prepare the folder for one build; the source is restored, whatever an earlier build changed in it."""
         clear(self.machine)
         for folder in (self.wheels, self.tools, self.accelerator, self.home, self.scratch, self.modules):
             folder.mkdir(parents=True)
-        for name in HEADERS:  # what lies in them is fetched for builds alone
+        for name in HEADERS:  # empty: their headers are fetched only for real builds
             (self.headers / name).mkdir(parents=True)
         self._restore(tree)
         version = str(accelerator.version or "") if accelerator else ""
@@ -153,10 +153,10 @@ class Stage:
             self._accelerator(accelerator, version)
 
     def _restore(self, tree: Tree) -> None:
-        """Make the copy of the source what the tree is; the files that no build has touched stay."""
+        """Restore the copy of the source; files that no build has touched stay."""
         try:
             kept = set(self._prune_copy())
-        except (OSError, RecursionError):  # folders within folders, too many to walk
+        except (OSError, RecursionError):  # folders nested too deeply to walk
             kept = set()
         if not kept:
             clear(self.source)
@@ -165,7 +165,7 @@ class Stage:
         self.copied.update({name: _stamp(f"{self.source}/{name}") for name in missing})
 
     def _prune_copy(self) -> Iterator[str]:
-        """Yield the files of the copy that no build has touched, and remove all others."""
+        """Yield the files of the copy that no build has touched; remove all others."""
         if not self.copied or self.source.is_symlink():
             return
         start = len(str(self.source)) + 1
@@ -206,7 +206,7 @@ class Stage:
 
 
 def importable_folders() -> Iterator[Path]:
-    """Yield the folders of our own environment that the observed code can import from, their metadata included."""
+    """Yield the folders of Fatwheel's environment that the observed code can import, with their metadata."""
     for name in LENT:
         spec = find_spec(name)
         if spec and spec.origin:
@@ -218,7 +218,7 @@ def importable_folders() -> Iterator[Path]:
 
 
 def readable() -> Iterator[Path]:
-    """Yield what of this machine the observed code may read: those folders, and this package's share of them."""
+    """Yield the folders of this machine that the observed code may read: the importable ones and the observer."""
     yield OBSERVER
     yield from importable_folders()
 
@@ -229,9 +229,9 @@ def _script(path: Path, text: str) -> None:
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """Return what changes when a file is written, replaced or given another mode; nothing for a file that is gone.
+    """Return values that change when a file is written, replaced or gets another mode; empty for a missing file.
 
-    Paths are text here: thousands of files are looked at for every build.
+    Paths are plain strings for speed: thousands of files are checked for every build.
     """
     try:
         found = os.lstat(path)
@@ -241,7 +241,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _remove(path: str) -> None:
-    """Remove a file, or a folder that nothing is left in."""
+    """Remove a file or an empty folder."""
     if stat.S_ISDIR(os.lstat(path).st_mode):
         with suppress(OSError):
             os.rmdir(path)  # noqa: PTH106 - see _stamp

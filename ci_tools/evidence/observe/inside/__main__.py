@@ -1,8 +1,8 @@
-"""Runs one build of one cell and writes what it did: `python -s -S __main__.py REQUEST.json`.
+"""Runs one build of one cell and records what it does: `python -s -S __main__.py REQUEST.json`.
 
-The request names the source's copy, the backend, the cell's facts and variables, and the journal: a FIFO that what is
-seen is written into as it is seen. The answer comes last, and is sealed with a word that only this process was told.
-With more arguments it is a Python that the build starts: it runs those as Python would, and writes what they asked.
+The request names the copy of the source, the backend, the cell's facts and variables, and the journal: a FIFO to which
+every event is written when it happens. The answer comes last, sealed with a secret word that only this process gets.
+With more arguments this is a Python that the build starts: it runs them as Python would, and records their questions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.inside.facts import Facts
 
 REQUEST = 1
-WORD = "FATWHEEL_WORD"  # the variable that has it
+WORD = "FATWHEEL_WORD"  # the variable that passes the secret word
 TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
 MOST_TEXT = 1 << 20  # characters of one generated source
 
@@ -40,8 +40,8 @@ def main() -> None:
 
 
 def _take_word() -> bytes:
-    """Return the word that seals the answer, and leave it nowhere that variables are read from."""
-    return os.environ.pop(WORD, "").encode()  # and from `posix.environ`, which is the same table
+    """Return the word that seals the answer, and remove it from the environment."""
+    return os.environ.pop(WORD, "").encode()  # also from `posix.environ`, which is the same table
 
 
 def _observe_build(request: dict[str, Any], word: bytes) -> None:
@@ -58,7 +58,7 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     seal = hmac.new(word, text, hashlib.sha256).hexdigest().encode()
     _facts().write(b"answer " + seal + b" " + text)
     sys.stdout.flush()
-    os._exit(0)  # whatever threads or exit handlers the project has left
+    os._exit(0)  # ends threads and skips exit handlers of the project
 
 
 def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
@@ -92,7 +92,7 @@ def _collect_records() -> dict[str, Any]:
 
 
 def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
-    """Let the backend build the wheel; return what it raised, if anything."""
+    """Let the backend build the wheel; return the error that it raised, or None."""
     sys.path[:0] = request["backend_path"]
     sys.argv = ["setup.py"]
     try:
@@ -101,7 +101,7 @@ def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
         for name in filter(None, attribute.split(".")):
             backend = getattr(backend, name)
         backend.build_wheel(request["wheels"], request["settings"])  # type: ignore[attr-defined]
-    except BaseException as error:  # noqa: BLE001 - whatever a project raises is the answer
+    except BaseException as error:  # noqa: BLE001 - any error of a project is part of the answer
         traceback.print_exc()
         return _describe_error(error)
     return None
@@ -111,10 +111,10 @@ def _build_wheel(request: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
-    """Run what Python is asked to run, and write down that it ended."""
+    """Run what Python is asked to run, and record that it ended."""
     sys.stdin.reconfigure(encoding="utf-8")
     _disguise(request, dict(os.environ))
-    _facts().tell(began=True)  # so that it is missed if it does not end well
+    _facts().tell(began=True)  # the journal then shows if it never ended
     status = 0
     try:
         _run(arguments)
@@ -137,7 +137,7 @@ def _status(code: object) -> int:
 
 
 def _run(arguments: list[str]) -> None:
-    """Do as `python ARGUMENTS...` does, where it is told to run a file, a module or a text."""
+    """Run as `python ARGUMENTS...` does, for a file, a module or a text."""
     from ci_tools.evidence.observe.inside.facts import FACTS
 
     words = list(arguments)
@@ -146,7 +146,7 @@ def _run(arguments: list[str]) -> None:
     if words[:1] == ["-c"]:
         sys.argv = ["-c", *words[2:]]
         sys.path.insert(0, "")
-        exec(words[1], {"__name__": "__main__"})  # noqa: S102 - what it is told to run
+        exec(words[1], {"__name__": "__main__"})  # noqa: S102 - the text of `python -c`
     elif words[:1] == ["-m"]:
         FACTS.doubt(f"runs the module {words[1]} in a Python of its own")
         sys.argv = words[1:]
@@ -159,11 +159,11 @@ def _run(arguments: list[str]) -> None:
         FACTS.doubt(f"starts Python with {' '.join(arguments[:1])}, which is not simulated")
 
 
-# ---------------------------------------------------------------- what it raised
+# ---------------------------------------------------------------- errors of the build
 
 
 def _describe_error(error: BaseException) -> dict[str, Any]:
-    """Return an error's text, and where in the project it came from."""
+    """Return an error's kind and text, and the place in the project where it was raised."""
     from ci_tools.evidence.observe.inside.facts import FACTS
 
     while isinstance(error, SystemExit) and error.__context__ and not _is_project(error):
@@ -183,11 +183,11 @@ def _is_project(error: BaseException) -> bool:
     return any(FACTS.is_own(frame.filename) for frame in last)
 
 
-# ---------------------------------------------------------------- what it wrote
+# ---------------------------------------------------------------- files of the build
 
 
 def _files(root: str) -> set[str]:
-    """Return every file below a folder, relative to it."""
+    """Return the paths of all files below a folder, relative to it."""
     found, folders = set(), [""]
     while folders:
         folder = folders.pop()

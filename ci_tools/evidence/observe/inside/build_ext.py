@@ -1,6 +1,6 @@
-"""Compilers that write down what they are asked for and make an empty file of the right name instead.
+"""Fake distutils compilers: they record each command and create a placeholder file in place of its output.
 
-Each file they make holds its own number, so that it can be told apart in a wheel, wherever a project moves it.
+Each linked file contains its own number, so that it is recognised in a wheel wherever the project moves it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import setuptools.command.build_ext  # first: it brings its own distutils
+import setuptools.command.build_ext  # first: it installs its own distutils
 
 import distutils.ccompiler  # isort: skip
 import distutils.command.build_clib
@@ -24,7 +24,7 @@ from distutils.unixccompiler import UnixCCompiler
 
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-# Keywords of setup() that leave no trace by their name, or are of a plugin that adds nothing but the version.
+# Keywords of setup() that set no attribute of their name, or of a plugin that adds only the version.
 HARMLESS_KEYWORDS = frozenset(
     {"features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"}
 )
@@ -41,14 +41,14 @@ MARK = "in place of what would be linked as number {}\n"
 
 
 class Recorder(UnixCCompiler):
-    """A compiler for every platform: distutils sees Unix, the project's code the cell's."""
+    """A compiler for every platform: distutils sees Unix, the project's code sees the cell's."""
 
     compiles: list[dict[str, Any]] = []  # noqa: RUF012 - of all compilers of this process
     links: list[dict[str, Any]] = []  # noqa: RUF012 - see above
 
     @property
     def compiler_type(self) -> str:
-        """The kind of compiler, which is how many projects ask for the system."""
+        """The kind of compiler: many projects detect the system by it."""
         return "msvc" if FACTS.asks() and FACTS.ask("os") == "windows" else "unix"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -89,7 +89,7 @@ class Recorder(UnixCCompiler):
         _record_link(os.path.join(output_dir or "", output_filename), objects, libraries, flags)
 
     def _refuse_twice(self, objects: list[str]) -> None:
-        """Fail as the linker would: distutils compiles only the last of two sources of one stem, and links it twice."""
+        """Fail as the linker would: of two sources with one stem, distutils compiles only one and links it twice."""
         for made in objects:
             if objects.count(made) > 1:
                 sources = " and ".join(self.made_of.get(made, ()))
@@ -114,7 +114,7 @@ class Recorder(UnixCCompiler):
 
 
 def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
-    """Note one compilation, unless it tries the compiler with a file outside the source, and make its object."""
+    """Record one compilation and create its object; a test of the compiler with an outside file is not recorded."""
     if made:
         _make(made, f"object of {source}\n")
     if not os.path.abspath(source).startswith(FACTS.root):
@@ -125,7 +125,7 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
 
 
 def _doubt_includes(source: str) -> None:
-    """Doubt whether a compiler takes a file that is not the source's, where it includes more than every system has."""
+    """Record a doubt about a compiler test if its file includes headers that not every system has."""
     if not os.path.isfile(source):
         return
     text = Path(source).read_text(encoding="utf-8", errors="replace")
@@ -135,7 +135,7 @@ def _doubt_includes(source: str) -> None:
 
 
 def _variable_flags(source: str) -> list[str]:
-    """Return the flags that variables add to a command, as distutils and nvcc read them."""
+    """Return the flags that environment variables add to a command, read as distutils and nvcc do."""
     is_device = source.endswith((".cu", ".cuh"))
     names = DEVICE_VARIABLES if is_device else VARIABLES
     return [flag for name in names for flag in shlex.split(FACTS.variable(name))]
@@ -170,7 +170,7 @@ def _flat(flags: Any) -> list[str]:
 
 
 def install() -> None:
-    """Put the recorder where distutils and setuptools would ask for a compiler."""
+    """Install the recorder as the compiler of distutils and setuptools."""
     modules = (
         distutils.ccompiler,
         distutils.command.build_clib,
@@ -188,7 +188,7 @@ def install() -> None:
 
 
 def _fake_probe(name: str) -> Any:
-    """Return what stands for a look at the machine by distutils' `config` command."""
+    """Return a fake for a probe of the machine by distutils' `config` command."""
 
     def probe(*_: Any, **__: Any) -> bool:
         FACTS.doubt(f"tries the machine by {name}(), whose answer no cell says")
@@ -198,7 +198,7 @@ def _fake_probe(name: str) -> Any:
 
 
 def _doubt_plugins(real: Any) -> Any:
-    """Let no keyword of setup() pass that only a plugin understands, nor a plugin that setup() asks for."""
+    """Record a doubt for each keyword of setup() that only a plugin understands, and each plugin it asks for."""
 
     @functools.wraps(real)
     def made(self: Any, attrs: Any = None) -> None:

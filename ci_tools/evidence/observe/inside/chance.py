@@ -1,7 +1,7 @@
-"""What is another thing each time: the clock, chance, and what else runs on the machine.
+"""Watches values that differ in each run: the clock, random numbers, and the load and processors of the machine.
 
-Nothing here is hidden. A build that asks is observed a second time, at another hour and with more processors, and where
-the two differ it is in doubt.
+Nothing here is hidden. A build that reads such a value is observed a second time, at a later time and with more
+processors. If the two builds differ, the build is in doubt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROCESSORS = 64
 
 
 def watch() -> None:
-    """Note who asks; in the second run, let it be later."""
+    """Record who asks; in the second run, shift the clock."""
     for name in ASKED:
         if hasattr(os, name):
             setattr(os, name, _note_chance(getattr(os, name)))
@@ -33,7 +33,7 @@ def watch() -> None:
     if hasattr(os, "sched_getaffinity"):
         os.sched_getaffinity = _affinity(os.sched_getaffinity)
     names = random.Random(0)  # noqa: S311 - names of temporary files, the same in every observation
-    tempfile._RandomNameSequence.rng = property(lambda _: names)  # noqa: SLF001 - there is no other way to them
+    tempfile._RandomNameSequence.rng = property(lambda _: names)  # noqa: SLF001 - the only way to set them
     if FACTS.known["chance"]:
         _let_it_be_later()
 
@@ -106,5 +106,5 @@ def _later(real: Any) -> Any:
 
 
 def _like(kind: type) -> type:
-    """Return a metaclass whose classes count every value of a kind as theirs."""
+    """Return a metaclass whose classes accept every instance of `kind` as their own."""
     return type("Like", (type,), {"__instancecheck__": lambda _, value: isinstance(value, kind)})

@@ -1,6 +1,6 @@
-"""What the observed code may ask of the machine it believes to be on, and what it did ask, with file and line.
+"""Answers the observed code's questions about the cell's machine, and records each question with file and line.
 
-Two cells that agree in every fact that was asked get the same build: that is why asking is written down.
+Two cells with the same answers to all recorded questions get the same build: that is why questions are recorded.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 CHANGES = "changes what observes it"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs
 HERE = __file__.rpartition("facts.py")[0]
-# Python's own library: some of it is frozen into the interpreter.
+# The standard library: some of it is frozen into the interpreter.
 LIBRARY = (os.path.dirname(threading.__file__) + os.sep, "<frozen ")
 IMPORTING = "<frozen importlib"
-# As they are before anybody puts others in their place.
+# References to the originals, before other code replaces them.
 close, dumps, getpid, open_file, write = os.close, json.dumps, os.getpid, os.open, os.write
 
 
 class _Guarded(type):
-    """The class of what is not to be changed by the project's code, which is seen to want to."""
+    """The metaclass of objects that the project's code must not change; an attempt is recorded as a doubt."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
         FACTS.doubt(CHANGES)
@@ -37,12 +37,12 @@ class _Guarded(type):
 
 
 class Facts(metaclass=_Guarded):
-    """The cell's answers, and the questions so far."""
+    """The cell's answers, and the questions asked so far."""
 
     def __init__(self) -> None:
         self.known: Mapping[str, Any] = {}
         self.root = "\0"  # of the source
-        self.foreign: tuple[str, ...] = ("",)  # where code lies that is not the project's; at first that is all code
+        self.foreign: tuple[str, ...] = ("",)  # folders of code that is not the project's; at first, of all code
         self.project = ""
         self.asked: dict[str, str] = {}
         self.doubts: dict[str, str] = {}
@@ -50,47 +50,47 @@ class Facts(metaclass=_Guarded):
         self.journal = ""
 
     def begin(self, known: Mapping[str, Any], root: str, project: str, modules: str, journal: str) -> None:
-        """Take everything for the project's own code from now on that is neither Python's nor in `modules`."""
+        """From now on, treat all code as the project's, except Python's and that in `modules`."""
         self.known, self.root, self.project = known, root, project
         self.foreign = (*LIBRARY, modules, HERE, os.path.dirname(os.path.abspath(sys.argv[0])) + os.sep)
-        self.journal = journal  # last: nothing of this is set again
+        self.journal = journal  # last: after this, no attribute can be set
 
     def ask(self, name: str) -> Any:
-        """Return the cell's answer, and note that it was asked for."""
+        """Return the cell's answer, and record the question."""
         self.note(name)
         return self.known.get(name)
 
     def note(self, name: str) -> None:
-        """Note that something was asked for, where the project's code does so if it is the project's code."""
+        """Record a question, with its place if the project's code asks."""
         if not self.asked.get(name):
             self._keep("asked", name, self.place())
 
     def note_others(self, name: str) -> None:
-        """Note that code which is not the project's asked for something."""
+        """Record a question of code that is not the project's."""
         if name not in self.asked:
             self._keep("asked", name, "")
 
     def variable(self, name: str) -> str:
-        """Return a variable that a package reads for the project, and note that it was asked for."""
+        """Return a variable that a package reads for the project, and record the question."""
         self.note(f"env:{name}")
         return os.environ.get(name, "")
 
     def doubt(self, what: str) -> None:
-        """Note that the code wants to know what no cell says."""
+        """Record a doubt: a question of the code that no cell answers."""
         if what not in self.doubts:
             self._keep("doubts", what, self.place())
 
     def note_import(self, module: str) -> None:
-        """Note that a module was imported that only some builds have."""
+        """Record the import of a module that only some builds have."""
         if module not in self.imports:
             self._keep("imports", module, self.place())
 
     def tell(self, **what: Any) -> None:
-        """Write down outside of this process what happens, so that no later code of it can take that back."""
+        """Report an event to the journal, outside this process, so that later code cannot remove it."""
         self.write(dumps({**what, "by": getpid()}).encode())
 
     def write(self, line: bytes) -> None:
-        """Write a line into the journal, which is opened each time: a descriptor can be closed, or led elsewhere."""
+        """Write a line to the journal, opened each time: a kept descriptor could be closed or redirected."""
         if self.journal:
             journal = open_file(self.journal, os.O_WRONLY | os.O_CLOEXEC)
             line += b"\n"
@@ -99,7 +99,7 @@ class Facts(metaclass=_Guarded):
             close(journal)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set what is not begun yet; the project's code may want to change it later, and is seen to."""
+        """Set an attribute before `begin`; a later attempt by the project's code is recorded as a doubt."""
         if getattr(self, "journal", ""):
             self.doubt(CHANGES)
         else:
@@ -112,7 +112,7 @@ class Facts(metaclass=_Guarded):
             self.tell(**{table: {name: place}})
 
     def unknown(self, name: str) -> NoReturn:
-        """Note that the code asks a package for what is not simulated, and say so as Python does."""
+        """Record a request for something in a package that is not simulated, and raise AttributeError."""
         if not name.rpartition(".")[2].startswith("__"):
             self.doubt(f"asks for {name}, which is not simulated")
         module, _, attribute = name.rpartition(".")
@@ -120,45 +120,45 @@ class Facts(metaclass=_Guarded):
         raise AttributeError(msg)
 
     def is_own(self, file: str) -> bool:
-        """Whether a file of code is the project's: no other code says of itself that it lies anywhere else."""
+        """Whether a code file is the project's: all other code lies in the known folders."""
         return not file.startswith(self.foreign)
 
     def asks(self) -> bool:
-        """Whether it is the project's own code that wants to know, without anybody between."""
+        """Whether the direct caller is the project's own code."""
         return next((self.is_own(frame.f_code.co_filename) for frame in _frames()), False)
 
     def lets_ask(self) -> bool:
-        """Whether it is the project's own code that wants to know, by Python's library or directly."""
+        """Whether the caller is the project's own code, directly or through the standard library."""
         for frame in _frames():
             file = frame.f_code.co_filename
             if self.is_own(file):
                 return True
             if not file.startswith(LIBRARY) or file.startswith(IMPORTING):
                 return False
-        return threading.current_thread() is not threading.main_thread()  # a thread of whoever started it
+        return threading.current_thread() is not threading.main_thread()  # a thread that the project may have started
 
     def is_called_in(self, function: str) -> bool:
-        """Whether the nearest function that is not of Python's library has that name."""
+        """Whether the nearest function outside the standard library has that name."""
         others = (frame.f_code for frame in _frames() if not frame.f_code.co_filename.startswith(LIBRARY))
         return next((code.co_name == function for code in others), False)
 
     def imports_itself(self) -> bool:
-        """Whether the import under way is one that the project's own code states."""
+        """Whether the project's own code states the current import."""
         others = (frame.f_code.co_filename for frame in _frames())
         return self.is_own(next((file for file in others if "importlib" not in file), HERE))
 
     def place(self) -> str:
-        """Return the project's line that is being run, `setup.py:12`."""
+        """Return the line of the project that is running, such as `setup.py:12`, or ""."""
         own = (frame for frame in _frames() if self.is_own(frame.f_code.co_filename))
         return next((f"{self.shown(frame.f_code.co_filename)}:{frame.f_lineno}" for frame in own), "")
 
     def shown(self, file: str) -> str:
-        """Return a file of the project's as the source names it."""
+        """Return the name of a project's file in the source."""
         return self.project + "setup.py" if file == EXECUTED else file.removeprefix(self.root)
 
 
 class GuardedModule(ModuleType):
-    """A module of this package, whose names the project's code is seen to change."""
+    """A module of this package; an attempt of the project's code to change it is recorded as a doubt."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         FACTS.doubt(CHANGES)
@@ -168,8 +168,8 @@ class GuardedModule(ModuleType):
 
 
 def _frames() -> Iterator[FrameType]:
-    """Yield the calls under way, nearest first, without this package's own."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way to see who calls
+    """Yield the active frames, nearest first, without this package's own."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to see the caller
     while frame:
         if not frame.f_code.co_filename.startswith(HERE):
             yield frame

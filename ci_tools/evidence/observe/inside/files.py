@@ -1,6 +1,6 @@
-"""Which files there are: those of the source and of Python, and nothing else of this machine's.
+"""Limits which files the project's code sees: those of the source and of Python, and no others of this machine.
 
-A project that looks elsewhere finds nothing, and what it would find on a builder is a doubt.
+A project that looks elsewhere finds nothing, and its lookup is recorded as a doubt: a builder might have the file.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from typing import Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-# Programs that only make a build quicker, or that tell of a GPU.
+# Programs that only make a build faster, and programs that show whether there is a GPU.
 INDIFFERENT_PROGRAMS = frozenset({"ccache", "sccache"})
 GPU_PROGRAMS = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page
     "amd-smi hl-smi npu-smi nvidia-smi rocm-smi rocm_agent_enumerator rocminfo sycl-ls xpu-smi".split()
 )
 ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "nvcc"})
-USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits that a job names by a variable
+USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
-MICROSOFTS = "cl"  # the compiler of Windows, and of no other system
+MICROSOFTS = "cl"  # the compiler of Windows only
 LIBRARY = sysconfig.get_path("stdlib")
 INCLUDE = sysconfig.get_path("include")
 HEADER = "Python.h"
-OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that torch brings with its CUDA builds alone
-TRANSLATION = re.compile(r"/share/locale/.*\.mo$")  # argparse and others look for their messages there
+OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
+TRANSLATION = re.compile(r"/share/locale/.*\.mo$")  # argparse and others look for translated messages there
 REPOSITORIES = frozenset({".git", ".hg", ".svn"})
 
 
 def watch() -> None:
-    """See every look at a file, by whatever function the project looks."""
+    """Intercept every function through which the project could look at a file."""
     for name in LOOKS:
         if hasattr(os, name):
             setattr(os, name, _guard_lookup(name, getattr(os, name)))
-    for kind in (getattr(pathlib, "_NormalAccessor", None),):  # Python 3.10 keeps the functions it began with
+    # The accessor of pathlib in Python 3.10 keeps references to the original functions.
+    for kind in (getattr(pathlib, "_NormalAccessor", None),):
         for name in LOOKS if kind else ():
             setattr(kind, name, staticmethod(getattr(os, name)))
     os.symlink = _watch_link(os.symlink)
@@ -49,7 +50,7 @@ def watch() -> None:
 
 
 def _guard_lookup(name: str, real: Any) -> Any:
-    """Let nothing be there for the project that lies on this machine outside the source."""
+    """Hide from the project the files of this machine outside the source."""
 
     @functools.wraps(real)
     def called(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
@@ -61,12 +62,12 @@ def _guard_lookup(name: str, real: Any) -> Any:
 
     for group in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if real in group:
-            group.add(called)  # shutil.rmtree asks whether it may use them with descriptors
+            group.add(called)  # shutil.rmtree checks whether they accept descriptors
     return called
 
 
 def _watch_link(real: Any) -> Any:
-    """Look at what a link names as it is made: what is found through the link later looks like the source's own."""
+    """Check the target of a link when it is created: files found through the link later look like the source's."""
 
     @functools.wraps(real)
     def called(source: Any, link: Any, *args: Any, **kwargs: Any) -> Any:
@@ -78,7 +79,7 @@ def _watch_link(real: Any) -> Any:
 
 
 def _leads_here(look: str, path: Any) -> bool:
-    """Whether it is one of the folders above the source or Python that `os.path.realpath` asks for links."""
+    """Whether the path is a folder above the source or Python that `os.path.realpath` checks for links."""
     if look not in {"lstat", "readlink"}:
         return False
     above = f"{os.fsdecode(path).rstrip('/')}/"
@@ -96,11 +97,11 @@ def _doubtful(name: str, real: Any) -> Any:
 
 
 def is_there(path: Any) -> bool:
-    """Whether the project may see a path; note what it learns of its machine by that, or would."""
+    """Whether the project may see a path; records what the lookup reveals, or would reveal, about the machine."""
     try:
         name = os.fsdecode(os.path.abspath(os.fspath(path)))
     except (TypeError, ValueError):
-        return True  # not a path: the real function says so
+        return True  # not a path: the real function raises the error
     if name == os.devnull or _is_ours(name):
         return True
     if name.startswith(USUAL_PLACES):
@@ -111,7 +112,7 @@ def is_there(path: Any) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a path belongs to the source, to the folders of this observation or to Python itself."""
+    """Whether a path belongs to the source, to this observation's folders or to Python itself."""
     home = FACTS.known["accelerator_home"]
     if home and name.startswith(home):
         FACTS.ask("accelerator")
@@ -126,7 +127,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_of_modules(name: str) -> bool:
-    """Whether a file of a package may be seen; what lies in one that is stood in for is not known."""
+    """Whether a file of a package may be seen; a look inside a fake package is a doubt."""
     if "/fakes" in name and not name.endswith("/fakes"):
         package = name.partition("/fakes/")[2]
         if _is_known_to_be_absent(name):
@@ -138,18 +139,18 @@ def _is_of_modules(name: str) -> bool:
 
 
 def _is_known_to_be_absent(name: str) -> bool:
-    """Whether a build would have a package of CUDA's libraries only where its torch is built for CUDA, and is not."""
+    """Whether the path is of a CUDA library package, which only torch's CUDA builds have, and the cell's has not."""
     return OF_CUDA.search(name) is not None and FACTS.ask("accelerator")["kind"] != "cuda"
 
 
 def _is_pythons(name: str) -> bool:
-    """Whether a path is one that every builder's Python has."""
+    """Whether every builder's Python has the path."""
     is_library = name.startswith(f"{LIBRARY}/") and "site-packages" not in name
     return is_library or name in {sys.prefix, sys.base_prefix, LIBRARY, INCLUDE, f"{INCLUDE}/{HEADER}"}
 
 
 def _is_around(name: str) -> bool:
-    """Whether a path is beside or above the source: a job builds in a folder where nothing else lies."""
+    """Whether a path is beside or above the source: a job's build folder holds nothing else."""
     folder, _, file = name.rpartition("/")
     if file in REPOSITORIES and FACTS.root.startswith(f"{folder}/"):
         return True
@@ -157,7 +158,7 @@ def _is_around(name: str) -> bool:
 
 
 def note_program(name: str) -> None:
-    """Note that the project looks for a program that a builder may have or not."""
+    """Record that the project looks for a program that a builder may lack."""
     if name in GPU_PROGRAMS:
         FACTS.ask("gpu")
     elif name in ACCELERATOR_PROGRAMS:
@@ -169,7 +170,7 @@ def note_program(name: str) -> None:
 
 
 def which(real: Any) -> Any:
-    """Return `shutil.which` or its like, noting what is looked for."""
+    """Wrap `shutil.which` or a similar function to record the program that is searched."""
 
     @functools.wraps(real)
     def called(cmd: Any, *args: Any, **kwargs: Any) -> Any:
@@ -184,7 +185,7 @@ def which(real: Any) -> Any:
 
 
 def note_read(path: Any, mode: object, flags: object) -> None:
-    """Note that the project reads a file of its machine's."""
+    """Record that the project reads a file of its machine."""
     writes = set(str(mode or "")) & set("wax+") or (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
     if not writes and FACTS.lets_ask():
         is_there(path)

@@ -1,6 +1,6 @@
-"""Makes the machine look like the cell's, for the project's own code alone: all other code keeps seeing the real one.
+"""Makes this machine look like the cell's, but only to the project's own code: all other code sees the real machine.
 
-Python's library and setuptools would break if they were lied to; a project's build code is what decides.
+Python's standard library and setuptools would break on wrong answers; only the project's build code makes decisions.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ SUFFIXES = {
     "windows": ".cp{digits}{thread}-win_{machine}.pyd",
 }
 # ruff: noqa: SIM905 - as words they fit on a page
-# What a build is told and does not decide by: whatever its value, the same is built.
+# Variables that do not change a build: whatever their values, the result is the same.
 INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
 FOR_OUR_TOOLS = ("FATWHEEL_", "SETUPTOOLS_EXT_SUFFIX")
 OF_WINDOWS = frozenset("APPDATA COMSPEC OS PROGRAMFILES SYSTEMROOT VCINSTALLDIR VSINSTALLDIR WINDIR".split())
-LATEST = 99  # the minor version that no Python 3 will reach
-COPIES = "subst_vars"  # of distutils, which takes all variables and uses few
+LATEST = 99  # a minor version that no Python 3 will reach
+COPIES = "subst_vars"  # a function of distutils that copies all variables and uses few
 NOT_ON_WINDOWS = (
     "environb fork getegid geteuid getgid getloadavg getpgid getsid getuid mkfifo sched_getaffinity sysconf uname"
 ).split()
-# What no cell says: the name of each, by the module that has it.
+# Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
     platform: "freedesktop_os_release libc_ver node python_build python_compiler release version".split(),
     os: "getgroups getlogin getegid geteuid getgid getuid sysconf".split(),
@@ -69,7 +69,7 @@ def version_info() -> VersionInfo:
 
 
 def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
-    """Show the cell instead of this machine; `provided` is what the cell's build installs and nothing stands for."""
+    """Show the cell instead of this machine; `provided` are the requirements of the cell's build without a fake."""
     _variables(env)
     chance.watch()
     _functions()
@@ -89,7 +89,7 @@ def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
 
 
 def _or_real(name: str, answer: Callable[[], Any]) -> property:
-    """Return an attribute that is the cell's for the project, and this machine's for all others."""
+    """Return an attribute with the cell's value for the project and this machine's value for all other code."""
 
     def read(module: ModuleType) -> Any:
         if FACTS.asks():
@@ -118,7 +118,7 @@ def _doubt_value(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _ordinary(_: type, *args: Any) -> ModuleType:
-    """Make an ordinary module: Python's import makes every new one as `type(sys)(name)`."""
+    """Make an ordinary module: Python's import creates every new module as `type(sys)(name)`."""
     return ModuleType(*args)
 
 
@@ -148,7 +148,7 @@ def _is_gil_enabled() -> Callable[[], bool]:
 
 
 class _BuiltinNames(tuple):  # type: ignore[type-arg]
-    """The modules within the interpreter, which differ between systems; PyPy's own is in no CPython."""
+    """The built-in modules, which differ between systems; PyPy's `__pypy__` is never in CPython."""
 
     __slots__ = ()
 
@@ -180,7 +180,7 @@ class WindowsVersion(NamedTuple):
 
 
 class _Sys(ModuleType):
-    """The module `sys`, of which the project's code sees the cell's."""
+    """The module `sys`, with the cell's values for the project's code."""
 
     __new__ = _ordinary
     platform = _or_real("platform", lambda: SYS_PLATFORMS[FACTS.ask("os")])
@@ -224,7 +224,7 @@ _Os = type(
 
 
 class _Machinery(ModuleType):
-    """The module `importlib.machinery`, of which the project's code sees the cell's suffixes."""
+    """The module `importlib.machinery`, with the cell's suffixes for the project's code."""
 
     EXTENSION_SUFFIXES = _or_real("EXTENSION_SUFFIXES", lambda: [_suffix(), f".{_suffix().rpartition('.')[2]}"])
 
@@ -233,7 +233,7 @@ def _version() -> str:
     return ".".join(map(str, version_info()[:3]))
 
 
-# ---------------------------------------------------------------- functions that tell what machine this is
+# ---------------------------------------------------------------- functions that identify the machine
 
 
 def _functions() -> None:
@@ -314,7 +314,7 @@ def _for_the_project(real: Callable[..., Any], answer: Callable[..., Any]) -> Ca
 
 
 def _where(real: Any) -> Any:
-    """Folders differ with the system and the version of Python, so that asking for one asks for both."""
+    """Record that a folder depends on the system and the version of Python."""
 
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -330,7 +330,7 @@ def _where(real: Any) -> Any:
 
 
 def _cell_config() -> dict[str, Callable[[], Any]]:
-    """Return what the cell's Python was built with, of what builds ask."""
+    """Return the build configuration of the cell's Python, as far as builds ask for it."""
     return {
         "EXT_SUFFIX": _suffix,
         "SO": _suffix,
@@ -353,7 +353,7 @@ def _suffix() -> str:
 
 
 def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Setuptools refuses the limited API where there is no GIL, so that one answer is the cell's for everybody."""
+    """Answer with the cell's values, `Py_GIL_DISABLED` even to setuptools: it refuses the limited API without a GIL."""
     of_cell = _cell_config()
 
     @functools.wraps(real)
@@ -368,7 +368,7 @@ def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _common_value(name: str, value: Any) -> Any:
-    """Return what other Pythons of the version have as well, or of the compiler that nothing is compiled with."""
+    """Return a value that is common to all Pythons of the version, or of the unused compiler; others are a doubt."""
     FACTS.ask("python")
     if value is not None and not isinstance(value, str):
         FACTS.doubt(f"asks sysconfig for {name}, which no cell says")
@@ -376,7 +376,7 @@ def _common_value(name: str, value: Any) -> Any:
 
 
 def _config_vars(real: Any) -> Any:
-    """Answer a project that looks at one variable or at all, or changes some for distutils."""
+    """Answer a project that reads one variable or all, or changes some for distutils."""
 
     @functools.wraps(real)
     def called(*names: str) -> Any:
@@ -388,7 +388,7 @@ def _config_vars(real: Any) -> Any:
 
 
 class _Vars(dict):  # type: ignore[type-arg]
-    """All variables, of which those that a cell knows are its own; what is written into it, everybody sees."""
+    """All variables, with the cell's values where known; values written into it are seen by all code."""
 
     def __init__(self, real: dict[str, Any]) -> None:
         super().__init__(real)
@@ -404,7 +404,7 @@ class _Vars(dict):  # type: ignore[type-arg]
 
 
 def _distutils() -> None:
-    """Answer for what setuptools, distutils and packaging say of the machine when a project asks them."""
+    """Answer for the functions of setuptools, distutils and packaging that describe the machine."""
     import packaging.markers
     import packaging.tags
     from setuptools.command import bdist_wheel
@@ -441,7 +441,7 @@ def _distutils() -> None:
 
 
 def _every_tag(real: Any) -> Any:
-    """Setuptools refuses a tag of a later Python than the one that runs it, which is not the cell's."""
+    """Add later Pythons' tags: setuptools refuses tags later than the running Python, which is not the cell's."""
     from packaging.tags import Tag
 
     def tags(*args: Any, platforms: Any = ("any",), **kwargs: Any) -> Iterator[Any]:
@@ -453,7 +453,7 @@ def _every_tag(real: Any) -> Any:
 
 
 def _twice(name: str) -> list[Any]:
-    """Return a module of distutils as Python names it, and as setuptools does."""
+    """Return a module of distutils under Python's name and under setuptools' name."""
     names = (name, f"setuptools._{name}")
     return [importlib.import_module(one) for one in names if importlib.util.find_spec(one)]
 
@@ -471,7 +471,7 @@ def _compiler_type() -> str:
 
 
 def _markers() -> dict[str, str]:
-    """Return what environment markers are held against (PEP 508)."""
+    """Return the environment against which markers are evaluated (PEP 508)."""
     return {
         "implementation_name": "cpython",
         "implementation_version": _version(),
@@ -501,7 +501,7 @@ def _wrap_evaluate(real: Any) -> Any:
 
 
 def _read(name: str) -> None:
-    """Note that a variable is read, by whoever: setuptools reads some for the project."""
+    """Record that a variable is read, also by other code: setuptools reads some for the project."""
     if name in INDIFFERENT or name.startswith(FOR_OUR_TOOLS):
         return
     if FACTS.lets_ask():
@@ -513,7 +513,7 @@ def _read(name: str) -> None:
 
 
 class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
-    """Variables that note who reads them."""
+    """Variables that record their readers."""
 
     def __getitem__(self, name: Any) -> Any:
         _read(os.fsdecode(name))

@@ -1,4 +1,4 @@
-"""Which modules and packages the cell's build could import, and in which versions."""
+"""Watches imports: the modules and packages that the cell's build could import, and their versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
-# Modules of Python's library that not every version has: the first that has it, and the first that has it no more.
+# Standard library modules that not every Python has: the first version with it, and the first without it again.
 LIBRARY: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "aifc": ((3, 0), (3, 13)),
     "annotationlib": ((3, 14), (4, 0)),
@@ -47,7 +47,7 @@ LIBRARY: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 # ruff: noqa: SIM905 - as words they fit on a page
 POSIX_ALONE = frozenset("crypt fcntl grp posix pty pwd readline resource spwd syslog termios tty".split())
 WINDOWS_ALONE = frozenset("_winapi msilib msvcrt nt winreg winsound".split())
-# What a build has beside torch because torch requires it.
+# Modules that a build has because torch requires them.
 BROUGHT_BY_TORCH = frozenset(
     "caffe2 cuda filelock fsspec functorch jinja2 markupsafe mpmath networkx nvidia sympy torchgen triton "
     "typing_extensions yaml".split()
@@ -59,7 +59,7 @@ OWN = frozenset({"packaging", "setuptools"})
 
 
 def watch(provided: Sequence[str]) -> None:
-    """See every import that the project's code states, and every question for a package."""
+    """Intercept every import that the project's code states, and every query for a package."""
     builtins.__import__ = _watch_import(builtins.__import__)
     sys.meta_path.insert(0, _Absent())
     sys.meta_path.append(_Missing(provided))
@@ -75,7 +75,7 @@ def watch(provided: Sequence[str]) -> None:
 
 
 def _watch_import(real: Any) -> Any:
-    """Look at a module's name before it is imported, or taken from those that are: somebody else may need it too."""
+    """Check a module's name before it is imported or taken from `sys.modules`: other code may have imported it."""
 
     @functools.wraps(real)
     def imported(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -102,7 +102,7 @@ def _watch_find(real: Any) -> Any:
 
 
 def _look(name: str) -> None:
-    """Note what an import asks; raise ModuleNotFoundError where the cell has no such module and this machine has."""
+    """Record an import's question; raise ModuleNotFoundError for a module of this machine that the cell lacks."""
     top = name.partition(".")[0]
     if top == OBSERVER:
         FACTS.doubt("imports what observes it")
@@ -117,12 +117,12 @@ def _look(name: str) -> None:
 
 
 def _is_without_cuda(name: str) -> bool:
-    """Whether a package is of CUDA's libraries, and the cell's torch is not built for CUDA."""
+    """Whether a package has CUDA's libraries and the cell's torch is not built for CUDA."""
     return name in OF_CUDA and FACTS.ask("accelerator")["kind"] != "cuda"
 
 
 def _is_absent(name: str) -> bool:
-    """Whether the cell's Python has no such module, though another one has."""
+    """Whether the cell's Python lacks a module that another one has."""
     if name in POSIX_ALONE and FACTS.ask("os") == "windows":
         return True
     if name in WINDOWS_ALONE and FACTS.ask("os") != "windows":
@@ -134,7 +134,7 @@ def _is_absent(name: str) -> bool:
 
 
 class _Absent:
-    """What setuptools or another package imports for the project: the cell's Python may not have it."""
+    """Finder for imports by setuptools or others for the project: the cell's Python may lack the module."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         if FACTS.imports_itself():
@@ -143,7 +143,7 @@ class _Absent:
 
 
 class _Missing:
-    """What nothing else finds: not there in the build either, unless the build would have installed it."""
+    """Finder for modules that no other finder has: missing in the build too, unless the build installs them."""
 
     def __init__(self, provided: Sequence[str]) -> None:
         self.provided = provided
@@ -169,7 +169,7 @@ class _Missing:
 
 
 def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
-    """Answer for torch; doubt what else is asked of packages that only a build has."""
+    """Answer for torch; record a doubt for other packages that only a build has."""
 
     @functools.wraps(real)
     def asked(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The programs that a project starts, and what else leaves its own process: each is known, or a doubt."""
+"""Watches the programs that a project starts and its other external actions: each is known, or a doubt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 
 SHELLS = ("bash", "dash", "sh")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
-BEYOND_WORDS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")  # what a shell makes more of than words
+BEYOND_WORDS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")  # characters with a meaning to a shell
 STARTS = {
     "ctypes.dlopen": "loads a library of the machine",
     "os.exec": "becomes another program",
@@ -31,13 +31,13 @@ NETWORK = frozenset({"socket.connect", "socket.getaddrinfo", "urllib.Request"})
 
 
 def watch() -> None:
-    """Listen, and keep Python's library to the one way of starting programs that every version of it has."""
-    subprocess._USE_POSIX_SPAWN = False  # noqa: SLF001 - its documentation says to
+    """Install the audit hook, and make `subprocess` use the one way of starting programs that all versions have."""
+    subprocess._USE_POSIX_SPAWN = False  # noqa: SLF001 - its documentation names this switch
     sys.addaudithook(heard)
 
 
 def heard(event: str, details: tuple[Any, ...]) -> None:
-    """Note the commands that the project runs, the files outside it that it reads, and the network (PEP 578)."""
+    """Record the commands that the project runs, the outside files that it reads, and network use (PEP 578)."""
     if event == "open" and isinstance(details[0], (str, bytes, Path)):
         files.note_read(*details[:3])
     elif event == "subprocess.Popen":
@@ -66,7 +66,7 @@ def _ran(command: Any) -> None:
 
 
 def _shell_command(words: list[str]) -> list[str]:
-    """Return the command that a shell is given, where it is no more than words."""
+    """Return the command that a shell is given, or an empty list unless it is only plain words."""
     line = os.fsdecode(words[2]) if len(words) == 3 and words[1] == "-c" else ""  # noqa: PLR2004 - sh -c LINE
     try:
         found = [] if BEYOND_WORDS.search(line) else shlex.split(line)
@@ -76,9 +76,9 @@ def _shell_command(words: list[str]) -> list[str]:
 
 
 def _answers(program: str, words: list[str]) -> bool:
-    """Whether what a program answers is the cell's."""
+    """Whether a program's answer is the cell's."""
     if program in FACTS.known["tools"]:
         return True
-    if PYTHON.fullmatch(program):  # found on PATH, that is ours as well
+    if PYTHON.fullmatch(program):  # found on PATH, which has only the observer's Python
         return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
     return False
