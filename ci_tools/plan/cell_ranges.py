@@ -1,4 +1,4 @@
-"""The cells of a plan in few words: those that share a fate together, as ranges of torch versions and Pythons."""
+"""Describes cells in few words: cells with the same result are grouped as ranges of torch versions and Pythons."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SKIPPED", "Axes", "accelerator_of", "blocks", "group_cells"]
 
-SKIPPED = "skipped"  # what stands for a job where a cell has none
+SKIPPED = "skipped"  # used in place of a job for a skipped cell
 
 
 def group_cells(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
-    """Yield the cells of each platform and accelerator that share a job, or none, and a reason."""
+    """Yield the cells of each platform and accelerator that share a reason and a job, or are skipped."""
     groups: dict[tuple[str, str, str, str], list[Cell]] = {}
     covered = ((cell, job, reason) for cell, job, reason in plan.covered)
     skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
@@ -29,12 +29,12 @@ def group_cells(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
 
 
 def accelerator_of(cell: Cell) -> str:
-    """Return the label of a cell's accelerator, nothing where it has none."""
+    """Return the label of a cell's accelerator, or "" if it has none."""
     return cell.accelerator.label if cell.accelerator else ""
 
 
 def blocks(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Split cells into blocks that are whole products of torch versions and Pythons, so that a line says no more."""
+    """Split cells into blocks, each a full product of torch versions and Pythons, so that ranges describe it."""
     by_torch: dict[Minor | None, list[Cell]] = {}
     for cell in cells:
         by_torch.setdefault(cell.torch, []).append(cell)
@@ -52,12 +52,12 @@ class Axes(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan) -> Axes:
-        """Return the axes of all that a plan was asked for."""
+        """Return the axes of all cells of a plan."""
         cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
         return cls(sorted({cell.torch for cell in cells if cell.torch}), sorted({cell.python for cell in cells}))
 
     def describe(self, cells: Sequence[Cell]) -> str:
-        """Return a block of cells of one platform and accelerator in a few words."""
+        """Describe a block of cells of one platform and accelerator in a few words."""
         torches = [torch for torch in self.torches if any(cell.torch == torch for cell in cells)]
         pythons = [python for python in self.pythons if any(cell.python == python for cell in cells)]
         torch = f"torch {_span(torches, self.torches)}" if torches else ""
@@ -66,7 +66,7 @@ class Axes(NamedTuple):
 
 
 def _span(versions: Sequence[object], axis: Sequence[object]) -> str:
-    """Return versions in a row as `first to last`, others one by one."""
+    """Return consecutive versions as `first to last`, others as a list."""
     first = axis.index(versions[0])
     if len(versions) > 2 and list(axis[first : first + len(versions)]) == list(versions):  # noqa: PLR2004 - two fit
         return f"{versions[0]} to {versions[-1]}"

@@ -1,4 +1,4 @@
-"""The first verb, plan: config, source, evidence, plan. It loads nothing that builds, so that it is quick."""
+"""The verb `plan`: reads the config, source and evidence and makes the plan. It loads no builder, to be fast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Planned", "make_plan", "place_of_scripts", "resolve_tag"]
 
 
 class Planned(NamedTuple):
-    """A plan, the tree it was made from, the catalog it was made with, and what the tree showed."""
+    """A plan, with the tree, the catalog and the evidence it was made from."""
 
     plan: Plan
     tree: Tree
@@ -36,7 +36,7 @@ class Planned(NamedTuple):
     evidence: Evidence
 
     def job(self, name: str) -> Job:
-        """Return the job of that name; raise InputError where the plan has none."""
+        """Return the job of that name; raise InputError if the plan has no such job."""
         jobs = {job.name: job for job in self.plan.jobs}
         if name not in jobs:
             msg = f'the plan has no job "{name}", {nearest(name, [*jobs, SDIST])}'
@@ -53,11 +53,11 @@ def make_plan(
     tag: str = "",
     run: Run = NO_RUN,
 ) -> Planned:
-    """Read the config at `path`, its source, and plan an edition of it, as `run` changes what the config asks for.
+    """Make the plan of the config at `path` and its source, for an edition, with the changes that `run` makes.
 
-    That is the edition of `tag`, or the one given, or else the one of the tags at the commit that the config's checkout
-    is at. With `pinned`, a plan.json, edition and run are that file's, and the plan made here must be the one in it:
-    raises InputError with what differs.
+    The edition is that of `tag`, or `edition`, or else that of the tags at the checked-out commit of the config's
+    repository. With `pinned`, a plan.json, edition and run come from that file, and the plan made here must equal it:
+    raises InputError with the differences.
     """
     catalog = catalogs.load()
     expected = plan_file.read(pinned) if pinned else None
@@ -79,7 +79,7 @@ def make_plan(
 def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
     """Return the tag that a ref such as v1.2.0 or refs/tags/v1.2.0 names in the checkout of the config at `path`.
 
-    It is empty where the ref is a branch or a commit. Raises InputError where the tag is not what is checked out.
+    Returns "" if the ref is a branch or a commit. Raises InputError if the tag is not at the checked-out commit.
     """
     here = git.tags(path.parent, outside.environ, at_head=True)
     tag = ref.removeprefix(git.TAGS)
@@ -92,7 +92,7 @@ def resolve_tag(ref: str, path: Path, outside: Outside) -> str:
 
 
 def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Project, outside: Outside) -> Edition:
-    """Return the edition of a tag, or else the one that the tags of the checkout say of its commit."""
+    """Return the edition of a tag, or else that of the tags at the checked-out commit."""
     here = git.tags(folder, outside.environ, at_head=True)
     template, known = request.release.tag, {"name": project.name, "version": project.version}
     if not tag:
@@ -105,7 +105,7 @@ def _edition_of_checkout(folder: Path, tag: str, request: Request, project: Proj
 
 
 def place_of_scripts(request: Request, path: Path, outside: Outside) -> Path | None:
-    """Return where the source of the config at `path` lies, if a command of its validation runs a script."""
+    """Return the source folder of the config at `path` if its validation runs a script, or None."""
     runs_any = any(commands.script_of(command.run) for command in request.validate.commands)
     return source.open_tree(request, path.parent, outside).root if runs_any else None
 

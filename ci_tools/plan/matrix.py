@@ -1,4 +1,4 @@
-"""From a plan to what a workflow runs: the rows of its matrices, as step outputs."""
+"""Turns a plan into a workflow's matrices: their rows, as step outputs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Trials", "builds", "outputs", "sites", "trials"]
 
-MOST_ROWS = 256  # jobs of one matrix on GitHub
+MOST_ROWS = 256  # GitHub's limit of jobs in one matrix
 INSTALLING = 30  # minutes for a runner, a toolchain, torch and a wheel, over a slow line
-NO_CHANNEL = "none"  # of a commit without the version's tag
-HOST = "/host"  # where a container sees the disk of its runner
-MOST_TEXT = 1 << 20  # bytes of all outputs of a job on GitHub
-# What the rows of one runner may differ in that does all of them in turn.
+NO_CHANNEL = "none"  # the channel of a commit without the version's tag
+HOST = "/host"  # the path at which a container sees its runner's disk
+MOST_TEXT = 1 << 20  # bytes, GitHub's limit for all outputs of a job
+# The keys in which rows that share a runner may differ.
 OF_ONE_BUILD = frozenset({"name", "jobs", "minutes", "python"})
 OF_ONE_TRIAL = frozenset({"name", "number", "numbers", "built", "minutes"})
 FEWER = (
@@ -37,9 +37,9 @@ FEWER = (
 
 
 def outputs(plan: Plan) -> dict[str, str]:
-    """Return what a workflow has to know of a plan, each on one line: matrices as JSON, and words.
+    """Return the step outputs of a plan, each on one line: matrices as JSON, and words.
 
-    Raises InputError where GitHub would not take a matrix, or a release waits for a GPU that no runner has.
+    Raises InputError if a matrix exceeds GitHub's limits, or a release waits for a GPU that no runner has.
     """
     _refuse_no_gpu(plan)
     found = {
@@ -48,7 +48,7 @@ def outputs(plan: Plan) -> dict[str, str]:
         "channel": str(plan.edition.channel or NO_CHANNEL),
         "commit": plan.pins.commit,
         "any": json.dumps(bool(plan.jobs)),
-        "changed": "true",  # from nothing, where it is not compared
+        "changed": "true",  # a plan that is not compared counts as changed
         "builds": _matrix(builds(plan)),
         "sites": _matrix(sites(plan)),
     }
@@ -60,7 +60,7 @@ def outputs(plan: Plan) -> dict[str, str]:
 
 
 def _refuse_no_gpu(plan: Plan) -> None:
-    """Raise InputError where a wheel has to be tried on a GPU, and no runner is named that has one."""
+    """Raise InputError if a wheel must be tried on a GPU and no runner with a GPU is named."""
     tried = {site.job for site in plan.sites if site.gpu}
     lacking = dict.fromkeys(str(job.platform) for job in awaiting_gpu(plan) if job.name not in tried)
     if lacking:
@@ -77,10 +77,10 @@ def _matrix(rows: Sequence[Row]) -> str:
 
 
 def builds(plan: Plan) -> list[Row]:
-    """Return a row for each runner that builds: one job, and with the first the sdist, which is held against it.
+    """Return a row for each runner that builds: one job each; one row also builds the sdist, to compare its wheel.
 
-    Where GitHub would not take so many, jobs that have all but their names in common share a runner, and are built in
-    turn. Raises InputError where that is not enough.
+    If there are more rows than GitHub takes, jobs that differ only in their names share a runner and are built in
+    turn. Raises InputError if that is not enough.
     """
     return _few(list(_builds(plan)), "builds", _is_built_alike, _built_in_turn)
 
@@ -101,12 +101,13 @@ def _builds(plan: Plan) -> Iterator[Row]:
             "python": str(job.python),
             "owner": job.owner,
             "required": job.required,
-            "minutes": INSTALLING + len(names) * job.minutes,  # so that a build that takes too long can say so
+            # Longer than the build's own limit, so that a slow build can report its timeout.
+            "minutes": INSTALLING + len(names) * job.minutes,
         }
 
 
 def _is_built_alike(row: Row) -> str:
-    """Return what the rows have in common that one runner can build; an image has every Python."""
+    """Return the group of a row: rows of one group can share a runner; an image has every Python."""
     return json.dumps({**_but(row, OF_ONE_BUILD), "python": "" if row["container"] else row["python"]})
 
 
@@ -119,32 +120,32 @@ def _wants_room(job: Job) -> bool:
 
 
 def _container(job: Job) -> str | Row:
-    """Return the image of a job as a workflow's `container` takes it; with its runner's own disk where that needs room.
+    """Return a job's image as a workflow's `container`; with its runner's own disk if the job needs more space.
 
-    The runner is a hosted one then, which is thrown away after the job (runner.py leaves every other alone).
+    In that case the runner is a hosted one, which is thrown away after the job (runner.py leaves all others alone).
     """
     if not (job.container and _wants_room(job)):
         return job.container
     row: Row = {"image": job.container, "volumes": [f"/:{HOST}"]}
-    return {**row, "options": "--privileged"} if job.care.swap_gib else row  # swapon is for the privileged alone
+    return {**row, "options": "--privileged"} if job.care.swap_gib else row  # swapon needs privileges
 
 
 # ---------------------------------------------------------------- trials
 
 
 class Trials(NamedTuple):
-    """Which trials of a plan are worth a runner, and which jobs have no wheel to try."""
+    """The trials of a plan that need a runner, and the jobs that have no wheel to try."""
 
     rows: list[Row]
     unbuilt: tuple[str, ...]  # the names of jobs
 
     def outputs(self) -> dict[str, str]:
-        """Return what a workflow has to know of them, each on one line."""
+        """Return the step outputs of the trials, each on one line."""
         return {"any": json.dumps(bool(self.rows)), "sites": _matrix(self.rows)}
 
 
 def trials(plan: Plan, built: AbstractSet[str]) -> Trials:
-    """Return the trials of those wheels that were built; `built` are the names of the plan's files that there are."""
+    """Return the trials of the wheels that were built; `built` are the names of the plan's files that exist."""
     kept = frozenset(site.name for site in plan.sites if built >= {*site.files})
     makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
     missing = (name for site in plan.sites for name in site.files if name not in built)
@@ -152,10 +153,10 @@ def trials(plan: Plan, built: AbstractSet[str]) -> Trials:
 
 
 def sites(plan: Plan, kept: AbstractSet[str] | None = None) -> list[Row]:
-    """Return a row for each place where a wheel is tried, with the row of the builds that has its files.
+    """Return a row for each site where a wheel is tried, with the build row that has its files.
 
-    `kept` names the places that are meant, by default all. Where GitHub would not take so many, trials on one kind of
-    runner with one Python share a runner, and are made in turn. Raises InputError where that is not enough.
+    `kept` names the wanted sites, by default all. If there are more rows than GitHub takes, trials on one kind of
+    runner with one Python share a runner and run in turn. Raises InputError if that is not enough.
     """
     rows = [row for row in _sites(plan) if kept is None or row["name"] in kept]
     return _few(rows, "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
@@ -187,7 +188,7 @@ def _tried_in_turn(rows: Sequence[Row]) -> Row:
 
 
 def _minutes(plan: Plan, site: Site, job: Job) -> int:
-    """Return how long a trial may take: that of the sdist builds a wheel once more, the others run what they name."""
+    """Return the minutes a trial may take: the sdist's builds a wheel again, the others run the named checks."""
     if site.job == SDIST:
         return job.minutes
     validation = plan.request.validate
@@ -195,13 +196,13 @@ def _minutes(plan: Plan, site: Site, job: Job) -> int:
     return len(site.files) * tried * -(-validation.timeout_seconds // 60)
 
 
-# ---------------------------------------------------------------- more than GitHub takes
+# ---------------------------------------------------------------- GitHub's limit of rows
 
 
 def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join) -> list[Row]:
-    """Return rows of which GitHub takes so many: as they are, or the least of them together that makes them few enough.
+    """Return at most MOST_ROWS rows: unchanged, or joined into groups that are as small as possible.
 
-    Raises InputError where even as many as fit into the time of one runner leave too many.
+    Raises InputError if too many rows remain even with as many per runner as its time allows.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -216,7 +217,7 @@ def _few(rows: list[Row], what: str, alike: Callable[[Row], str], join: Join) ->
 
 
 def _parts(rows: Iterable[Row], most: int) -> list[list[Row]]:
-    """Return rows in parts of `most` at most, each with the time to do all of them on a hosted runner."""
+    """Return rows in parts of at most `most`; a hosted runner has time for all rows of a part."""
     parts: list[list[Row]] = []
     left = 0  # minutes that the last part may still take
     for row in rows:
@@ -229,7 +230,7 @@ def _parts(rows: Iterable[Row], most: int) -> list[list[Row]]:
 
 
 def _own(row: Row) -> int:
-    """Return the minutes that a row takes beside what is installed before: that is done once for several."""
+    """Return the minutes of a row without the installation, which is done once for several rows."""
     minutes: int = row["minutes"] - INSTALLING
     return minutes
 

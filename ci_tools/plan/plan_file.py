@@ -1,4 +1,4 @@
-"""A plan as the JSON that users script against, and what differs between two of them."""
+"""Writes and reads plan.json, the plan for users' scripts, and lists the differences between two plans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
     "together",
 ]
 
-PLAN = "plan.json"  # in a release folder, beside the files that were built by it
+PLAN = "plan.json"  # in a release folder, beside the files built by this plan
 SCHEMA_VERSION = 1
 
 
@@ -67,12 +67,12 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def dumps(plan: Plan) -> str:
-    """Return the plan's JSON text, the same for the same plan."""
+    """Return the plan's JSON text; equal plans give equal text."""
     return json.dumps(to_json(plan), indent=1, ensure_ascii=False) + "\n"
 
 
 def evidence_json(evidence: Evidence, plan: Plan) -> str:
-    """Return all that the source shows as JSON text, what is the same for several cells once, with those cells."""
+    """Return all evidence as JSON text; evidence that several cells share is written once, with those cells."""
     value = {
         "schema": SCHEMA_VERSION,
         "project": evidence.project._asdict(),
@@ -87,7 +87,7 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
 
 
 def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
-    """Return what one platform shows, by the cells that show it."""
+    """Return the evidence of one platform, grouped by cells."""
     groups: dict[int, tuple[CellEvidence, list[str]]] = {}
     cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
     for cell in (cell for cell in cells if cell.platform is platform.platform):
@@ -101,7 +101,7 @@ def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]
 
 
 def only(plan: Plan, platform: Platform) -> Plan:
-    """Return what the plan says of one platform: its cells, and the jobs that cover them."""
+    """Return the part of the plan for one platform: its cells, and the jobs that cover them."""
     covered = tuple(item for item in plan.covered if item.cell.platform is platform)
     names = {item.job for item in covered}
     return replace(
@@ -115,7 +115,7 @@ def only(plan: Plan, platform: Platform) -> Plan:
 
 
 def own(plan: Plan, platform: Platform) -> Plan:
-    """Return what a platform's own pipeline makes: its native jobs, and where their wheels are tried."""
+    """Return the part of the plan that a platform's own pipeline makes: its native jobs, and their wheels' sites."""
     jobs = tuple(job for job in plan.jobs if job.platform is platform)
     names = {job.name for job in jobs}
     return replace(
@@ -128,9 +128,9 @@ def own(plan: Plan, platform: Platform) -> Plan:
 
 
 def together(plan: Plan, built: Container[str] = ()) -> Plan:
-    """Return what one pipeline makes for all platforms: the plan without what is left to the workflow of a platform.
+    """Return the part of the plan that the common pipeline makes: without platforms that have their own workflow.
 
-    One of whose files there is any in `built` is not left out: it was built here all the same.
+    A platform with a file in `built` is kept: it was built here all the same.
     """
     apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
     made = {job.platform for job in plan.jobs if job.wheel in built or job.public in built}
@@ -146,19 +146,19 @@ def together(plan: Plan, built: Container[str] = ()) -> Plan:
 
 
 def left(plan: Plan) -> list[Platform]:
-    """Return the platforms that have a workflow of their own, and no job in a plan."""
+    """Return the platforms that have a workflow of their own and no job in this plan."""
     made = {job.platform for job in plan.jobs}
     return [one.platform for one in plan.request.platforms if one.own_workflow and one.platform not in made]
 
 
 def _concerns(warning: str, platform: Platform) -> bool:
-    """Whether a warning is of one platform, or of the whole project: those of platforms name them first."""
+    """Whether a warning concerns this platform or the whole project: warnings of platforms name them first."""
     named = warning.partition(": ")[0].split(", ")
     return str(platform) in named or not all(name in set(map(str, type(platform))) for name in named)
 
 
 def _no_plan(path: Path) -> InputError:
-    """Return the error for a plan that is not there; wheels without one were built by others."""
+    """Return the error for a missing plan; wheels without a plan were not built by Fatwheel."""
     files = sorted(file.name for pattern in ("*.whl", "*.tar.gz") for file in path.parent.glob(pattern))
     if not files:
         msg = f"there is no {path}, expected the plan of what was built"
@@ -170,7 +170,7 @@ def _no_plan(path: Path) -> InputError:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the plan in the file at `path`; raise InputError where there is none."""
+    """Return the plan in the file at `path` as JSON values; raise InputError if there is none."""
     if path.exists() and not path.is_file():
         msg = f"{path} is no regular file, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
@@ -198,7 +198,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def edition_of(plan: dict[str, Any]) -> Edition | None:
-    """Return the edition that a plan's JSON is of; None where it names none."""
+    """Return the edition in a plan's JSON, or None if it has no valid one."""
     match plan.get("edition"):
         case {"channel": "stable", "candidate": 0, "date": ""}:
             return Edition()
@@ -212,7 +212,7 @@ def edition_of(plan: dict[str, Any]) -> Edition | None:
 
 
 def config_of(path: Path) -> Path:
-    """Return the config a plan was made from; raise InputError where it does not lie below the current folder."""
+    """Return the config a plan was made from; raise InputError if it is not below the current folder."""
     request = read(path).get("request")
     name = request.get("config") if isinstance(request, dict) else None
     if not isinstance(name, str):
@@ -239,7 +239,7 @@ def differences(before: object, after: object, where: str = "plan") -> Iterator[
 
 def _brief(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) < 100 else f"{text[:97]}…"  # noqa: PLR2004 - what fits on a line
+    return text if len(text) < 100 else f"{text[:97]}…"  # noqa: PLR2004 - the longest value for one line
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
@@ -258,7 +258,7 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def _cell(cell: Cell) -> dict[str, str]:
-    """Return a cell as a whole and by its parts, which are empty where it has none."""
+    """Return a cell as a whole and by its parts; a missing part is ""."""
     return {
         "cell": str(cell),
         "platform": str(cell.platform),
@@ -310,7 +310,7 @@ def _site(site: Site, request: Request) -> dict[str, Any]:
 
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:
-    """Return what goes to PyPI by its route, once it is for everybody, and what goes to every other target.
+    """Return the files that go to PyPI by its route, if the plan is stable, and the files for every other target.
 
     A commit without the tag of its version goes to folders only.
     """
@@ -322,7 +322,7 @@ def _publish(plan: Plan) -> list[dict[str, Any]]:
 
 
 def pypi_files(plan: Plan) -> list[str]:
-    """Return the names of the files that go to PyPI: by its route, once they are for everybody."""
+    """Return the names of the files that go to PyPI: by its route, and only for a stable plan."""
     everybody = plan.edition.channel is Channel.STABLE
     return [file for file in _files(plan) if everybody and goes_to_pypi(plan, file)]
 
@@ -333,7 +333,7 @@ def _files(plan: Plan) -> list[str]:
 
 
 def goes_to_pypi(plan: Plan, file: str) -> bool:
-    """Whether the plan's route to PyPI takes the file: PyPI knows no local versions, and `smart` is the sdist alone."""
+    """Whether the route to PyPI takes the file: PyPI rejects local versions, and `smart` is only the sdist."""
     if file == plan.sdist:
         return plan.request.publish.pypi is not Route.NONE
     return plan.request.publish.pypi is Route.WHEELS and "+" not in file

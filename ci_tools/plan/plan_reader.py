@@ -1,4 +1,4 @@
-"""A plan.json as values again, for machines that have the plan and not the source it was made from."""
+"""Reads a plan.json into a Plan, on machines that have the plan but not its source."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ HINT = "`fatwheel plan --out plan.json` writes one"
 
 
 def read(path: Path) -> Plan:
-    """Return the plan in the file at `path`; raise InputError where it is none."""
+    """Return the plan in the file at `path`; raise InputError if it is not a plan."""
     return plan_of(plan_file.read(path), str(path))
 
 
 def plan_of(data: Json, where: str = "plan.json") -> Plan:
-    """Return the plan that `planfile.to_json` made an object of; raise RejectedInput with all that is another's."""
+    """Return the plan in the JSON of `plan_file.to_json`; raise RejectedInput with every invalid value."""
     try:
         return _plan(data, where)
     except KeyError as error:
@@ -71,7 +71,7 @@ def _plan(data: Json, where: str) -> Plan:
 
 
 def _strangers(plan: Plan) -> Iterator[str]:
-    """Yield what names a job that the plan has not, or a file that lies elsewhere than in a folder of its release."""
+    """Yield the errors in names: unknown jobs, and file names that would lie outside the release folder."""
     jobs = {job.name for job in plan.jobs}
     yield from (f'plan.covered: there is no job "{one.job}"' for one in plan.covered if one.job not in jobs)
     yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
@@ -81,7 +81,7 @@ def _strangers(plan: Plan) -> Iterator[str]:
 
 
 def _structure_value(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:
-    """Return a value of a kind; raise RejectedInput with every place below `path` (FILE: KEYS) that is another's."""
+    """Return a value as a `kind`; raise RejectedInput with every invalid place below `path` (FILE: KEYS)."""
     where, _, keys = path.rpartition(": ")
     try:
         return converter.structure(value, kind)
@@ -91,7 +91,7 @@ def _structure_value(converter: cattrs.Converter, value: object, kind: type[Valu
 
 
 def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
-    """Return a job as its fields: plan.json says some of them otherwise."""
+    """Return a job by its fields: plan.json writes some of them differently."""
     accelerator = job["accelerator"] or {}
     return {
         **job,
@@ -106,7 +106,7 @@ def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
 
 
 def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:
-    """Return a cell by its parts; its accelerator is one that the request names."""
+    """Return a cell from its parts; its accelerator must be one that the request names."""
     accelerator = labels[cell["accelerator"]] if cell["accelerator"] else None
     torch = Minor.parse(cell["torch"]) if cell["torch"] else None
     return Cell(Platform(cell["platform"]), accelerator, torch, Python.parse(cell["python"]))
@@ -118,7 +118,7 @@ def _labels(runner: object) -> object:
 
 @functools.cache
 def _converter() -> cattrs.Converter:
-    """Return what turns JSON into frozen values, strictly: a number is no text, and a text no number."""
+    """Return a strict converter from JSON to frozen values: a number is not a text, and a text not a number."""
     converter = cattrs.Converter()
     converter.register_structure_hook_factory(is_namedtuple, namedtuple_dict_structure_factory)
     for plain in (str, int, bool):
@@ -132,7 +132,7 @@ def _converter() -> cattrs.Converter:
 
 @functools.cache
 def _whole() -> cattrs.Converter:
-    """Return what turns the rest of a plan into values, whose request and cells are ones already."""
+    """Return the converter for a whole plan, whose request and cells are converted already."""
     converter = _converter().copy()
     for kind in (Cell, Request):
         converter.register_structure_hook(kind, lambda value, _: value)
@@ -140,8 +140,8 @@ def _whole() -> cattrs.Converter:
 
 
 def _exactly(value: Any, kind: type) -> Any:  # noqa: ANN401 - JSON
-    """Return a value of that very type; raise ValueError for any other."""
+    """Return a value of exactly that type; raise ValueError for any other."""
     if type(value) is not kind:
         msg = f"expected {kind.__name__}, found {type(value).__name__}"
-        raise ValueError(msg)  # what the converter collects
+        raise ValueError(msg)  # the converter collects these errors
     return value

@@ -1,6 +1,6 @@
-"""From a request, its evidence and the catalog to a plan: the collapse rules, pure and total.
+"""Makes a plan from a request, its evidence and the catalog by the collapse rules: a pure, total function.
 
-Every cell ends in exactly one place: covered by a job, or skipped, each with the reason.
+Every cell ends in exactly one place, covered by a job or skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ if TYPE_CHECKING:
 __all__ = ["PURE", "make_plan"]
 
 PURE = "pure"
-MOST_REASONS = 8  # that an error shows
+MOST_REASONS = 8  # at most this many are shown in an error
 OLDER_NAMES = {"manylinux_2_5": "manylinux1", "manylinux_2_12": "manylinux2010", "manylinux_2_17": "manylinux2014"}
 
 
 def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: Edition = STABLE) -> Plan:
-    """Return the fewest jobs that serve the request, of an edition of the project's version.
+    """Return the plan with the fewest jobs that serve the request, for an edition of the project's version.
 
-    Raises InputError where a platform with native code has no owner, the source contradicts the request, or two
+    Raises InputError if a platform with native code has no owner, the source contradicts the request, or two
     jobs would make the same file.
     """
     version = editions.version(evidence.project.version, edition)
@@ -96,7 +96,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
 def _added(
     jobs: dict[_Key, Job], covered: list[Decision], skipped: list[Skipped]
 ) -> tuple[dict[_Key, Job], list[Decision], list[Skipped]]:
-    """Return what is added to a release that there is: only wheels bound to a torch, for it has all others."""
+    """Return the additions to an existing release: only wheels bound to a torch, as it has all others."""
     bound = {key: job for key, job in jobs.items() if job.requires_torch}
     there = [
         Skipped(cell, f"the release has {jobs[key].wheel}: {why}") for cell, key, why in covered if key not in bound
@@ -105,7 +105,7 @@ def _added(
 
 
 def _refuse_nothing(jobs: dict[_Key, Job], skipped: list[Skipped], request: Request) -> None:
-    """Raise InputError where no wheel is bound to the torch that a run names."""
+    """Raise InputError if no wheel is bound to the torch that a run names."""
     if not jobs:
         reasons = dict.fromkeys(f"  {cell}: {reason}" for cell, reason in skipped)
         shown = "\n".join(list(reasons)[:MOST_REASONS])
@@ -114,29 +114,29 @@ def _refuse_nothing(jobs: dict[_Key, Job], skipped: list[Skipped], request: Requ
 
 
 def _distribution(name: str) -> str:
-    """Return the name as file names spell it (PEP 625)."""
+    """Return the name as sdist file names spell it (PEP 625)."""
     return canonicalize_name(name).replace("-", "_")
 
 
 class _Tag(NamedTuple):
-    """The interpreter and ABI tags of a wheel, and the Python that must build it where not any one can."""
+    """The interpreter and ABI tags of a wheel, and the Python that must build it, unless any Python can."""
 
     tag: str
     python: Python | None = None
 
 
 class _Key(NamedTuple):
-    """What makes a wheel distinct: cells with the same key share one wheel."""
+    """The values that distinguish wheels: cells with the same key share one wheel."""
 
     platform: Platform | None = None  # None: the pure wheel
     accelerator: Accelerator | None = None
     torch: Minor | None = None
     tag: _Tag = _Tag("py3-none")
-    recipe: str = ""  # what the build does, where that was observed
+    recipe: str = ""  # the hash of the observed build, if it was observed
 
     @property
     def name(self) -> str:
-        """The job's name: the axes that stay."""
+        """The job's name: the axes that do not collapse."""
         if self.platform is None:
             return PURE
         parts = [self.platform.value]
@@ -148,27 +148,27 @@ class _Key(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What became of one axis: whether it collapsed, and the reason a person reads."""
+    """The decision for one axis: whether it collapses, and the reason for the reader."""
 
     collapses: bool
     reason: str
 
 
 class _Axes(NamedTuple):
-    """What a platform shows of some of its cells, turned into what each axis does."""
+    """The evidence of some cells of a platform, and the decision for each axis."""
 
     request: PlatformRequest
     native_files: tuple[str, ...]
     evidence: CellEvidence
     torch: _Rule
-    refused: dict[Python, str]  # why a Python gets no wheel, or nothing
+    refused: dict[Python, str]  # why a Python gets no wheel, or ""
     tags: dict[Python, _Tag]
-    builders: dict[Accelerator | None, Accelerator | None]  # which accelerator version builds for which
+    builders: dict[Accelerator | None, Accelerator | None]  # accelerator version → the version that builds for it
     wheel_platform: str
 
     @property
     def is_native(self) -> bool:
-        """Whether the cells get a wheel of their platform's own: anything is, or might be, compiled for them."""
+        """Whether the cells get a wheel of their own platform: code is, or might be, compiled for them."""
         compiles = self.evidence.extensions is not Extensions.NONE
         return bool(self.native_files) or compiles or self.request.enabled is Enabled.TRUE
 
@@ -177,7 +177,7 @@ Decision = tuple[Cell, _Key, str]
 
 
 class _Planner:
-    """One request on its way to a plan."""
+    """Makes the plan of one request."""
 
     def __init__(self, request: Request, evidence: Evidence, catalog: Catalog, edition: Edition) -> None:
         self.request = request
@@ -207,7 +207,7 @@ class _Planner:
     # -- the axes
 
     def read(self, request: PlatformRequest, found: PlatformEvidence) -> None:
-        """Work out the axes of everything that a platform shows."""
+        """Compute the axes for all evidence of a platform."""
         for shown in (found.shown, *found.apart.values()):
             if (request.platform, id(shown)) not in self.known:
                 self.known[request.platform, id(shown)] = self.axes_of(request, found.native_files, shown)
@@ -226,12 +226,12 @@ class _Planner:
         return axes._replace(refused={python: self.refused(python, axes) for python in self.request.pythons})
 
     def axes(self, cell: Cell) -> _Axes:
-        """Return the axes of what is built for a cell: its own, or its major's oldest accelerator version."""
+        """Return the axes of a cell's build: for its own accelerator version, or the oldest of the same major."""
         built = cell._replace(accelerator=self.builders[cell.platform][cell.accelerator])
         return self.known[cell.platform, id(self.platforms[cell.platform].of(built))]
 
     def refused(self, python: Python, axes: _Axes) -> str:
-        """Return why no cell of a Python gets a wheel, or nothing."""
+        """Return why no cell of a Python gets a wheel, or "" if cells may get one."""
         project, request, api = self.evidence.project, axes.request, axes.evidence.python_api
         if request.enabled is Enabled.FALSE:
             return f"switched off by `enabled: false` ({request.where})"
@@ -259,7 +259,7 @@ class _Planner:
     # -- the cells
 
     def decide(self) -> tuple[list[Decision], list[Skipped]]:
-        """Give every cell a key and a reason, or skip it with one."""
+        """Return every cell with its key and reason, or skipped with a reason."""
         covered: list[Decision] = []
         skipped: list[Skipped] = []
         reasons: dict[tuple[int, _Key], str] = {}
@@ -277,7 +277,7 @@ class _Planner:
         return covered, skipped
 
     def explain_skip(self, cell: Cell, axes: _Axes) -> str:
-        """Return why a cell gets no wheel, or nothing."""
+        """Return why a cell gets no wheel, or "" if it gets one."""
         why = axes.refused[cell.python] or self.refused_torches.get(cell.torch, "")
         if why or cell.torch is None:
             return why
@@ -308,7 +308,7 @@ class _Planner:
         return {key: self.job(key, cells[key]) for key in sorted(cells, key=self.order)}
 
     def order(self, key: _Key) -> tuple[int, Minor, Minor, Python]:
-        """Return what jobs sort by: the pure wheel first, then the request's platforms, then versions as numbers."""
+        """Return the sort key of a job: the pure wheel first, then the request's platforms, then numeric versions."""
         index = [None, *self.platforms].index(key.platform)
         version = (key.accelerator and key.accelerator.version) or Minor(0, 0)
         return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
@@ -343,14 +343,14 @@ class _Planner:
         )
 
     def pure_runner(self, cells: list[Cell]) -> tuple[str, ...]:
-        """Return the runner of a platform that the pure wheel serves, the plainest: on others the build may compile."""
+        """Return the plainest runner that the pure wheel serves: on others the build may compile."""
         plain = self.catalog.platforms[Platform.LINUX_CPU].runner
         served = {cell.platform for cell in cells}
         runners = [platform.runner for platform in self.request.platforms if platform.platform in served]
         return (plain,) if (plain,) in runners else runners[0]
 
     def least_env(self, cells: list[Cell]) -> tuple[tuple[str, str], ...]:
-        """Return the variables of the platform that sets the fewest: what is built is the same with those of any."""
+        """Return the variables of the served platform that sets the fewest: any of them gives the same wheel."""
         served = {cell.platform for cell in cells}
         return min((platform.env for platform in self.request.platforms if platform.platform in served), key=len)
 
@@ -390,25 +390,25 @@ class _Planner:
         )
 
     def oldest_torch(self, cells: list[Cell]) -> Minor | None:
-        """Return the oldest torch of the cells that their build admits."""
+        """Return the oldest torch of the cells that the build requirements admit, or the oldest of all."""
         torches = {cell.torch for cell in cells if cell.torch}
         return min(torches - self.unbuilt_torches.keys() or torches, default=None)
 
     def care(self, request: PlatformRequest) -> Care:
-        """Return what a native job's runner gets: one that may be a hosted Linux runner all that is asked for."""
+        """Return a native job's runner preparation: in full only if the runner may be a hosted Linux one."""
         may_be_hosted = self.catalog.platforms[request.platform].os == "linux" and SELF_HOSTED not in request.runner
         return request.care if may_be_hosted else Care(job_memory_gib=request.care.job_memory_gib)
 
     def is_public(self, accelerator: Accelerator | None) -> bool:
         """Whether the wheels of an accelerator go to PyPI as well."""
         publish = self.request.publish
-        is_whole = not self.request.run.torch  # PyPI has the wheel of another torch by that name
+        is_whole = not self.request.run.torch  # PyPI already has a wheel of this name, for another torch
         asked = publish.pypi is Route.WHEELS and self.edition.channel is not Channel.NIGHTLY and is_whole
         cuda = accelerator and accelerator.kind is AcceleratorKind.CUDA and accelerator.version
         return asked and cuda is not None and cuda == publish.pypi_cuda
 
     def refuse_one_name_twice(self, jobs: dict[_Key, Job]) -> None:
-        """Refuse two jobs whose wheels would have one file name: installers could not tell them apart."""
+        """Raise InputError for two jobs with the same wheel name: installers could not tell them apart."""
         made: dict[str, _Key] = {}
         names = [(key, job, name) for key, job in jobs.items() for name in (job.wheel, job.public) if name]
         for key, job, name in names:
@@ -422,7 +422,7 @@ class _Planner:
             raise InputError(msg, hint=by_public or "switch one platform off, or give them different accelerators")
 
     def two_builds(self, one: Job, other: Job) -> InputError:
-        """Return why one wheel cannot serve what two jobs are for, though nothing in its name tells them apart."""
+        """Return the error for two builds that differ although their wheels have the same name."""
         shown = [self.axes(job.covers[0]).evidence for job in (one, other)]
         cells = " and ".join(str(job.covers[0]) for job in (one, other))
         msg = f"{cells} would both install {one.wheel}, but its build differs between them: {_difference(*shown)}"
@@ -435,12 +435,12 @@ class _Planner:
 
 
 def _library_path(member: str, suffix: str) -> str:
-    """Return the path of a library as the Python that builds it spells it."""
+    """Return the path of a library with the suffix of the Python that builds it."""
     return member.replace(OWN_SUFFIX, suffix)
 
 
 def _difference(one: CellEvidence, other: CellEvidence) -> str:
-    """Say in what two observed builds differ, the most telling first."""
+    """Return the most telling difference between two observed builds."""
     for what, mine, others in (
         ("METADATA", one.metadata, other.metadata),
         ("its members", one.members, other.members),
@@ -458,7 +458,7 @@ def _flags(shown: CellEvidence) -> list[str]:
 
 
 def _platform_tags(platform: str) -> str:
-    """Return a wheel's platform tag, after its older name where it has one, as auditwheel writes them (PEP 600)."""
+    """Return a wheel's platform tag, preceded by its legacy alias if it has one, as auditwheel writes it (PEP 600)."""
     for level, older in OLDER_NAMES.items():
         if platform.startswith(f"{level}_"):
             return f"{platform.replace(level, older)}.{platform}"
@@ -478,7 +478,7 @@ def _torch_rule(abi: TorchAbi) -> _Rule:
 
 
 def _tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> _Tag:
-    """Return the tag of the wheel that serves a Python: the limited API's (PEP 384, PEP 803) or its own."""
+    """Return the tag of the wheel that serves a Python: limited API (PEP 384, PEP 803) or version-specific."""
     api = shown.python_api
     if api.kind is Binding.NONE:
         return _Tag(f"{shown.pure_tag}-none")
@@ -492,7 +492,7 @@ def _tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> _Tag
 
 
 def _python_reason(tag: _Tag, api: PythonApi) -> str:
-    """Say which Pythons a wheel serves, and why those."""
+    """Return which Pythons a wheel serves, and why."""
     if api.kind is Binding.NONE:
         return f"one for every Python: no Python symbol declared ({api.where})"
     if api.kind is not Binding.STABLE:
@@ -509,7 +509,7 @@ def _python_reason(tag: _Tag, api: PythonApi) -> str:
 
 
 def _builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelerator | None, Accelerator | None]:
-    """Map each CUDA version to the one that builds for it: itself, or the oldest of its major if asked for."""
+    """Map each CUDA version to the version that builds for it: itself, or with `one-per-major` its major's oldest."""
     archs = [CudaArch.parse(arch) for arch in request.archs] if request.one_per_major else []
     oldest: dict[int, Accelerator] = {}
     for accelerator in request.accelerators if request.one_per_major else ():
@@ -524,12 +524,12 @@ def _builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelerator | 
 
 
 def _below_limited_api(python: Python, api: PythonApi) -> bool:
-    """Whether a Python is too old for wheels that can only be of the limited API."""
+    """Whether a Python is too old for wheels that must use the limited API."""
     return bool(api.lowest and not api.builds_older and python.version < api.lowest and not python.free_threaded)
 
 
 def _reason(key: _Key, axes: _Axes) -> str:
-    """Say why one wheel serves the cells of a key."""
+    """Return why one wheel serves the cells of a key."""
     found = axes.evidence
     if key.platform is None:
         globs = "its native globs match no file" if axes.request.native.include else "it has no native globs"
@@ -555,15 +555,15 @@ def _archs(key: _Key, axes: _Axes) -> str:
     return f"one fatbinary for {' '.join(images or axes.request.archs)}{minors}"
 
 
-# ---------------------------------------------------------------- what else a plan needs to know
+# ---------------------------------------------------------------- other parts of a plan
 
 
 def _select_pythons(request: Request, evidence: Evidence) -> frozenset[Python]:
-    """Return the Pythons asked for that `requires-python` admits: some patch release of them is enough."""
+    """Return the requested Pythons that `requires-python` admits: one admitted patch release is enough."""
     project = evidence.project
     try:
         specifier = parse_specifiers(project.requires_python)
-    except ValueError:  # also more digits than Python converts
+    except ValueError:  # also raised for more digits than Python converts
         msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
         raise InputError(msg) from None
     return frozenset(python for python in request.pythons if admits(specifier, python.version))
@@ -572,10 +572,10 @@ def _select_pythons(request: Request, evidence: Evidence) -> frozenset[Python]:
 def _find_refused_torches(
     torches: Iterable[Minor | None], asked: Requirement, who: str
 ) -> Iterator[tuple[Minor | None, str]]:
-    """Yield the torch versions of which a requirement of the project's admits no patch release, and why."""
+    """Yield the torch versions without a patch release that the project's requirement admits, and why."""
     try:
         specifier = parse_specifiers(asked.specifier)
-    except ValueError:  # more digits than Python converts
+    except ValueError:  # raised for more digits than Python converts
         msg = f"{asked.where}: the versions of torch that it requires are no versions (PEP 440)"
         raise InputError(msg) from None
     for torch in torches:
@@ -584,7 +584,7 @@ def _find_refused_torches(
 
 
 def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
-    """Yield what is not known of a native platform, or does not fit together."""
+    """Yield the warnings of a platform: unknown or inconsistent evidence."""
     found = axes.evidence
     if found.unsupported:
         yield f"not built for some cells: {found.unsupported}"
@@ -595,7 +595,7 @@ def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
     if found.extensions is Extensions.UNKNOWN:
         yield f"{found.extensions_where}, so the platform counts as native"
     if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
-        return  # one reason for everything that is not known
+        return  # one reason for everything unknown
     if axes.native_files and found.extensions is Extensions.NONE:
         yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
     if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
@@ -605,7 +605,7 @@ def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
 
 
 def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str:
-    """Return the image of a job: the one asked for, or where no other was, one with the CUDA toolkit that it lacks."""
+    """Return the image of a job; if the default image lacks a needed CUDA toolkit, the image that has it."""
     facts, image = catalog.platforms[request.platform], request.container
     if accelerator is None or accelerator.version is None:
         return image
@@ -617,16 +617,16 @@ def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: C
 
 
 def _oldest_python(cells: Iterable[Cell]) -> Python:
-    """Return the oldest Python of the cells, not free-threaded where there is a choice."""
+    """Return the oldest Python of the cells, preferably not free-threaded."""
     return min((cell.python for cell in cells), key=lambda python: (python.free_threaded, python.version))
 
 
 def _unsaid(request: PlatformRequest) -> Iterator[str]:
-    """Yield what a platform with native code has to say and does not."""
+    """Yield the settings that a platform with native code lacks."""
     if not request.owner:
         yield 'no owner, expected `owner: "@org/team"`'
     if request.platform is not Platform.LINUX_ROCM:
-        return  # CUDA says its versions and architectures in any case
+        return  # the schema requires versions and architectures for CUDA
     if not any(accelerator.version for accelerator in request.accelerators):
         yield 'no version of ROCm, expected such as `rocm: ["7.2"]`'
     elif not request.archs:
@@ -634,7 +634,7 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
 
 
 def _contradictions(axes: _Axes, torches: tuple[Minor | None, ...], nearest: Iterable[str]) -> Iterator[Problem]:
-    """Yield what the source and the request cannot both mean; `nearest` are the files that empty globs are like."""
+    """Yield contradictions between source and request; `nearest` are the files most like globs without a match."""
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return

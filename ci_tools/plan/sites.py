@@ -1,4 +1,4 @@
-"""Where finished wheels are tried: on every platform that was asked for, with the oldest and the newest Python."""
+"""Chooses where finished wheels are tried: on every requested platform, with the oldest and the newest Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Runner(NamedTuple):
 
 
 def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, ...]:
-    """Return the places where the wheels of some jobs are tried, and the one where the sdist is.
+    """Return the sites where the wheels of some jobs are tried, and the site where the sdist is tried.
 
     A wheel that serves several platforms is tried on the runner of each; platforms that share a runner share the trial.
     """
@@ -39,9 +39,9 @@ def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, .
 
 
 def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
-    """Return the jobs whose wheels the config wants tried on a GPU before a release: for CUDA, or with a GPU runner.
+    """Return the jobs whose wheels must be tried on a GPU before a release: for CUDA, or with a GPU runner.
 
-    So it is with a candidate as well: its very bytes are what becomes stable.
+    This holds for a candidate as well: its bytes are the ones that become stable.
     """
     is_awaited = plan.request.validate.gpu_trial is GpuTrial.REQUIRED
     if not is_awaited or plan.edition.channel not in {Channel.STABLE, Channel.TEST}:
@@ -59,7 +59,7 @@ def _runner(request: PlatformRequest) -> _Runner:
 
 
 def _sites(job: Job, runners: dict[Platform, _Runner], torch: str) -> Iterator[Site]:
-    """Yield the places where a job's wheel is tried, with the torch it is tried with; free-threaded Python at one."""
+    """Yield the sites of a job's wheel, with Pythons that have the trial's torch; free-threaded only at the first."""
     served: dict[_Runner, dict[Platform, None]] = {}
     for cell in job.covers:
         served.setdefault(runners[cell.platform], {})[cell.platform] = None
@@ -80,13 +80,13 @@ def _sites(job: Job, runners: dict[Platform, _Runner], torch: str) -> Iterator[S
 
 
 def _pythons(cells: Sequence[Cell], torch: str) -> list[Python]:
-    """Return the Pythons of some cells in their order: those that have the very torch, where any has."""
+    """Return the Pythons of some cells, sorted: only those with this very torch, if any has it."""
     having = [cell for cell in cells if cell.torch is None or torch.startswith(f"{cell.torch}.")]
     return sorted({cell.python for cell in having or cells})
 
 
 def _sdist_sites(jobs: Sequence[Job], sdist: str) -> Iterator[Site]:
-    """Yield the place where a wheel is built from the sdist and compared: the pure one where there is one."""
+    """Yield the site where a wheel is built from the sdist and compared: the pure wheel if there is one."""
     job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))
     if job:
         yield Site(

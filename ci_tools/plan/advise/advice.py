@@ -1,6 +1,6 @@
-"""What would make a plan smaller: each piece of advice is an option that was planned, never a guess.
+"""Finds advice that makes a plan smaller: each piece of advice is an option that was planned, never a guess.
 
-An option counts where the plan with it has fewer jobs and serves every cell that the plan without it serves.
+An option counts if the plan with it has fewer jobs and serves every cell that the plan without it serves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Advice", "Advised", "Case", "advise"]
 
 
 class Advice(NamedTuple):
-    """An option that was planned: how many jobs there are without it and with it, and what they took when built."""
+    """A planned option: the number of jobs without and with it, and the minutes and megabytes that it saves."""
 
     option: Option
     before: int
@@ -62,7 +62,7 @@ class Advice(NamedTuple):
 
 
 class Advised(NamedTuple):
-    """All advice for one plan, that which saves most first, and how many jobs there are with all of it together."""
+    """All advice for one plan, the largest saving first, and the number of jobs with all of it together."""
 
     advice: tuple[Advice, ...]
     before: int
@@ -70,13 +70,13 @@ class Advised(NamedTuple):
 
     @property
     def limits(self) -> str:
-        """What the count of all together leaves out, or rests on."""
+        """The limits of the total count, in words: advice it leaves out, and assumptions."""
         limits = " that gives up no cell" if any(one.option.gives_up for one in self.advice) else ""
         return limits if all(one.option.is_known for one in self.advice) else f"{limits}, at best"
 
 
 class Case(NamedTuple):
-    """A plan, what it was made from, and the receipts of its wheels that were built earlier, by file name."""
+    """A plan, its inputs, and the receipts of its wheels that were built earlier, by file name."""
 
     plan: Plan
     evidence: Evidence
@@ -86,7 +86,7 @@ class Case(NamedTuple):
 
 
 def advise(case: Case) -> Advised:
-    """Return what would make the plan smaller; nothing where nothing would."""
+    """Return the advice that makes the plan smaller; empty if there is none."""
     found = options(case.plan, case.evidence, case.tree)
     weighed = [advice for option in found if (advice := _assess_option(option, case))]
     weighed.sort(key=lambda advice: advice.after - advice.before)
@@ -94,11 +94,11 @@ def advise(case: Case) -> Advised:
     return Advised(tuple(weighed), jobs, _together(weighed, case))
 
 
-# ---------------------------------------------------------------- what an option is worth
+# ---------------------------------------------------------------- the savings of an option
 
 
 def _assess_option(option: Option, case: Case) -> Advice | None:
-    """Return an option with what it saves, None where it saves nothing or leaves a cell unserved."""
+    """Return an option with its savings, or None if it saves nothing or leaves a cell unserved."""
     situation = option.base(Situation(case.plan.request, case.evidence))
     before, after = _try_plan(situation, case), _try_plan(option.change(situation), case)
     if before is None or after is None:
@@ -111,7 +111,7 @@ def _assess_option(option: Option, case: Case) -> Advice | None:
 
 
 def _try_plan(situation: Situation, case: Case) -> Plan | None:
-    """Return the plan of a situation, None where its parts contradict each other."""
+    """Return the plan of a situation, or None if its parts contradict each other."""
     try:
         return planner.make_plan(*situation, case.catalog)
     except InputError:
@@ -123,7 +123,7 @@ def _cells(plan: Plan) -> set[Cell]:
 
 
 def _together(weighed: Sequence[Advice], case: Case) -> int:
-    """Return how many jobs there are with all that was advised; what gives up cells is left out."""
+    """Return the number of jobs with all advice applied, except advice that gives up cells."""
     situation = Situation(case.plan.request, case.evidence)
     for option in (advice.option for advice in weighed if not advice.option.gives_up):
         situation = option.change(situation)
@@ -132,9 +132,9 @@ def _together(weighed: Sequence[Advice], case: Case) -> int:
 
 
 def _estimate_savings(before: Plan, after: Plan, case: Case) -> tuple[float | None, float | None]:
-    """Return the minutes and megabytes saved, where a receipt tells of every wheel that goes.
+    """Return the minutes and megabytes saved, or None for both unless every removed wheel has a receipt.
 
-    A wheel that takes the place of several is counted as the costliest of them.
+    A wheel that replaces several is counted as the costliest of them.
     """
     stay = {job.wheel for job in before.jobs} & {job.wheel for job in after.jobs}
     gone = [job for job in before.jobs if job.wheel not in stay]

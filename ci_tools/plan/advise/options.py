@@ -1,6 +1,6 @@
-"""What could be otherwise in a source or a request so that fewer wheels would do: hypotheses, each with its places.
+"""Lists the changes to a source or a request with which fewer wheels might be enough: hypotheses with their places.
 
-What an option is worth is not known here: `advise` plans again to see.
+The savings of an option are not known here: `advise` makes another plan to measure them.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Edits", "Option", "Situation", "identity", "options"]
 
 Edit = Callable[[str], "str | None"]
-Edits = tuple[tuple[str, Edit], ...]  # of which file, and how its text changes
+Edits = tuple[tuple[str, Edit], ...]  # file → the edit of its text
 
-FIRST_STABLE_TORCH = Minor(2, 10)  # the first that TORCH_TARGET_VERSION can name
+FIRST_STABLE_TORCH = Minor(2, 10)  # the first version that TORCH_TARGET_VERSION can name
 FIRST_STABLE_NANOBIND = Minor(3, 12)
 SETUPTOOLS = frozenset({"setuptools", "setuptools.build_meta", LEGACY_SETUPTOOLS})
 SCIKIT_BUILD = "scikit_build_core.build"
@@ -57,7 +57,7 @@ BOUND = frozenset({Binding.FULL, Binding.UNKNOWN})
 PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it
 PULLED = ", and that pybind11 in torch's BuildExtension"
 ONE_CHIP = re.compile(r"\bsm_(\d+[af])\b")
-# What only an `a` or `f` architecture has, and libraries whose headers may use it.
+# Instructions of `a` and `f` architectures only, and libraries whose headers may use them.
 OF_ONE_CHIP = re.compile(
     r"\bwgmma\b|\bsetmaxnreg\b|\btcgen05\b|\bcp\.async\.bulk\b|\bkind::\w+|\be2m1\w*|\bCUTE_ARCH_\w+|\bCUTLASS_ARCH_\w+"
     r"|__CUDA_ARCH_FEAT_|__CUDA_ARCH_SPECIFIC__|__CUDA_ARCH_FAMILY_SPECIFIC__"
@@ -65,7 +65,7 @@ OF_ONE_CHIP = re.compile(
 MAY_USE_IT = re.compile(r"^(cutlass|cute|kittens|cuda/ptx)\b")
 
 
-# What a tool turns into C that no file of the source shows, and how that would be of the limited API, if it can be.
+# Files that a tool turns into C that is not in the source, and how that code can use the limited API, if it can.
 GENERATED = {".pyx": "Cython", ".rs": "Rust", ".i": "SWIG", ".pyf": "f2py", ".f90": "Fortran", ".f": "Fortran"}
 BY_GENERATOR = {
     ".pyx": "Cython compiles for the limited API from 3.1 on, with CYTHON_LIMITED_API and Py_LIMITED_API defined",
@@ -75,7 +75,7 @@ BY_GENERATOR = {
 
 
 class Situation(NamedTuple):
-    """What a plan is made from."""
+    """The inputs of a plan."""
 
     request: Request
     evidence: Evidence
@@ -85,12 +85,12 @@ Change = Callable[[Situation], Situation]
 
 
 def identity(situation: Situation) -> Situation:
-    """Return the situation as it is."""
+    """Return the situation unchanged."""
     return situation
 
 
 class Option(NamedTuple):
-    """One thing that could be otherwise: what it is, what stands in its way, and how it would come about."""
+    """One possible change: its description, the places that prevent it, and how to make it."""
 
     name: str
     what: str
@@ -98,13 +98,13 @@ class Option(NamedTuple):
     how: str
     change: Change
     edits: Edits = ()
-    base: Change = identity  # what the request has to give up first, before and after alike
+    base: Change = identity  # what the request must give up first, both before and after
     gives_up: bool = False  # whether it serves fewer cells
-    is_known: bool = True  # whether it is more than the best that may come of what is not known
+    is_known: bool = True  # False: a best case, based on unknown facts
 
 
 def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
-    """Yield what could be otherwise in the source and the request of a plan."""
+    """Yield the possible changes to the source and the request of a plan."""
     source = _Source(plan, evidence, tree)
     yield from _unknown(source)
     yield from _torch(source)
@@ -119,7 +119,7 @@ def options(plan: Plan, evidence: Evidence, tree: Tree) -> Iterator[Option]:
 
 
 class _Source:
-    """The source of a plan, as its options look at it."""
+    """The source of a plan, with the views that options need."""
 
     def __init__(self, plan: Plan, evidence: Evidence, tree: Tree) -> None:
         self.plan = plan
@@ -131,7 +131,7 @@ class _Source:
 
     @cached_property
     def shown(self) -> tuple[CellEvidence, ...]:
-        """What is shown of the cells that get a wheel of their platform's own, each value once."""
+        """The evidence of the cells that get a wheel of their own platform, without duplicates."""
         native = {job.name for job in self.plan.jobs if job.kind is JobKind.NATIVE}
         cells = (item.cell for item in self.plan.covered if item.job in native)
         found = {id(shown): shown for shown in (self.platforms[cell.platform].of(cell) for cell in cells)}
@@ -145,7 +145,7 @@ class _Source:
 
     @cached_property
     def compiled(self) -> tuple[str, ...]:
-        """What is compiled: as it was observed, else whatever a compiler may see."""
+        """The compiled sources: the observed ones, or all that a compiler may see if none was observed."""
         if observed := {one.source for shown in self.shown for built in shown.built for one in built.compiles}:
             return tuple(sorted(observed))
         found: set[str] = set()
@@ -164,7 +164,7 @@ class _Source:
         return list(kinds.values())
 
     def is_observed_without(self, name: str) -> bool:
-        """Whether a build was seen that does not compile a file."""
+        """Whether a build was observed and did not compile the file."""
         return any(shown.built for shown in self.shown) and name not in self.compiled
 
     @cached_property
@@ -174,14 +174,14 @@ class _Source:
 
     @cached_property
     def oldest(self) -> Minor | None:
-        """The oldest Python, not free-threaded, that gets a wheel of a platform's own."""
+        """The oldest Python, not free-threaded, that gets a wheel of its own platform, or None."""
         native = [job for job in self.plan.jobs if job.kind is JobKind.NATIVE]
         asked = [cell.python for job in native for cell in job.covers if not cell.python.free_threaded]
         return min((python.version for python in asked), default=None)
 
     @property
     def has_free_threaded(self) -> bool:
-        """Whether a free-threaded Python is asked for."""
+        """Whether the request has a free-threaded Python."""
         return any(python.free_threaded for python in self.request.pythons)
 
     @property
@@ -190,7 +190,7 @@ class _Source:
         return self.project.backend in SETUPTOOLS
 
     def config(self, edit: Edit) -> Edits:
-        """Return an edit of the config, none where that is no file of the source."""
+        """Return an edit of the config, or no edit if the config is not in the source."""
         is_there = isinstance(self.request.source, PathSource) and self.request.config in self.tree.names
         return ((self.request.config, edit),) if is_there else ()
 
@@ -203,18 +203,18 @@ class _Source:
             yield self.request.config
 
     def meson_files(self) -> list[str]:
-        """Return the files in which Meson makes an extension module."""
+        """Return the files in which Meson builds an extension module."""
         files = (name for name in self.tree.files if PurePosixPath(name).name == "meson.build")
         return [name for name in files if "extension_module" in self.tree.text(name)]
 
     def possible(self, wanted: Edits) -> Edits:
-        """Return edits that can all be made and each change something, else none."""
+        """Return the edits if all can be made and each changes its text, or none of them."""
         texts = [(self.tree.text(file), edit) for file, edit in wanted]
         return wanted if all(edit(text) not in {None, text} for text, edit in texts) else ()
 
 
 def _change_evidence(change: Callable[[CellEvidence], CellEvidence]) -> Change:
-    """Return the change of a situation that changes what is shown of every cell, equal values into one."""
+    """Return a Change that applies `change` to the evidence of every cell; shared evidence stays shared."""
 
     def changed(situation: Situation) -> Situation:
         kept: dict[int, CellEvidence] = {}
@@ -232,7 +232,7 @@ def _change_evidence(change: Callable[[CellEvidence], CellEvidence]) -> Change:
 
 
 def _change_platform(platform: Platform, **changes: object) -> Change:
-    """Return the change that asks something else of one platform."""
+    """Return a Change that replaces fields of one platform's request."""
 
     def changed(situation: Situation) -> Situation:
         asked = situation.request.platforms
@@ -254,11 +254,11 @@ def _describe_include(include: Include) -> str:
     return f"{include.place}: includes {include.header}"
 
 
-# ---------------------------------------------------------------- what is not known
+# ---------------------------------------------------------------- unknown builds
 
 
 def _unknown(source: _Source) -> Iterator[Option]:
-    """Yield what would be if a build that is not understood turned out to need no ABI of its own."""
+    """Yield the best case of builds that are not understood: that they need no ABI of their own."""
     unseen = [shown for shown in source.shown if shown.extensions is Extensions.UNKNOWN]
     if unseen:
         places = tuple(dict.fromkeys(shown.extensions_where for shown in unseen))
@@ -283,7 +283,7 @@ def _assume_no_binding(shown: CellEvidence) -> CellEvidence:
 
 
 def _torch(source: _Source) -> Iterator[Option]:
-    """Yield how the torch axis would go."""
+    """Yield the options that remove the torch axis."""
     bound = [one for one in source.shown if one.torch_abi.kind in BOUND and one.extensions is Extensions.SOME]
     cells = [*(item.cell for item in source.plan.covered), *(item.cell for item in source.plan.skipped)]
     versions = sorted({cell.torch for cell in cells if cell.torch})
@@ -355,7 +355,7 @@ def _replace_torches(situation: Situation, versions: tuple[Minor, ...]) -> Situa
 
 
 def _python(source: _Source) -> Iterator[Option]:
-    """Yield how the Python axis would go."""
+    """Yield the options that remove the Python axis."""
     bound = [one for one in source.shown if one.python_api.kind in BOUND and one.extensions is Extensions.SOME]
     if not bound or source.oldest is None:
         return
@@ -398,7 +398,7 @@ def _pybind(source: _Source, pybind: list[Include], oldest: Minor) -> Option:
 
 
 def _generator_options(source: _Source, where: tuple[str, ...], oldest: Minor) -> Iterator[Option]:
-    """Yield how code that a tool writes could be of the limited API; no text shows whether it keeps to it."""
+    """Yield the option for generated code to use the limited API; no text shows whether the code keeps to it."""
     found = [f"{Place(name, 1)}: {GENERATED[PurePosixPath(name).suffix]}" for name in source.generators]
     ways = [BY_GENERATOR[PurePosixPath(name).suffix] for name in source.generators]
     known = [way.format(digits=oldest.digits) for way in dict.fromkeys(ways) if way]
@@ -413,7 +413,7 @@ def _generator_options(source: _Source, where: tuple[str, ...], oldest: Minor) -
 
 
 def _python_api_option(source: _Source, where: tuple[str, ...], oldest: Minor) -> Option:
-    """Return how code that includes Python.h could declare the limited API."""
+    """Return the option for code that includes Python.h to declare the limited API."""
     lacking = uses(source.includes, source.compiled, oldest)
     never = [use for use in lacking if use.since is None]
     if never:
@@ -443,7 +443,7 @@ def _declaration_option(source: _Source, where: tuple[str, ...], lowest: Minor, 
 
 
 def _limiting(source: _Source, lowest: Minor) -> Edits:
-    """Return the edits that declare the limited API, by the backend that builds."""
+    """Return the edits that declare the limited API for the project's backend."""
     if source.is_setuptools:
         edit = partial(edits.declare_limited_api, lowest=lowest, free_threaded=source.has_free_threaded)
         return ((source.project.path("setup.py"), edit),)
@@ -452,7 +452,8 @@ def _limiting(source: _Source, lowest: Minor) -> Edits:
             (source.project.name, partial(edits.set_py_api, tag=f"cp{lowest.digits}")),
             (source.project.path("CMakeLists.txt"), edits.declare_cmake_limited_api),
         )
-    if source.project.backend == "mesonpy" and not source.has_free_threaded:  # Meson refuses to build one with it
+    # meson-python refuses the limited API for a free-threaded Python that lacks it.
+    if source.project.backend == "mesonpy" and not source.has_free_threaded:
         return (
             (source.project.name, edits.tag_meson_limited_api),
             *((name, partial(edits.declare_meson_limited_api, lowest=lowest)) for name in source.meson_files()),
@@ -479,7 +480,7 @@ def _describe_declaration(source: _Source, lowest: Minor) -> str:
 
 
 def _unbound(source: _Source, where: tuple[str, ...], oldest: Minor) -> Option:
-    """Return how a library that includes nothing of Python's could serve every Python."""
+    """Return the option for a library that includes no Python header to serve every Python."""
     option = _declaration_option(source, where, oldest, oldest)
     what = "nothing that is compiled includes Python.h, but the wheel's tag keeps the Python axis"
     if source.project.backend != SCIKIT_BUILD:
@@ -502,7 +503,7 @@ def _assume_no_python(shown: CellEvidence) -> CellEvidence:
 
 
 def _old_pythons(source: _Source) -> Iterator[Option]:
-    """Yield what the Pythons take that a declared limited API does not reach."""
+    """Yield the option to drop the Pythons that are older than the declared limited API."""
     limited = [one.python_api for one in source.shown if one.python_api.kind is Binding.STABLE]
     starts = [(api.lowest, api.where) for api in limited if api.lowest]
     if not starts or source.oldest is None or source.oldest >= max(starts)[0]:
@@ -530,7 +531,7 @@ def _requiring(situation: Situation, lowest: Minor) -> Situation:
 
 
 def _cuda_minors(source: _Source) -> Iterator[Option]:
-    """Yield the platforms on which one wheel for each major version of CUDA would do."""
+    """Yield the platforms on which one wheel for each major version of CUDA would be enough."""
     for platform in source.native:
         versions = [one.version for one in platform.accelerators if one.version]
         majors = [version.major for version in versions]
@@ -549,7 +550,7 @@ def _cuda_minors(source: _Source) -> Iterator[Option]:
 
 
 def _needless(source: _Source) -> Iterator[Option]:
-    """Yield the platforms that have jobs of their own though nothing is compiled for them."""
+    """Yield the platforms that have their own jobs although nothing is compiled for them."""
     for platform in source.native:
         found = source.platforms[platform.platform]
         if any(one.extensions is not Extensions.NONE for one in (found.shown, *found.apart.values())):
@@ -589,7 +590,7 @@ def _drop_native_files(situation: Situation, platform: Platform) -> Situation:
 
 
 def _one_chip(source: _Source) -> Iterator[Option]:
-    """Yield the libraries all of whose files are compiled for one chip alone, where only some need it."""
+    """Yield the libraries whose files are all compiled for only one chip, although only some need it."""
     seen: set[str] = set()
     for built in (built for shown in source.shown for built in shown.built if built.member not in seen):
         seen.add(built.member)
@@ -616,7 +617,7 @@ def _chip_options(source: _Source, built: Extension, arch: str) -> Iterator[Opti
 
 
 def _find_chip_use(source: _Source, file: str) -> str:
-    """Return where a file, or what it includes, uses what only one chip has, or may use it, else nothing."""
+    """Return where a file or its includes use, or may use, features of only one chip; "" if they do not."""
     for own in closure(source.includes, [file]):
         text = source.includes.text(own)
         if match := OF_ONE_CHIP.search(text):
@@ -628,7 +629,7 @@ def _find_chip_use(source: _Source, file: str) -> str:
 
 
 def _forcing(source: _Source, arch: str) -> Iterator[str]:
-    """Yield where an architecture is asked for."""
+    """Yield the places that request an architecture."""
     words = re.compile(rf"(?:sm_|compute_){arch}\b|\b{arch[:-2]}\.{arch[-2:]}")
     for file in source.build_files():
         for number, line in enumerate(source.tree.text(file).splitlines(), 1):

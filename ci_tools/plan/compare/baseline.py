@@ -28,8 +28,8 @@ __all__ = ["compare_with_revision"]
 def compare_with_revision(planned: Planned, path: Path, against: str, outside: Outside) -> Comparison:
     """Return how the plan of the config at `path` differs from that of a revision of the config's repository.
 
-    The earlier plan is made in a copy below the cache. Where none can be made there, as before a project had a
-    config, the comparison says so. Raises InputError where there is no such revision.
+    The earlier plan is made in a copy below the cache. If none can be made there, for example before the project had
+    a config, the comparison says so. Raises InputError if the revision does not exist.
     """
     copy, earlier = _config_at(path, against, outside)
     after = _side(planned, path)
@@ -41,7 +41,7 @@ def compare_with_revision(planned: Planned, path: Path, against: str, outside: O
 
 
 def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]:
-    """Return a copy of the config's repository as it is at a revision, and where the config is in it, if it is."""
+    """Return a copy of the config's repository at a revision, and the config's path in it, which may not exist."""
     place = path.resolve()
     root = git.top(place.parent, outside.environ)
     copy = source.copy_revision(root, revision, outside)
@@ -49,7 +49,7 @@ def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]
 
 
 def _plan_copy(copy: Path, path: Path, edition: Edition, outside: Outside) -> Planned:
-    """Return the plan of the config at `path` in a copy; raise InputError where its source lies outside of that."""
+    """Return the plan of the config at `path` in a copy; raise InputError if its source lies outside the copy."""
     asked = loader.load(path, catalog.load()).source
     if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
         msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
@@ -58,7 +58,7 @@ def _plan_copy(copy: Path, path: Path, edition: Edition, outside: Outside) -> Pl
 
 
 def _strip_copy_path(message: str, copy: Path) -> str:
-    """Return a message that names files as they are in the repository, not in its copy."""
+    """Return a message with the repository's file names in place of the copy's."""
     return message.replace(f"{copy}/", "").replace(str(copy), "the repository")
 
 

@@ -1,4 +1,4 @@
-"""What differs between two sources and their configs, place by place, each with how to make that change alone."""
+"""Lists the differences between two sources and their configs, each with a function that makes only that change."""
 
 from __future__ import annotations
 
@@ -21,50 +21,51 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Side", "asked", "is_in", "place_in", "shown", "strip_line_numbers"]
 
 PLACE = re.compile(r"(?P<place>[^\s():][^():]*:\d+)(?=[:,)\s]|$)")  # a file and a line
-TOLD_APART = frozenset({"platform", "where", "accelerators", "archs"})  # of what a platform is asked for
+# Fields of a platform request that the general comparison skips: accelerators and archs have their own sentences.
+TOLD_APART = frozenset({"platform", "where", "accelerators", "archs"})
 RAN = re.compile(r"observed by running (?P<place>[^\s:]+)")
 
 
 class Side(NamedTuple):
-    """A plan, and what is known besides of how it came about and of what was built by it."""
+    """A plan, with the known facts about its inputs and its built wheels."""
 
     plan: Plan
     evidence: Evidence | None = None
-    lines: Mapping[str, str] = {}  # where the config has its keys, file:line
-    sizes: Mapping[str, int] = {}  # bytes of the wheels that are known, by job
+    lines: Mapping[str, str] = {}  # key → its place in the config, file:line
+    sizes: Mapping[str, int] = {}  # job → known bytes of its wheel
 
 
 class Change(NamedTuple):
-    """A change to one place, and how to make it: on the request, or in the evidence."""
+    """A change to one place, and a function that makes it in the request or in the evidence."""
 
     where: str
-    what: str  # for the config: what it asks for now
+    what: str  # for the config: the new request, in words
     asked: bool
     make: Make
     gone: bool = False
 
 
 def place_in(text: str, *, anywhere: bool = False) -> str:
-    """Return the place that a text of the evidence starts with, or names anywhere; nothing where it names none."""
+    """Return the place at the start of an evidence text, or with `anywhere` the first place in it; "" without one."""
     found = (PLACE.search(text) if anywhere else PLACE.match(text)) or RAN.search(text)
     return found["place"] if found else ""
 
 
 def is_in(text: str, other: str) -> bool:
-    """Whether a text is a part of another one, maybe with other lines."""
+    """Whether a text is part of another one, apart from line numbers."""
     return strip_line_numbers(text) in strip_line_numbers(other)
 
 
 def strip_line_numbers(text: str) -> str:
-    """Return a text without the numbers of its lines."""
+    """Return a text without line numbers."""
     return re.sub(r":\d+", ":", text)
 
 
-# ---------------------------------------------------------------- what the source shows
+# ---------------------------------------------------------------- changes of the evidence
 
 
 def shown(old: Evidence, new: Evidence, before: Side, after: Side) -> Iterator[Change]:
-    """Yield the changes of the evidence, all that is read in one place together."""
+    """Yield the changes of the evidence; parts that are read in one place are one change."""
     first: dict[_Part, tuple[str, bool]] = {}
     for where, gone, part in _differences(old, new, before, after):
         first.setdefault(part, (where, gone))
@@ -83,7 +84,7 @@ class _Part(NamedTuple):
 
 
 def _taking(later: Evidence, parts: Sequence[_Part]) -> Make:
-    """Return what takes some parts of the evidence from the later one."""
+    """Return a function that takes some parts of the evidence from the later one."""
     whole = {part.name: getattr(later, part.name) for part in parts if part.platform is None}
     found = {one.platform: one for one in later.platforms}
 
@@ -98,8 +99,8 @@ def _taking(later: Evidence, parts: Sequence[_Part]) -> Make:
 
 
 def _mix_platforms(earlier: PlatformEvidence, later: PlatformEvidence, names: set[str]) -> PlatformEvidence:
-    """Return what is shown of a platform, with the named parts of what is shown of it later."""
-    made: dict[tuple[int, int], CellEvidence] = {}  # what was the same of several cells still is
+    """Return a platform's earlier evidence, with the named parts from the later one."""
+    made: dict[tuple[int, int], CellEvidence] = {}  # cells that shared evidence still share it
 
     def of(was: CellEvidence, now: CellEvidence) -> CellEvidence:
         return made.setdefault((id(was), id(now)), _mix_cells(was, now, names))
@@ -121,7 +122,7 @@ def _mix_cells(was: CellEvidence, now: CellEvidence, names: set[str]) -> CellEvi
 
 
 def _differences(old: Evidence, new: Evidence, before: Side, after: Side) -> Iterator[tuple[str, bool, _Part]]:
-    """Yield every part of the evidence that says something else, with the place, and whether that is gone."""
+    """Yield every part of the evidence that differs, with its place, and whether that place is gone."""
     if old.project.requires_python != new.project.requires_python:
         yield new.project.where, False, _Part(None, "project")
     if old.requires_torch.specifier != new.requires_torch.specifier:
@@ -136,7 +137,7 @@ def _differences(old: Evidence, new: Evidence, before: Side, after: Side) -> Ite
 
 
 def _diff_platform(old: PlatformEvidence, new: PlatformEvidence, line: str) -> Iterator[tuple[str, bool, _Part]]:
-    """Yield what a platform shows otherwise; `line` is the config's where that looks for native code elsewhere."""
+    """Yield the differences in a platform's evidence; `line` is the place in the config if its globs changed."""
     if bool(old.native_files) != bool(new.native_files):
         file, *_ = new.native_files or old.native_files
         yield line or file, not new.native_files and not line, _Part(new.platform, "native_files")
@@ -147,7 +148,7 @@ def _diff_platform(old: PlatformEvidence, new: PlatformEvidence, line: str) -> I
 
 
 def _diff_cell(old: CellEvidence, new: CellEvidence) -> Iterator[tuple[str, str, str]]:
-    """Yield the parts of what is shown of a cell that differ, and where each was and is read."""
+    """Yield the parts of a cell's evidence that differ, with the old and the new place."""
     if old.python_api._replace(where="") != new.python_api._replace(where=""):
         yield "python_api", old.python_api.where, new.python_api.where
     if old.torch_abi._replace(where="") != new.torch_abi._replace(where=""):
@@ -157,13 +158,13 @@ def _diff_cell(old: CellEvidence, new: CellEvidence) -> Iterator[tuple[str, str,
 
 
 def _strip_abis(shown: CellEvidence) -> CellEvidence:
-    """Return what is shown of a cell without its ABIs, and without where it was read."""
+    """Return a cell's evidence without its ABIs and places, for comparison."""
     nothing = {"extensions_where": "", "switches_where": "", "warnings": (), "asked": ()}
     return replace(shown, python_api=None, torch_abi=None, **nothing)  # type: ignore[arg-type]  # to compare
 
 
 def _place(was: str, now: str) -> tuple[str, bool]:
-    """Return the place that a change was read in, and whether it is gone: what is said now was said before as well."""
+    """Return the place of a change, and whether it is gone: then the new statement was there before as well."""
     told = ((now, was, False), (was, now, True))
     fresh = [(place, gone) for text, other, gone in told if (place := place_in(text)) and not is_in(text, other)]
     return next(iter(fresh), (place_in(now) or place_in(was) or now, False))
@@ -173,11 +174,11 @@ def _globs(request: Request, platform: Platform) -> object:
     return next((asked.native for asked in request.platforms if asked.platform is platform), None)
 
 
-# ---------------------------------------------------------------- what the config asks for
+# ---------------------------------------------------------------- changes of the config
 
 
 def asked(before: Side, after: Side) -> Iterator[Change]:
-    """Yield what the config asks for otherwise, one key after the other."""
+    """Yield the changes of the config, one key after the other."""
     old, new = before.plan.request, after.plan.request
     if old.pythons != new.pythons:
         what = _describe_list_change("Python", old.pythons, new.pythons)
@@ -197,7 +198,7 @@ def _torch_words(old: Request, new: Request) -> str:
 
 
 def _diff_platform_requests(old: Request, new: Request, after: Side) -> Iterator[Change]:
-    """Yield the platforms that are new, gone, or asked for otherwise."""
+    """Yield the platforms that are new, gone, or requested differently."""
     earlier = {asked.platform: asked for asked in old.platforms}
     later = {asked.platform: asked for asked in new.platforms}
     for platform, asked in later.items():
@@ -211,7 +212,7 @@ def _diff_platform_requests(old: Request, new: Request, after: Side) -> Iterator
 
 
 def _wishes(was: PlatformRequest, now: PlatformRequest) -> Iterator[str]:
-    """Yield what a platform is asked for otherwise."""
+    """Yield the changes of a platform's request, in words."""
     name = str(now.platform)
     if was.accelerators != now.accelerators:
         labels = ([one.label for one in asked.accelerators] for asked in (was, now))
@@ -225,7 +226,7 @@ def _wishes(was: PlatformRequest, now: PlatformRequest) -> Iterator[str]:
 
 
 def _asking(asked: PlatformRequest, later: Evidence | None) -> Make:
-    """Return what asks for a platform as the later request does, whose evidence says what is shown of it."""
+    """Return a function that requests a platform as the later request does, with the later evidence for it."""
     found = [one for one in (later.platforms if later else ()) if one.platform is asked.platform]
 
     def made(request: Request, evidence: Evidence) -> tuple[Request, Evidence]:
@@ -242,7 +243,7 @@ def _asking(asked: PlatformRequest, later: Evidence | None) -> Make:
 
 
 def _dropping(platform: Platform) -> Make:
-    """Return what asks for a platform no more."""
+    """Return a function that drops a platform from the request."""
 
     def made(request: Request, evidence: Evidence) -> tuple[Request, Evidence]:
         platforms = tuple(one for one in request.platforms if one.platform is not platform)
@@ -252,7 +253,7 @@ def _dropping(platform: Platform) -> Make:
 
 
 def _change(after: Side, key: str, what: str, make: Callable[[Request], Request]) -> Change:
-    """Return a change of one key of the config: what is shown of the cells it adds is that of the later evidence."""
+    """Return a change of one key of the config; the cells that it adds get the later evidence."""
 
     def made(request: Request, evidence: Evidence) -> tuple[Request, Evidence]:
         later = {found.platform: found for found in after.evidence.platforms} if after.evidence else {}
@@ -263,17 +264,17 @@ def _change(after: Side, key: str, what: str, make: Callable[[Request], Request]
 
 
 def _line(side: Side, key: str) -> str:
-    """Return where the config has a key, its file alone where that is not known."""
+    """Return the place of a key in the config, or only the file if the line is not known."""
     return side.lines.get(key) or side.plan.request.config
 
 
 def _line_of(request: Request, platform: Platform) -> str:
-    """Return where the config has a platform that it asks for."""
+    """Return the place in the config of a requested platform."""
     return next(asked.where for asked in request.platforms if asked.platform is platform)
 
 
 def _describe_list_change(what: str, old: Iterable[object], new: Iterable[object]) -> str:
-    """Say what a list has more, and what it has no more."""
+    """Return in words the items that a list gained and lost."""
     was, now = list(map(str, old)), list(map(str, new))
     more, less = [one for one in now if one not in was], [one for one in was if one not in now]
     parts = [f"{verb} {what} {', '.join(ones)}" for verb, ones in (("adds", more), ("drops", less)) if ones]

@@ -1,8 +1,8 @@
-"""What a change does to a plan, and which line did it: two plans, what their sources show, and the steps between.
+"""Compares two plans: what changed, which line of the source or config caused it, and the steps between.
 
-Where the evidence of both sides is at hand, each changed place is put into the earlier plan by itself, one after the
-other, and planned: the figures are those of real plans. Where there are two plans alone, what their reasons name is
-the cause of all that changed, together.
+If the evidence of both sides is available, the changes are applied to the earlier plan one after the other, and each
+step is planned: the figures are those of real plans. With only two plans, all places that their reasons name are
+together the cause of the whole change.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Cause", "Comparison", "Moved", "Row", "Said", "Step", "compare", "empty_comparison", "sentences", "to_json"]
 
-MOST_STEPS = 12  # a change to more places than that is told as a whole
+MOST_STEPS = 12  # with more changed places, they are reported as one step
 MOST_NAMED = 2  # places that a sentence names
 OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
 ANY = "any"  # the platform of the pure wheel, in words
 
 
 class Cause(NamedTuple):
-    """One place that changed, what is different, and whether it is a thing of the past."""
+    """One place that changed, the difference, and whether the place is gone."""
 
     where: str  # k.cu:3, fatwheel.yml:9
-    what: str  # what the plan says of it now, or what the config asks for now
+    what: str  # what the plan now says about it, or the config's new request
     gone: bool = False
 
 
 class Step(NamedTuple):
-    """What some places did to the plan: the jobs before and after."""
+    """The effect of some places on the plan: the jobs before and after."""
 
     causes: tuple[Cause, ...]
     before: int
     after: int
-    asked: bool = False  # whether the config asks for something else; otherwise the source shows something else
+    asked: bool = False  # True: the config changed; False: the source changed
 
 
 class Row(NamedTuple):
-    """One platform before and after: its jobs, the cells they cover, and the bytes of their wheels where known."""
+    """One platform before and after: its jobs, the cells they cover, and their wheels' bytes if known."""
 
     platform: str
     jobs: tuple[int, int]
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A cell that another job serves now, or none, or one where none did; nothing where it was not asked for."""
+    """A cell whose job changed: job names, or SKIPPED, or "" if that plan did not have the cell."""
 
     cell: Cell
     before: str
@@ -79,37 +79,37 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How the plan of one revision differs from that of another."""
+    """The difference between the plans of two revisions."""
 
-    against: str  # what it is compared with: main, an earlier release's folder
-    refusal: str = ""  # why there is no plan there
+    against: str  # the other side: main, an earlier release's folder
+    refusal: str = ""  # why the other side has no plan
     jobs: tuple[int, int]
-    cells: tuple[int, int]  # asked for
+    cells: tuple[int, int]  # requested
     covered: tuple[int, int]
     steps: tuple[Step, ...] = ()
-    rows: tuple[Row, ...] = ()  # of the platforms where something changed
+    rows: tuple[Row, ...] = ()  # the platforms that changed
     added: tuple[Job, ...] = ()
     removed: tuple[Job, ...] = ()
-    changed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # jobs that stay, and what of them does not
+    changed: tuple[tuple[str, tuple[str, ...]], ...] = ()  # jobs that stay, and their changes
     moved: tuple[Moved, ...] = ()
     warnings: tuple[str, ...] = ()  # new ones
-    same_source: bool = False  # whether both are of the very same files
+    same_source: bool = False  # whether both sources have identical files
 
     @property
     def is_same(self) -> bool:
-        """Whether no job and no cell is another."""
+        """Whether no job and no cell changed."""
         return not (self.refusal or self.added or self.removed or self.changed or self.moved)
 
     @property
     def is_change(self) -> bool:
-        """Whether anything that is built may be another: by another plan, or of another source."""
+        """Whether any built file may differ, because the plan or the source differs."""
         return not (self.is_same and self.same_source)
 
 
 def compare(before: Side, after: Side, against: str, catalog: Catalog | None = None) -> Comparison:
-    """Return how a plan differs from an earlier one; `catalog` lets the steps between be planned.
+    """Return how a plan differs from an earlier one; with a `catalog` the steps between are planned.
 
-    A project's version and the order of its lines are no difference.
+    The project's version and line numbers do not count as differences.
     """
     old, new = ({job.name: job for job in side.plan.jobs} for side in (before, after))
     moved = tuple(_find_moves(before.plan, after.plan))
@@ -130,7 +130,7 @@ def compare(before: Side, after: Side, against: str, catalog: Catalog | None = N
 
 
 def empty_comparison(after: Side, against: str, refusal: str) -> Comparison:
-    """Return the comparison of a plan with nothing, and why there is nothing."""
+    """Return the comparison of a plan with no plan, and why there is none."""
     return Comparison(
         against=against,
         refusal=refusal,
@@ -141,7 +141,7 @@ def empty_comparison(after: Side, against: str, refusal: str) -> Comparison:
     )
 
 
-# ---------------------------------------------------------------- what differs
+# ---------------------------------------------------------------- differences
 
 
 def _strip_version(plan: Plan, file: str) -> str:
@@ -152,7 +152,7 @@ def _strip_version(plan: Plan, file: str) -> str:
 def _diff_jobs(
     old: Mapping[str, Job], new: Mapping[str, Job], before: Plan, after: Plan
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the jobs of one name that are not the same job, and in what."""
+    """Yield the jobs that both plans have and that differ, with the differences."""
     for name in new:
         if name not in old:
             continue
@@ -163,7 +163,7 @@ def _diff_jobs(
 
 
 def _facts(job: Job, plan: Plan) -> dict[str, str]:
-    """Return what of a job a person would want to know the change of."""
+    """Return the facts about a job whose changes matter to a reader."""
     return {
         "wheel": _strip_version(plan, job.wheel),
         "combinations": str(len(job.covers)),
@@ -181,7 +181,7 @@ def _facts(job: Job, plan: Plan) -> dict[str, str]:
 
 
 def _fates(plan: Plan) -> dict[Cell, tuple[str, str]]:
-    """Return the job of every cell, or that it is skipped, and why."""
+    """Return every cell's job, or SKIPPED, with the reason."""
     skipped = {cell: (SKIPPED, reason) for cell, reason in plan.skipped}
     return {cell: (job, reason) for cell, job, reason in plan.covered} | skipped
 
@@ -195,12 +195,12 @@ def _find_moves(before: Plan, after: Plan) -> Iterator[Moved]:
 
 
 def _is_repeated(sentence: str, others: Iterable[str]) -> bool:
-    """Whether one of the others says the same, maybe of another line."""
+    """Whether another sentence is the same apart from line numbers."""
     return strip_line_numbers(sentence) in set(map(strip_line_numbers, others))
 
 
 def _rows(before: Side, after: Side) -> Iterator[Row]:
-    """Yield the platforms whose jobs, cells or wheels are others; the wheel of all comes first."""
+    """Yield the platforms whose jobs, cells or wheels changed; the wheel for all platforms comes first."""
     old, new = _jobs_by_platform(before.plan), _jobs_by_platform(after.plan)
     for platform in dict.fromkeys((*new, *old)):
         was, now = old.get(platform, ()), new.get(platform, ())
@@ -224,7 +224,7 @@ def _jobs_by_platform(plan: Plan) -> dict[str, tuple[Job, ...]]:
 
 
 def _weight(jobs: Sequence[Job], sizes: Mapping[str, int]) -> int | None:
-    """Return the bytes of some jobs' wheels; None where those of one are not known."""
+    """Return the bytes of some jobs' wheels, or None if one of them is not known."""
     if not all(job.name in sizes for job in jobs):
         return None
     return sum(sizes[job.name] for job in jobs)
@@ -234,7 +234,7 @@ def _weight(jobs: Sequence[Job], sizes: Mapping[str, int]) -> int | None:
 
 
 def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]:
-    """Yield what each change does to the plan, as far as it does anything or the config asks for it."""
+    """Yield the effect of each change on the plan, if it has one or the config asks for the change."""
     wanted = list(asked(before, after))
     if not (before.evidence and after.evidence and catalog):
         yield from _whole(before.plan, after.plan, wanted)
@@ -247,7 +247,7 @@ def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]
 
 
 def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Step]:
-    """Yield the one step from plan to plan, with all that the reasons and the config name."""
+    """Yield one step from plan to plan, with all places that the reasons and the config name."""
     told = _find_causes(before, after)
     wanted = tuple(Cause(change.where, change.what) for change in changes)
     if _is_other(before, after) and (told or wanted):
@@ -257,7 +257,7 @@ def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Ste
 
 
 def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog: Catalog) -> Iterator[Step]:
-    """Make one change after the other and plan each time; those that make no plan by themselves join the next."""
+    """Apply one change after the other and plan each time; a change without a valid plan joins the next."""
     request, evidence, plan = before.plan.request, before.evidence, before.plan
     waiting: list[Change] = []
     for number, change in enumerate(changes, 1):
@@ -276,7 +276,7 @@ def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog:
 
 
 def _try_plan(request: Request, evidence: Evidence, like: Plan, catalog: Catalog) -> Plan | None:
-    """Return the plan of a stage between the two; None where it makes none."""
+    """Return the plan of a state between the two, or None if it has no valid plan."""
     try:
         return planner.make_plan(request, evidence, catalog, like.edition)
     except FatwheelError:
@@ -298,18 +298,18 @@ def _places(changes: Sequence[Change]) -> frozenset[str]:
 
 
 def _is_other(before: Plan, after: Plan) -> bool:
-    """Whether two plans have other jobs, or serve a cell by another one."""
+    """Whether two plans have different cells, or serve a cell by different jobs."""
     old, new = _fates(before), _fates(after)
     return old.keys() != new.keys() or any(old[cell][0] != new[cell][0] for cell in new)
 
 
-# ---------------------------------------------------------------- what the reasons say
+# ---------------------------------------------------------------- causes in the reasons
 
 
 def _find_causes(before: Plan, after: Plan) -> tuple[Cause, ...]:
-    """Return what the reasons of one plan say that those of the other do not, each with the place it names.
+    """Return the statements in the reasons of the later plan that the earlier does not have, with their places.
 
-    Where the new ones name no place, the old ones do: it is what was there and is gone.
+    If the new statements name no place, the old ones are the causes: they were there and are gone.
     """
     old, new = _parts(before), _parts(after)
     fresh, stale = _unsaid(new, old), [cause._replace(gone=True) for cause in _unsaid(old, new)]
@@ -323,24 +323,24 @@ def _find_causes(before: Plan, after: Plan) -> tuple[Cause, ...]:
 
 
 def _parts(plan: Plan) -> list[str]:
-    """Return what the reasons are made of, each once."""
+    """Return the parts of all reasons, without duplicates."""
     reasons = [*(item.reason for item in plan.covered), *(item.reason for item in plan.skipped)]
     return list(dict.fromkeys(part for reason in dict.fromkeys(reasons) for part in reason.split("; ")))
 
 
 def _unsaid(parts: Iterable[str], others: Iterable[str]) -> list[Cause]:
-    """Return the parts that the others do not have, as causes, where they name a place."""
+    """Return the parts that the others lack, as causes, if they name a place."""
     said = set(map(strip_line_numbers, others))
     return [cause for part in parts if strip_line_numbers(part) not in said and (cause := _cause(part))]
 
 
 def _brackets(part: str) -> str:
-    """Return what the evidence says in a part of a reason, which stands in brackets; else the part itself."""
+    """Return the evidence in a part of a reason, which is in brackets, or the whole part."""
     return part.partition(" (")[2].removesuffix(")") or part
 
 
 def _cause(part: str) -> Cause | None:
-    """Return the part of a reason as a cause, None where it names no place."""
+    """Return the part of a reason as a cause, or None if it names no place."""
     code = OF_CODE.match(part)
     place = place_in(_brackets(part), anywhere=True) or (code["place"] if code else "")
     return Cause(place, part) if place else None
@@ -350,14 +350,14 @@ def _cause(part: str) -> Cause | None:
 
 
 class Said(NamedTuple):
-    """One thing that a change does, and what the plan says of the places that did it."""
+    """One effect of a change, and the plan's reasons at the places that caused it."""
 
     sentence: str
     reasons: tuple[str, ...] = ()
 
 
 def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", say: Quote = str) -> list[Said]:
-    """Return what the change does, the largest effect first; `quote` marks places up, `say` any other text."""
+    """Return the effects of a change, the largest first; `quote` marks up places, `say` any other text."""
     if comparison.refusal:
         jobs = f"these {_count(comparison.jobs[1])} are compared with nothing"
         return [Said(f"No plan can be made at {quote(comparison.against)}, so {jobs}.", (comparison.refusal,))]
@@ -371,7 +371,7 @@ def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", s
 
 
 def _reasons(step: Step) -> tuple[str, ...]:
-    """Return what the plan says now of the places of a step, or did of those that are gone."""
+    """Return the plan's reasons at the places of a step, or its earlier reasons at places that are gone."""
     shown = (cause for cause in step.causes if cause.what and not step.asked)
     return tuple(f"{'no more: ' if cause.gone else ''}{part}" for cause in shown for part in cause.what.split("; "))
 
@@ -385,7 +385,7 @@ def _nothing(comparison: Comparison) -> str:
 
 
 def _sentence(step: Step, quote: Quote, say: Quote) -> str:
-    """Say what one step does: `k.cu:3` turned 2 jobs into 24; `fatwheel.yml:9` adds Python 3.14: no new job."""
+    """Describe one step: `k.cu:3` turned 2 jobs into 24; `fatwheel.yml:9` adds Python 3.14: no new job."""
     if step.asked:
         causes = "; ".join(f"{quote(cause.where)} {say(cause.what)}" for cause in step.causes)
         return f"{causes}: {_effect(step)}."
