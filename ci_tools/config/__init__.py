@@ -1,1 +1,1 @@
-"""Reads fatwheel.yml into a request, and writes a first one."""
+"""Reads fatwheel.yml into a request, and writes a starter config."""

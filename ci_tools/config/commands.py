@@ -1,4 +1,4 @@
-"""The scripts of a source that its config's commands run: which they are, and whether the source has them."""
+"""Finds the scripts of a source that its config's commands run, and checks that the source has them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["hooks_of", "missing", "refuse_missing", "resolve_script", "script_of
 
 ENDINGS = (".sh", ".py")
 INTERPRETERS = frozenset({"bash", "python", "python3", "sh"})
-MOST_NAMED = 8  # scripts of a source, where none has a name like the one that is missing
+MOST_NAMED = 8  # scripts named in a message if none has a name like the missing one
 
 
 def script_of(command: str) -> str:
-    """Return the script of the source that a command runs, as a path below its root, as far as its words tell.
+    """Return the script of the source that a command runs, as a path below its root, judged by its words.
 
-    It is the first word, where that is a path, or what a shell or Python is given to run. Nothing where the command
-    runs a program of the machine, or what it runs is not to be seen.
+    It is the first word if that is a path, or the file that a shell or Python is given to run. Returns "" if the
+    command runs a program of the machine, or the words do not show what it runs.
     """
     word, *rest = shlex.split(command)
     if posixpath.basename(word) in INTERPRETERS:
@@ -38,13 +38,13 @@ def script_of(command: str) -> str:
 
 
 def hooks_of(build: Build) -> Iterator[tuple[str, Hook]]:
-    """Yield every command that runs beside a build, after the key it stands at."""
+    """Yield every command that runs before or after a build, with its key in the config."""
     yield from (("build.before", hook) for hook in build.before)
     yield from (("build.after", hook) for hook in build.after)
 
 
 def refuse_missing(request: Request, root: Path, files: Sequence[str]) -> None:
-    """Raise InputError with every command beside the build whose script is none of the source's `files`."""
+    """Raise InputError with every build hook whose script is not in the source's `files`."""
     problems = [
         Problem(hook.where, f"{key} runs {script}, {missing(script, root, files)}")
         for key, hook in hooks_of(request.build)
@@ -55,7 +55,7 @@ def refuse_missing(request: Request, root: Path, files: Sequence[str]) -> None:
 
 
 def missing(script: str, root: Path, files: Sequence[str]) -> str:
-    """Say that a script is none of the source's files, and which is nearest."""
+    """Return a phrase for a script that the source does not have, with the nearest one."""
     if (root / script).is_file():
         return "which is no part of the source: git ignores it, or `source: include` leaves it out"
     alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
@@ -66,7 +66,7 @@ def missing(script: str, root: Path, files: Sequence[str]) -> str:
 
 
 def resolve_script(command: str, root: Path | None) -> list[str]:
-    """Return a command's words, the script of the source among them as a path that leads there from anywhere."""
+    """Return a command's words, with the script's full path, so that it runs from any folder."""
     words = shlex.split(command)
     script = script_of(command)
     if root is None or not script or not (root / script).is_file():
@@ -76,7 +76,7 @@ def resolve_script(command: str, root: Path | None) -> list[str]:
 
 
 def warnings(build: Build) -> Iterator[str]:
-    """Yield what a plan cannot see: the evidence is of the source as it is before its commands have run."""
+    """Yield what a plan cannot see: its evidence is from the source before the build's hooks have run."""
     if build.before:
         where = build.before[0].where
         changes = "runs before the build and can change what is compiled; what the plan shows is the source without it"

@@ -1,4 +1,4 @@
-"""Edits the text of a fatwheel.yml, and leaves all else in it as it was written."""
+"""Edits the text of a fatwheel.yml and keeps the rest as it was written."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["set_platform_key"]
 
 
 def set_platform_key(text: str, platform: str, key: str, value: str) -> str | None:
-    """Return a config one of whose platforms has a setting."""
+    """Return the config with a setting of one platform, or None if it cannot be edited."""
     table = _platform(text, platform)
     if table is None or not table.value or any(name.value == INCLUDE for name, _ in table.value):
-        return None  # an included file is its team's
+        return None  # the included file belongs to its team
     for name, old in table.value:
         if name.value == key:
             start, end = old.start_mark.index, old.end_mark.index

@@ -1,6 +1,6 @@
-"""Platforms that live in a file of their own: `platforms: {linux-rocm: {include: ci/rocm.yml}}`.
+"""Reads platforms from their own files: `platforms: {linux-rocm: {include: ci/rocm.yml}}`.
 
-The file holds the platform's table, so that its team can own it; each mistake in it is told where it stands.
+The file holds the platform's table, so that its team can own it; each mistake in it is reported at its place there.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["INCLUDE", "resolve_includes"]
 
 INCLUDE = "include"
-LONGEST = 255  # characters of a path; file systems take no longer name
+LONGEST = 255  # bytes of a path; file systems allow no longer name
 
 
 def resolve_includes(document: Document, folder: Path) -> tuple[Document, list[Flaw]]:
-    """Return the config with each included file as its platform's table, and what is wrong with those left out.
+    """Return the config with each included file as its platform's table, and the flaws of files left out.
 
-    `folder` is the config's. A file lies below it and in the source, whatever links lead there.
+    `folder` is the config's. An included file must lie below it and in the source, also after links are resolved.
     """
     flaws: list[Flaw] = []
     for keys, table in _including(document.value):
@@ -38,7 +38,7 @@ def resolve_includes(document: Document, folder: Path) -> tuple[Document, list[F
 
 
 def _including(value: Value) -> Iterator[tuple[Keys, dict[str, Value]]]:
-    """Yield the platforms whose tables include a file; a config of another shape has none."""
+    """Yield the platforms whose tables include a file; none if the config has another shape."""
     platforms = value.get("platforms") if isinstance(value, dict) else None
     for name, table in platforms.items() if isinstance(platforms, dict) else ():
         if isinstance(table, dict) and INCLUDE in table:
@@ -55,7 +55,7 @@ def _merge_file(
 
 
 def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path) -> Document:
-    """Return the file that a platform includes; raise RejectedInput where it is none."""
+    """Return the file that a platform includes; raise RejectedInput if it is not valid."""
     path = folder / _path(document, keys, table)
     where = document.where((*keys, INCLUDE))
     root = _root(document.value, folder)
@@ -73,7 +73,7 @@ def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path)
 
 
 def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
-    """Return the path that stands behind `include`, and nothing stands beside it."""
+    """Return the path in `include`; raise RejectedInput if it is invalid or other keys are beside it."""
     path = table[INCLUDE]
     beside = [name for name in table if name != INCLUDE]
     problems = [
@@ -94,7 +94,7 @@ def _is_below(path: str) -> bool:
 
 
 def _root(value: Value, folder: Path) -> Path:
-    """Return the source's root where the config lies in it, else the config's folder."""
+    """Return the source's root if the config lies in it, else the config's folder."""
     source = value.get("source") if isinstance(value, dict) else None
     path = source.get("path") if isinstance(source, dict) else None
     root = (folder / (path if isinstance(path, str) else ".")).resolve()

@@ -1,4 +1,4 @@
-"""From `fatwheel.yml` to a request: YAML, JSON Schema, then what only the catalog knows. All mistakes at once."""
+"""Loads `fatwheel.yml` into a request: YAML, JSON Schema, catalog checks; reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -55,21 +55,22 @@ __all__ = ["DEFAULT_NAME", "SCHEMA", "load"]
 DEFAULT_NAME = "fatwheel.yml"
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
-# What auditwheel has a policy for.
+# The platforms that auditwheel has a policy for.
 LEVELS = (
     *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 26, 27, 28, 31, 34, 35, 36, 37, 38, 39, 40, 41)),
     "musllinux_1_1",
     "musllinux_1_2",
 )
-TEMPLATE_FIELDS = frozenset({"name", "version"})  # a release is of every Python, torch and CUDA
-WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # a name alone is often a token
+TEMPLATE_FIELDS = frozenset({"name", "version"})  # not more: a release is for every Python, torch and CUDA
+WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # even a name without a password: it is often a token
 NO_CONTAINER = "none"
-SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")  # what a platform has from `build` or its own
+# Settings of a platform that default to those of `build`.
+SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")
 Table = dict[str, Any]
 
 
 def load(path: Path, catalog: Catalog) -> Request:
-    """Read the config at `path` (a file) into a request; raise InputError with every mistake in it."""
+    """Load the config file at `path` into a request; raise InputError with every mistake in it."""
     if not path.exists():
         msg = f"there is no {path}, expected a config that says what to build"
         raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
@@ -90,16 +91,16 @@ def _schema() -> Table:
 
 
 def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
-    """Return what problems sort by: those of the file `first`, then those of each other file, as they stand in it."""
+    """Return the sort key of a problem: the file `first` comes first, then each other file, by line."""
     file, line, column = problem.where.rsplit(":", 2)
     return file != first, file, int(line), int(column)
 
 
-# ---------------------------------------------------------------- the meaning: catalog and files
+# ---------------------------------------------------------------- checks with the catalog and the files
 
 
 class _Meaning:
-    """The mistakes a schema cannot see, in those parts of a document whose shape is right."""
+    """Finds the mistakes that a schema cannot find, in the parts of a document whose shape is right."""
 
     def __init__(self, document: Document, flawed: list[Keys], catalog: Catalog, folder: Path) -> None:
         self.document = document
@@ -130,7 +131,7 @@ class _Meaning:
     # -- the values whose shape is right
 
     def get(self, *keys: str | int) -> Any:  # noqa: ANN401 - YAML
-        """Return the value at `keys`, None where there is none or one that is flawed."""
+        """Return the value at `keys`, or None if it is missing or flawed."""
         value: Any = self.document.value
         for depth, key in enumerate(keys):
             if keys[:depth] in self.flawed or value is None:
@@ -148,7 +149,7 @@ class _Meaning:
     def at(self, keys: Keys, what: str) -> Problem:
         return Problem(self.document.where(keys), what)
 
-    # -- what the catalog knows
+    # -- checks with the catalog
 
     def known(self, keys: tuple[str, ...], names: Iterable[str], what: str) -> Iterator[Problem]:
         known = list(names)
@@ -256,7 +257,7 @@ class _Meaning:
         if self.get(*keys) and not any(self.get("platforms", platform, "cuda") for platform in platforms):
             yield self.at(keys, "variants are made of CUDA wheels, and no platform asks for any CUDA")
 
-    # -- what the source has
+    # -- checks with the source
 
     def source(self) -> Iterator[Problem]:
         table = self.get("source") or {}
@@ -308,7 +309,7 @@ class _Meaning:
             if not _is_pattern(pattern):
                 yield self.at(place, f'"{pattern}" is no path pattern, expected one such as kernels/**/*.cu')
 
-    # -- what has to be well formed
+    # -- checks of the form
 
     def version(self, *keys: str) -> Iterator[Problem]:
         version = self.get(*keys)
@@ -328,7 +329,7 @@ class _Meaning:
                 yield where, command
 
     def timeouts(self) -> Iterator[Problem]:
-        """Yield what would take longer than a hosted runner lets a job run, where it is said."""
+        """Yield the timeouts that are longer than a hosted runner's limit, at their place."""
         hosted: dict[Keys, list[str]] = {}
         asked = self.get("platforms") or {}
         for name in (name for name in asked if ("platforms", name) not in self.flawed):
@@ -341,7 +342,7 @@ class _Meaning:
             yield self.at(keys, f"{what}: expected {HOSTED_MINUTES} or less there, or a `runner` of your own")
 
     def is_hosted(self, name: str) -> bool:
-        """Whether a platform that is not switched off is built by one of GitHub's own runners."""
+        """Whether a platform is enabled and built by one of GitHub's own runners."""
         labels = self.get("platforms", name, "runner") or self.catalog.platforms[Platform(name)].runner
         return self.get("platforms", name, "enabled") is not False and runner.is_hosted(_labels(labels))
 
@@ -352,7 +353,7 @@ class _Meaning:
 
 
 def _is_pattern(text: str) -> bool:
-    """Whether a pattern can match a file; `/` and blanks match none."""
+    """Whether a pattern can match a file; `/` and blank text match none."""
     try:
         return next(iter(GitIgnoreSpec.from_lines([text]).patterns)).include is not None
     except (re.error, ValueError):
@@ -360,7 +361,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _wrong_command(text: str) -> str:
-    """Return why a text is no command as a shell splits one, or nothing."""
+    """Return why a text is not a valid shell command, or "" if it is."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -369,7 +370,7 @@ def _wrong_command(text: str) -> str:
 
 
 def _wrong_in(template: str) -> str:
-    """Return what is wrong with a release template, or nothing."""
+    """Return the mistake in a release template, or ""."""
     try:
         fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
@@ -384,7 +385,7 @@ def _wrong_in(template: str) -> str:
 
 
 def _request(document: Document, catalog: Catalog, path: Path) -> Request:
-    root: Table = document.value  # type: ignore[assignment]  # the schema has shown it
+    root: Table = document.value  # type: ignore[assignment]  # checked by the schema
     source = root.get("source") or {}
     name = _name_in_source(path, path.parent, source)
     shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
@@ -414,7 +415,7 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
 
 
 def _where(document: Document, platform: str, folder: Path, source: Table) -> str:
-    """Return the file and line where a platform is asked for: its key's, or those of the file that it includes."""
+    """Return the file and line of a platform: of its key, or of the table in the file that it includes."""
     place = document.values["platforms", platform]
     if place.file == document.name:
         place = document.keys["platforms", platform]
@@ -422,7 +423,7 @@ def _where(document: Document, platform: str, folder: Path, source: Table) -> st
 
 
 def _name_in_source(path: Path, folder: Path, source: Table) -> str:
-    """Return a file's path below the source root, so that two checkouts make the same plan; else below the config's."""
+    """Return a path relative to the source root, else to the config's folder, so that all checkouts plan the same."""
     root = (folder / source.get("path", ".")).resolve()
     full = path.resolve()
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else path.relative_to(folder).as_posix()
@@ -473,14 +474,14 @@ def _labels(value: str | list[str]) -> tuple[str, ...]:
 
 
 def _container(facts: PlatformFacts, table: Table) -> str:
-    """Return the image a platform is built in: the one it names, or the catalog's where that is of its level."""
+    """Return a platform's build image: the one it names, or the catalog's if that has its wheel platform."""
     is_of_its_level = table.get("wheel-platform", facts.wheel_platform) == facts.wheel_platform
     named = table.get("container", facts.container if is_of_its_level else NO_CONTAINER)
     return "" if named == NO_CONTAINER else named
 
 
 def _archs(kind: AcceleratorKind | None, table: Table, catalog: Catalog) -> tuple[str, ...]:
-    """Return the architectures to compile for; for ROCm, where none are named, those of upstream's torch."""
+    """Return the architectures to compile for; for ROCm, by default those of upstream's torch."""
     if kind is not AcceleratorKind.ROCM:
         return tuple(table.get("archs", ()))
     if named := table.get("archs"):

@@ -1,4 +1,4 @@
-"""What one run says in place of the config: the torch whose wheels are added to a release, and who tries on a GPU."""
+"""Applies the settings of one run over the config: the torch whose wheels are added to a release, and GPU runners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["apply_run", "run_of"]
 
 
 def run_of(plan: Mapping[str, Any]) -> Run:
-    """Return what the run that made a plan.json said; raise InputError where that is not what is there."""
+    """Return the run settings in a plan.json; raise InputError if they are not valid."""
     request = plan.get("request")
     said = request.get("run", {}) if isinstance(request, dict) else {}
     lists = [said.get(name, []) if isinstance(said, dict) else None for name in Run._fields]
@@ -30,7 +30,7 @@ def run_of(plan: Mapping[str, Any]) -> Run:
 
 
 def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
-    """Return what a config asks for as a run changes it; raise InputError where the run asks for what is not there."""
+    """Return the config's request with a run's changes; raise InputError if the run names unknown things."""
     torches = tuple(sorted({_torch(text, request, catalog) for text in run.torch}))
     runners = dict(_runner(text, request) for text in run.gpu_runner)
     said = Run(tuple(map(str, torches)), tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners)))
@@ -59,7 +59,7 @@ def _shown(torch: Torch) -> str:
 
 
 def _with_torch(validation: Validation, torches: Sequence[Minor], catalog: Catalog) -> Validation:
-    """Return a validation with a torch that the wheels are for, where it installs one; a local version stays."""
+    """Return a validation that installs a torch of these wheels, if it installs one; a local version stays."""
     if not validation.torch or any(validation.torch.startswith(f"{torch}.") for torch in torches):
         return validation
     local = validation.torch.partition("+")[2]
@@ -67,7 +67,7 @@ def _with_torch(validation: Validation, torches: Sequence[Minor], catalog: Catal
 
 
 def _runner(text: str, request: Request) -> tuple[str, tuple[str, ...]]:
-    """Return the platform and the labels of such as linux-cuda=self-hosted,h100."""
+    """Return the platform and the labels of a text such as linux-cuda=self-hosted,h100."""
     name, _, rest = text.partition("=")
     labels = tuple(label.strip() for label in rest.split(",") if label.strip())
     asked = [str(platform.platform) for platform in request.platforms]

@@ -1,4 +1,4 @@
-"""A first `fatwheel.yml`, written from what the source shows, and from what called test-infra where that is given."""
+"""Writes a starter `fatwheel.yml` from the source, and from callers of test-infra if they are given."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "render_move", "text", "write", "write_from_test_infra"]
 
-# What shows that a platform has native code, by the ending of its files.
+# File name endings that show that a platform has native code.
 ENDINGS = {
     "linux-cuda": ("cu", "cuh"),
     "linux-rocm": ("hip",),
@@ -49,7 +49,7 @@ GFX_ARCHS = "[gfx90a, gfx942, gfx1100]"
 
 
 def write(folder: Path, catalog: Catalog, environ: Mapping[str, str]) -> Path:
-    """Write a starter into `folder` and return its path; raise InputError where one is there, or nothing to build."""
+    """Write a starter into `folder` and return its path; raise InputError if one exists or there is no project."""
     path = folder / DEFAULT_NAME
     _refuse(folder, [path])
     content = text(tree_at(folder.resolve(), environ), catalog)
@@ -59,7 +59,7 @@ def write(folder: Path, catalog: Catalog, environ: Mapping[str, str]) -> Path:
 
 
 def _refuse(folder: Path, paths: Iterable[Path]) -> None:
-    """Refuse to write over a file, or into a folder that is not there."""
+    """Raise InputError if a file exists already, or the folder does not."""
     for path in paths:
         if path.exists():
             msg = f"{path} is there already, expected none to start from"
@@ -70,7 +70,7 @@ def _refuse(folder: Path, paths: Iterable[Path]) -> None:
 
 
 class _Project(NamedTuple):
-    """What a project's pyproject.toml says, or that it has a setup.py alone, as far as a starter needs it."""
+    """The facts that a starter needs from a project's pyproject.toml, or that it has only a setup.py."""
 
     file: str
     name: str
@@ -80,14 +80,14 @@ class _Project(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The project's folder below the source root, nothing where it is the root."""
+        """The project's folder below the source root, or "" for the root itself."""
         return self.file.rpartition("/")[0]
 
 
 def text(tree: Tree, catalog: Catalog) -> str:
-    """Return a config for the project in `tree`: what was found, and comments where a person has to choose.
+    """Return a config for the project in `tree`: the found values, and comments where a person has to choose.
 
-    Raises InputError where there is no project, or what it says of itself cannot be.
+    Raises InputError if there is no project, or its metadata is not valid.
     """
     project = _project(tree)
     module = re.sub(r"[-.]+", "_", project.name).lower()
@@ -106,7 +106,7 @@ def text(tree: Tree, catalog: Catalog) -> str:
 
 
 def _package_lines(project: _Project) -> list[str]:
-    """Return which project it is, and where it lies."""
+    """Return the lines for the project's name, version and folder."""
     return [
         f"package: {_scalar(project.name)}",
         *([] if project.has_version else ['version: "0.0.0" # the project\'s own is dynamic: say which is released']),
@@ -115,7 +115,7 @@ def _package_lines(project: _Project) -> list[str]:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML writes it, in quotes where it would be read as something else."""
+    """Return a text as a YAML scalar, in quotes if YAML would read it as something else."""
     try:
         plain = text.isprintable() and yaml.safe_load(f"[{text}]") == [text]
     except yaml.YAMLError:
@@ -124,12 +124,12 @@ def _scalar(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a comment of one line; a file's name may hold a line break."""
+    """Return a comment on one line; the text may have a file name with a line break."""
     return f"# {''.join(char if char.isprintable() else '?' for char in text)}"
 
 
 def _project(tree: Tree, name: str = "") -> _Project:
-    """Return what the project nearest to the root says of itself; it is called `name` where it does not say."""
+    """Return the facts of the project nearest to the root; `name` is used if it states no name."""
     found = sorted((file for file in tree.files if PurePosixPath(file).name in PROJECT_FILES), key=_depth)
     if not found:
         msg = f"{tree.root} has no pyproject.toml, expected the source of a project"
@@ -151,7 +151,7 @@ def _project(tree: Tree, name: str = "") -> _Project:
 
 
 def _has_setup(content: Mapping[str, object]) -> bool:
-    """Whether setuptools builds it, whose version is seen by running it."""
+    """Whether setuptools builds it: then its version is observed by running it."""
     system = content.get("build-system")
     backend = system.get("build-backend", "setuptools") if isinstance(system, dict) else "setuptools"
     return str(backend).startswith("setuptools")
@@ -177,7 +177,7 @@ def _name(file: str, name: str) -> str:
 
 
 def _depth(name: str) -> tuple[int, str]:
-    """Return what files sort by: those of the root first, a pyproject.toml before the setup.py beside it."""
+    """Return the sort key of a file: the root's first, a pyproject.toml before the setup.py beside it."""
     return name.count("/"), name
 
 
@@ -185,7 +185,7 @@ def _pythons(project: _Project, catalog: Catalog) -> list[str]:
     """Return the catalogued Pythons that the project admits and torch ships for."""
     try:
         admitted = parse_specifiers(project.requires_python)
-    except ValueError:  # also more digits than Python converts
+    except ValueError:  # also raised for more digits than Python converts
         admitted = parse_specifiers("")
     newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]
     older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
@@ -198,7 +198,7 @@ def _pythons(project: _Project, catalog: Catalog) -> list[str]:
 
 
 def _torch(tree: Tree, project: _Project, catalog: Catalog) -> list[str]:
-    """Return the torch axis where the project uses torch, from the version its source targets."""
+    """Return the line of the torch axis if the project uses torch, from the version its source targets."""
     abi = _abi(tree, project)
     if abi.target in catalog.torch:
         return [f'torch: {{ lowest: "{abi.target}" }} {_comment(abi.where)}']
@@ -211,11 +211,11 @@ def _abi(tree: Tree, project: _Project) -> TorchAbi:
 
 
 def _platform(platform: str, endings: tuple[str, ...], tree: Tree) -> Iterator[str]:
-    """Yield a platform's lines: its native globs where such files are there, its name alone where not."""
+    """Yield a platform's lines: with its native globs if such files exist, else only its name."""
     globs = [f"**/*.{ending}" for ending in endings]
     found = matching(tree.files, Globs(tuple(globs)))
     if not found:
-        # A CUDA platform says what it is built for, and there is nothing to build.
+        # A CUDA platform must name versions and architectures, and here is nothing to build.
         yield f"  {'# ' if platform == 'linux-cuda' else ''}{platform}:"
         return
     yield f"  {platform}:"
@@ -237,7 +237,7 @@ def _quote_names(names: Iterable[str]) -> Iterator[str]:
 
 
 class Written(NamedTuple):
-    """The files that a move wrote, and what it made of every input."""
+    """The files that a move wrote, and its report on every input."""
 
     paths: tuple[Path, ...]
     rows: tuple[Row, ...]
@@ -246,9 +246,9 @@ class Written(NamedTuple):
 def write_from_test_infra(
     folder: Path, workflows: Sequence[Path], catalog: Catalog, environ: Mapping[str, str]
 ) -> Written:
-    """Write a config into `folder` that asks for what test-infra's callers ask for, and a workflow that calls ours.
+    """Write a config into `folder` with the requests of test-infra's callers, and a workflow that calls Fatwheel's.
 
-    Raises InputError where one of the two is there, a file of `workflows` is no such caller, or there is no project.
+    Raises InputError if one of the two exists, a file of `workflows` is not such a caller, or there is no project.
     """
     paths = (folder / DEFAULT_NAME, folder / PLACE)
     _refuse(folder, paths)
@@ -264,7 +264,7 @@ def write_from_test_infra(
 
 
 def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
-    """Return a config for the project in `tree` that asks for what test-infra's callers ask for."""
+    """Return a config for the project in `tree` with the requests of test-infra's callers."""
     imports = moved.of("import")
     project = _project(tree, imports[0].value if imports else "")
     needs_you = [row for row in moved.rows if row.fate is Fate.NEEDS_YOU]
@@ -287,7 +287,7 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
 
 
 def _section(key: str, lines: Iterable[str]) -> list[str]:
-    """Return a key with its lines, nothing where it has none."""
+    """Return a key with its lines; empty if it has none."""
     inner = [f"  {line}" for line in lines]
     return ["", f"{key}:", *inner] if inner else []
 
@@ -305,7 +305,7 @@ def _move_pythons(project: _Project, catalog: Catalog, moved: Move) -> list[str]
 
 
 def _move_torch(tree: Tree, project: _Project, catalog: Catalog) -> str:
-    """Return the torch axis: what the source targets, else the one torch that test-infra would build for."""
+    """Return the torch axis: the version the source targets, or the one torch that test-infra would build for."""
     abi = _abi(tree, project)
     if abi.target in catalog.torch:
         return f'torch: {{ lowest: "{abi.target}" }} {_comment(abi.where)}'
@@ -315,7 +315,7 @@ def _move_torch(tree: Tree, project: _Project, catalog: Catalog) -> str:
 
 
 def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Iterator[str]:
-    """Yield the lines of a platform that test-infra built for: its native globs, and the versions torch ships for."""
+    """Yield the lines of a platform that test-infra built for: native globs, and the versions torch ships for."""
     platform = Platform(wish.value)
     facts = catalog.platforms[platform]
     endings = ENDINGS.get(wish.value, ENDINGS["linux-cuda"] if facts.accelerator is AcceleratorKind.CUDA else ())
@@ -365,12 +365,12 @@ def _move_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> It
 
 
 def _is_everywhere(wish: Wish, moved: Move) -> bool:
-    """Whether every platform is asked for by a job that wishes for this."""
+    """Whether the jobs with this wish cover every platform."""
     return {Platform(platform.value) for platform in moved.of("platform")} <= {*wish.platforms}
 
 
 def _variables(wishes: Iterable[Wish]) -> list[str]:
-    """Return a line for each variable; of two values the later one holds, as in a shell."""
+    """Return a line for each variable; of two values the later one wins, as in a shell."""
     pairs = ((wish.value.partition("="), wish.where) for wish in wishes)
     lines = {name: f"{name}: {json.dumps(value)} {_comment(where)}" for (name, _, value), where in pairs}
     return list(lines.values())

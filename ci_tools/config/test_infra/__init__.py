@@ -1,6 +1,6 @@
-"""From a caller of pytorch/test-infra's reusable workflows to what a `fatwheel.yml` has to say to ask for the same.
+"""Translates a caller of pytorch/test-infra's reusable workflows into the settings of a `fatwheel.yml`.
 
-Every input and secret gets a row: carried over, not needed, or left to a person, each with why.
+Every input and secret gets a row with a reason: carried over, not needed, or left to a person.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SERVED = {
     ("windows", "cpu"): Platform.WINDOWS,
     ("windows", "cuda"): Platform.WINDOWS_CUDA,
 }
-# What test-infra has besides: nothing of it is a platform here.
+# Targets that only test-infra has: Fatwheel has no platform for them.
 UNSERVED = frozenset({("windows", "xpu"), ("windows-arm64", "cpu"), ("macos", "cpu")})
 SYSTEMS = sorted({system for system, _ in (*SERVED, *UNSERVED)})
 BY_DEFAULT = {"cpu": "enable", "cuda": "enable", "rocm": "enable", "xpu": "disable"}
@@ -56,7 +56,7 @@ BUILD_OPTIONS = frozenset({"--no-isolation", "--wheel", "-n", "-nw", "-w", "-wn"
 
 
 class Fate(Name):
-    """What becomes of an input."""
+    """The result for an input."""
 
     CARRIED = "carried"
     NOT_NEEDED = "not needed"
@@ -64,7 +64,7 @@ class Fate(Name):
 
 
 class Known(NamedTuple):
-    """An input of test-infra's, and what becomes of it: the key it goes to, why it is not needed, or what to do."""
+    """An input of test-infra and its fate: the key it goes to, why it is not needed, or what to do."""
 
     fate: Fate
     what: str
@@ -81,7 +81,7 @@ class Row(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """One thing that the config has to say, and the platforms of the job that asks for it."""
+    """One setting for the config, and the platforms of the job that asks for it."""
 
     key: str
     value: str
@@ -90,15 +90,15 @@ class Wish(NamedTuple):
 
 
 class Move(NamedTuple):
-    """All that some workflows ask for: what a config says of it, the report, and what starts them."""
+    """All requests of some workflows: the config's settings, the report, and the triggers."""
 
     wishes: tuple[Wish, ...]
     rows: tuple[Row, ...]
     triggers: tuple[Any, ...]
-    repository: str  # OWNER/NAME, nothing where no workflow says it
+    repository: str  # OWNER/NAME, or "" if no workflow names it
 
     def of(self, key: str) -> tuple[Wish, ...]:
-        """Return what is wished for under a key, each value once."""
+        """Return the wishes for a key, without duplicate values."""
         found: dict[str, Wish] = {}
         for wish in self.wishes:
             if wish.key == key:
@@ -109,7 +109,7 @@ class Move(NamedTuple):
 
 @functools.cache
 def load_fates() -> dict[str, dict[str, Known]]:
-    """Return what becomes of every input and secret, by name."""
+    """Return the fate of every input and secret, by name."""
     tables = tomllib.loads(FACTS.read_text(encoding="utf-8"))
     return {
         kind: {name: Known(Fate(entry["fate"]), entry["what"]) for name, entry in table.items()}
@@ -118,7 +118,7 @@ def load_fates() -> dict[str, dict[str, Known]]:
 
 
 def newest(catalog: Catalog) -> TorchRelease:
-    """Return the newest torch of which it is known what upstream ships for every accelerator."""
+    """Return the newest torch for which the catalog knows what upstream ships for every accelerator."""
     whole = {
         version
         for version, release in catalog.torch.items()
@@ -128,9 +128,9 @@ def newest(catalog: Catalog) -> TorchRelease:
 
 
 def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
-    """Read workflow files, and the scripts in `folder` that they name, as what a config has to say.
+    """Translate workflow files, and the scripts in `folder` that they name, into settings of a config.
 
-    Raises InputError where a file is no workflow that calls test-infra, or gives it an input that it does not have.
+    Raises InputError if a file does not call test-infra, or passes it an input that it does not have.
     """
     found = [caller for path in workflows for caller in callers_.read(path, str(path))]
     problems = [problem for caller in found for problem in _unknown(caller)]
@@ -149,20 +149,20 @@ def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
 
 
 def _ref(caller: Caller) -> str:
-    """Return what a job builds: test-infra takes the branch nightly where it is not told."""
+    """Return the ref that a job builds: by default, test-infra takes the branch nightly."""
     given = caller.inputs.get("ref")
     return given.value if given else "nightly"
 
 
 def _torn(each: Row | Wish) -> Row | Wish:
-    """Return what becomes of a ref where another file builds another one."""
+    """Return the row of a ref as NEEDS_YOU, because the files build different refs; others unchanged."""
     if not isinstance(each, Row) or each.name != "ref":
         return each
     return each._replace(fate=Fate.NEEDS_YOU, what="the files build several refs: choose one, or the commit of the run")
 
 
 def _unknown(caller: Caller) -> Iterator[Problem]:
-    """Yield the inputs that test-infra does not have, and the values that it would not take."""
+    """Yield the inputs that test-infra does not have, and the values that it would reject."""
     inputs = load_fates()["inputs"]
     for name, given in (*caller.matrix.items(), *caller.inputs.items()):
         if name not in inputs:
@@ -173,7 +173,7 @@ def _unknown(caller: Caller) -> Iterator[Problem]:
 
 
 class _Carrier:
-    """Carries over what one job asks for: each method takes one input, and yields its rows and its wishes."""
+    """Carries over the inputs of one job: each method takes one input, and yields its rows and its wishes."""
 
     def __init__(self, caller: Caller, folder: Path, catalog: Catalog) -> None:
         self.caller = caller
@@ -195,7 +195,7 @@ class _Carrier:
             yield from self.fate_of("ref", callers_.Given("nightly", self.caller.where))
 
     def fate_of(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        """Yield what becomes of one input."""
+        """Yield the row and the wishes of one input."""
         fate, what = load_fates()["inputs"][name]
         if not given.value:
             yield self.row(name, given, Fate.NOT_NEEDED, "it is empty")
@@ -208,13 +208,13 @@ class _Carrier:
         else:
             yield from CARRIERS[name](self, name, given)
 
-    # -- what methods yield
+    # -- rows and wishes
 
     def row(self, name: str, given: Given, fate: Fate, what: str) -> Row:
         return Row(given.where, name, given.value, fate, what)
 
     def carry(self, name: str, given: Given, key: str, value: str = "") -> Iterator[Row | Wish]:
-        """Yield that an input goes to a key as it is, or as `value`."""
+        """Yield the wish and the row for an input that goes to a key, unchanged or as `value`."""
         yield self.wish(key, value or given.value, given.where)
         yield self.row(name, given, Fate.CARRIED, load_fates()["inputs"][name].what)
 
@@ -224,7 +224,7 @@ class _Carrier:
     # -- platforms
 
     def system_of(self) -> str:
-        """Return the system that wheels are for: what the matrix says, else the workflow and the architecture."""
+        """Return the system of the wheels: the matrix's, or else that of the workflow and the architecture."""
         said = self.caller.matrix.get("os")
         if said and said.is_known and said.value:
             return said.value
@@ -233,7 +233,7 @@ class _Carrier:
         return own if own.startswith(self.caller.builds) else self.caller.builds
 
     def asked(self) -> Iterator[tuple[str, str]]:
-        """Yield what is built for: the system with each accelerator that is enabled and that it can have."""
+        """Yield the build targets: the system with each enabled accelerator that it supports."""
         for kind, default in BY_DEFAULT.items():
             given = self.caller.matrix.get(f"with-{kind}")
             said = given.value if given and given.is_known else default
@@ -242,7 +242,7 @@ class _Carrier:
                 yield pair
 
     def defaults(self) -> Iterator[Row | Wish]:
-        """Yield the platforms as wishes, and a row for each that is asked for by saying nothing."""
+        """Yield the platforms as wishes, and a row for each that is requested by default."""
         for platform in self.platforms:
             yield Wish("platform", platform.value, self.caller.where, (platform,))
         if not self.caller.matrix:
@@ -289,7 +289,7 @@ class _Carrier:
     # -- versions
 
     def pythons(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        """Carry a JSON list of Pythons over; an empty one means all."""
+        """Carry over a JSON list of Pythons; an empty one means all."""
         try:
             listed = json.loads(given.value)
         except ValueError:
@@ -309,7 +309,7 @@ class _Carrier:
             yield self.row(name, given, Fate.NOT_NEEDED, "python lists all that the project admits")
 
     def to_pypi(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        """Carry the accelerators over whose wheels PyPI gets: it can have those of one CUDA version."""
+        """Carry over the accelerators whose wheels go to PyPI: it can have those of one CUDA version."""
         labels = [label.strip() for label in given.value.split(",")]
         versions = list(filter(None, map(self.cuda, labels)))
         yield self.wish("pypi", "wheels", given.where)
@@ -323,7 +323,7 @@ class _Carrier:
             yield self.row(name, given, Fate.CARRIED, load_fates()["inputs"][name].what)
 
     def cuda(self, label: str) -> str:
-        """Return the CUDA version of a label such as cu130, nothing where torch ships none for it here."""
+        """Return the CUDA version of a label such as cu130, or "" if torch ships none for it on these platforms."""
         hosts = [self.catalog.platforms[platform].host for platform in self.platforms if "cuda" in platform.value]
         accelerators = newest(self.catalog).accelerators
         shipped = {version for host in hosts for version in accelerators.get((host, AcceleratorKind.CUDA), ())}
@@ -333,7 +333,7 @@ class _Carrier:
     # -- the build
 
     def script(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        """Carry a script over as a command line; test-infra runs it by bash, where it is no command line itself."""
+        """Carry over a script as a command line; test-infra runs it with bash if it is not a command line itself."""
         key = {"pre-script": "before", "post-script": "after"}[name]
         command = given.value if " " in given.value else f"bash {shlex.quote(given.value)}"
         try:
@@ -368,7 +368,7 @@ class _Carrier:
         return self.carry(name, given, "env", f"BUILD_TARGET={given.value}")
 
     def command(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        """Carry over the variables before `python -m build`; what else a command does is not to be seen."""
+        """Carry over the variables before `python -m build`; the effects of other commands are unknown."""
         try:
             words = shlex.split(given.value)
         except ValueError:
@@ -388,7 +388,7 @@ class _Carrier:
     # -- variables
 
     def variables(self, name: str, given: Given) -> Iterator[Row | Wish]:
-        """Carry over what a script exports as plain text, and name every line that does more."""
+        """Carry over the variables that a script exports as plain text, and report every line that does more."""
         script = self.folder / given.value
         if not script.is_file():
             yield self.row(name, given, Fate.NEEDS_YOU, "the source has no such file: name the variables at build.env")
@@ -403,7 +403,7 @@ class _Carrier:
         yield self.row(name, given, Fate.CARRIED, "build.env: the lines that export plain text")
 
     def variable(self, name: str, value: str, where: str) -> Iterator[Row | Wish]:
-        """Carry one variable over: to the key that says the same where there is one."""
+        """Carry over one variable: to the key with the same meaning, if there is one."""
         archs = value.replace(";", " ").split()
         if name == "TORCH_CUDA_ARCH_LIST" and archs and all(map(_is_arch, archs)):
             yield from (self.wish("archs", arch, where) for arch in archs)
@@ -416,7 +416,7 @@ class _Carrier:
 
 
 def _script_row(name: str, script: str, lines: Sequence[Exported]) -> Row:
-    """Return the row of some lines of a script that are more than exports of plain text."""
+    """Return the row for lines of a script that do more than export plain text."""
     first, last = lines[0].line, lines[-1].line
     where = f"{script}:{first}" + (f"-{last}" if last > first else "")
     what = "this is no export of plain text: say at build.env what it comes to, or do it in build.before"

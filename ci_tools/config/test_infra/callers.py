@@ -1,4 +1,4 @@
-"""The jobs of a workflow file that call pytorch/test-infra's reusable workflows, and what they hand them."""
+"""Reads the jobs of a workflow file that call pytorch/test-infra's reusable workflows, and their inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["BUILDS", "MATRIX", "Caller", "Given", "read"]
 
 MATRIX = "generate_binary_build_matrix"
 BUILDS = {"build_wheels_linux": "linux", "build_wheels_windows": "windows", "build_wheels_macos": "macos-arm64"}
-# A fork has the name, and test-infra calls its own by a path.
+# Matches forks as well, and paths: test-infra calls its own workflows by path.
 USES = re.compile(r"(?:[\w.-]+/test-infra/|\./)\.github/workflows/(?P<name>[\w.-]+)\.ya?ml(?:@.*)?")
 EXPRESSION = re.compile(r"\$\{\{")
 OF_MATRIX = re.compile(r"\$\{\{\s*matrix\.([\w-]+)\s*\}\}")
@@ -26,19 +26,19 @@ NEEDED = re.compile(r"needs\.([\w-]+)\.outputs")
 
 
 class Given(NamedTuple):
-    """What an input is given, as text, and where."""
+    """An input's value, as text, and its place."""
 
     value: str
     where: str  # file:line
 
     @property
     def is_known(self) -> bool:
-        """Whether it is text, and no expression that only a run can work out."""
+        """Whether it is plain text, not an expression that only a run can evaluate."""
         return not EXPRESSION.search(self.value)
 
 
 class Caller(NamedTuple):
-    """One job that builds wheels by test-infra, and the job that makes its matrix."""
+    """One job that builds wheels with test-infra, and the inputs of the job that makes its matrix."""
 
     file: str
     where: str  # file:line of the job
@@ -50,9 +50,9 @@ class Caller(NamedTuple):
 
 
 def read(path: Path, name: str) -> list[Caller]:
-    """Return the jobs of the workflow file at `path`, called `name` in messages, that build wheels by test-infra.
+    """Return the jobs of the workflow file at `path`, called `name` in messages, that build wheels with test-infra.
 
-    Raises InputError where the file is no workflow, or none of its jobs builds wheels by test-infra.
+    Raises InputError if the file is not a workflow, or none of its jobs builds wheels with test-infra.
     """
     document = yaml_file.read(path, name)
     jobs = _value_at(document, "jobs")
@@ -67,7 +67,7 @@ def read(path: Path, name: str) -> list[Caller]:
 
 
 def _value_at(document: Document, *keys: str) -> Any:  # noqa: ANN401 - YAML
-    """Return the value at `keys`, None where there is none."""
+    """Return the value at `keys`, or None if it is missing."""
     value: Any = document.value
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -75,14 +75,14 @@ def _value_at(document: Document, *keys: str) -> Any:  # noqa: ANN401 - YAML
 
 
 def _workflow_name(document: Document, job: str) -> str:
-    """Return the name of test-infra's workflow that a job calls, nothing where it calls none."""
+    """Return the name of the test-infra workflow that a job calls, or "" if it calls none."""
     uses = _value_at(document, "jobs", job, "uses")
     found = USES.fullmatch(uses) if isinstance(uses, str) else None
     return found["name"] if found else ""
 
 
 def _no_caller(document: Document, called: Mapping[str, str]) -> InputError:
-    """Return why a workflow is none that test-infra builds wheels for: the nearest that one of its jobs calls."""
+    """Return the error for a workflow without a wheel build by test-infra, with the nearest name if a job calls one."""
     known = [*BUILDS, MATRIX]
     for job, workflow in called.items():
         if workflow and workflow not in known:
@@ -113,7 +113,7 @@ def _line(where: str) -> str:
 
 
 def _matrix_job(document: Document, job: str, inputs: Mapping[str, Given], called: Mapping[str, str]) -> str:
-    """Return the job that makes a build's matrix: the one it names, or the one that stands before that."""
+    """Return the job that makes a build's matrix: the one it names, or one that the named job needs."""
     given = inputs.get("build-matrix")
     named = NEEDED.search(given.value) if given else None
     makers = [name for name, workflow in called.items() if workflow == MATRIX]
@@ -129,10 +129,10 @@ def _needs(document: Document, job: str) -> list[str]:
 
 
 def _input_values(document: Document, job: str, table: str) -> dict[str, Given]:
-    """Return what a job's inputs or secrets are given, those of a matrix with one value worked out."""
+    """Return the values of a job's inputs or secrets, with the values of a single-row matrix filled in."""
     keys = ("jobs", job, table)
     given = _value_at(document, *keys)
-    if not isinstance(given, dict):  # none, or `secrets: inherit`
+    if not isinstance(given, dict):  # missing, or `secrets: inherit`
         return {}
     found = {name: Given(_text(value), _line(document.where((*keys, name), key=True))) for name, value in given.items()}
     rows = _rows(document, job)
@@ -148,12 +148,12 @@ def _text(value: object) -> str:
 
 
 def _expand_matrix(text: str, row: Mapping[str, object]) -> str:
-    """Return a text with what the matrix says in place of its expressions; what it does not say is empty."""
+    """Return a text with the matrix row's values in place of its expressions; missing values are empty."""
     return OF_MATRIX.sub(lambda found: _text(row.get(found[1])), text) if row else text
 
 
 def _rows(document: Document, job: str) -> list[dict[str, Any]]:
-    """Return the rows of a job's own matrix, as far as it is written out."""
+    """Return the rows of a job's own matrix, as far as it is written out literally."""
     matrix = _value_at(document, "jobs", job, "strategy", "matrix")
     if not isinstance(matrix, dict):
         return []

@@ -1,4 +1,4 @@
-"""The variables that a shell script exports as plain text; all else it does is named, never guessed at."""
+"""Reads the variables that a shell script exports as plain text; all other lines are reported, never guessed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Exported", "parse_exports"]
 
 OPENS = frozenset({"case", "for", "if", "select", "until", "while"})
 CLOSES = frozenset({"done", "esac", "fi"})
-HARMLESS = re.compile(r"set( [-+][a-zA-Z]+( pipefail)?)+")  # how the shell itself behaves
+HARMLESS = re.compile(r"set( [-+][a-zA-Z]+( pipefail)?)+")  # options of the shell itself
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Exported(NamedTuple):
-    """One line of a script: the variables it exports, or none where its text says no more than a shell would know."""
+    """One line of a script, with the variables it exports; none if only a shell could evaluate the line."""
 
     line: int  # from 1
     text: str
@@ -26,9 +26,9 @@ class Exported(NamedTuple):
 
 
 def parse_exports(script: str) -> Iterator[Exported]:
-    """Yield each line of a shell script that does anything, with what it exports whatever the machine is like.
+    """Yield each effective line of a shell script, with the variables it exports on every machine.
 
-    A line within a condition, a loop or a function exports nothing here: whether it runs is not known.
+    A line inside a condition, a loop or a function exports nothing here: it may not run.
     """
     depth = 0
     for number, text in _lines(script):
@@ -41,7 +41,7 @@ def parse_exports(script: str) -> Iterator[Exported]:
 
 
 def _lines(script: str) -> Iterator[tuple[int, str]]:
-    """Yield the script's lines with their numbers, continued ones as one, without comments and what is harmless."""
+    """Yield numbered lines of the script, continued lines joined, without comments and shell options."""
     started = 0
     parts: list[str] = []
     for number, line in enumerate(script.splitlines(), 1):
@@ -56,7 +56,7 @@ def _lines(script: str) -> Iterator[tuple[int, str]]:
 
 
 def _variables(line: str) -> tuple[tuple[str, str], ...]:
-    """Return what a line exports, where it is nothing but an export of plain text."""
+    """Return the variables of a line that only exports plain text; empty for any other line."""
     if re.search(r"[$`]", re.sub(r"'[^']*'", "", line)):
         return ()
     words = _words(line)
@@ -66,7 +66,7 @@ def _variables(line: str) -> tuple[tuple[str, str], ...]:
 
 
 def _words(line: str) -> list[str]:
-    """Return a line's words as a shell has them; none where it is more than one simple command."""
+    """Return a line's words as a shell splits them; empty unless it is one simple command."""
     reader = shlex.shlex(line, posix=True, punctuation_chars=True)
     reader.whitespace_split = True
     try:

@@ -1,4 +1,4 @@
-"""The workflow that calls ours: it starts where those that it takes the place of started."""
+"""Writes the workflow that calls Fatwheel's, started by the same events as the workflows that it replaces."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ jobs:
     uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z
     with:
 {inputs}"""
-REFS = frozenset({"branches", "tags"})  # one of them filters the other's pushes out
+REFS = frozenset({"branches", "tags"})  # if only one is named, pushes of the other are filtered out
 
 
 def workflow(triggers: Iterable[Any], inputs: Mapping[str, str], replaced: Iterable[str]) -> str:
-    """Return the text of a workflow that calls ours with these inputs, started by what any of the others started by.
+    """Return the text of a workflow that calls Fatwheel's with these inputs, started by any event of the others.
 
-    Where they name one of the files that it replaces, it names itself.
+    Triggers that name a replaced workflow file name this one instead.
     """
     events = _rename_workflows(merge_triggers(triggers), {f".github/workflows/{name}" for name in replaced})
     return TEMPLATE.format(
@@ -50,7 +50,7 @@ def _indent_yaml(table: Mapping[str, Any], by: str) -> str:
 
 
 def merge_triggers(triggers: Iterable[Any]) -> dict[str, Any]:
-    """Return the events that start any of several workflows: where their filters differ, what any of them lets in."""
+    """Return the events that start any of several workflows; filters that differ are merged to admit both."""
     events: dict[str, Any] = {}
     for each in triggers:
         for event, filters in _events(each).items():
@@ -65,7 +65,7 @@ def _events(triggers: Any) -> Mapping[str, Any]:  # noqa: ANN401 - YAML
 
 
 def _either(one: Any, other: Any) -> Any:  # noqa: ANN401 - YAML
-    """Return the filters that let in what either of two does; None lets everything in."""
+    """Return filters that admit whatever either of two admits; None admits everything."""
     if isinstance(one, list) and isinstance(other, list):
         return [*one, *(item for item in other if item not in one)]
     if not isinstance(one, dict) or not isinstance(other, dict):
@@ -82,7 +82,7 @@ def _either(one: Any, other: Any) -> Any:  # noqa: ANN401 - YAML
 
 
 def _rename_workflows(value: Any, replaced: set[str]) -> Any:  # noqa: ANN401 - YAML
-    """Return filters with this workflow in place of those that it replaces, once."""
+    """Return filters with this workflow in place of those that it replaces, without duplicates."""
     if isinstance(value, dict):
         return {key: _rename_workflows(inner, replaced) for key, inner in value.items()}
     if isinstance(value, list) and replaced.intersection(item for item in value if isinstance(item, str)):
