@@ -100,7 +100,7 @@ def _for(found: _Torch) -> str:
     return "" if not found.label or found.label in found.version else f" for {found.label}"
 
 
-# ---------------------------------------------------------------- what is installed
+# ---------------------------------------------------------------- the installed torch
 
 
 def installed_version(environment: Environment) -> str:

@@ -299,7 +299,7 @@ class _Shell(NamedTuple):
     def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
         """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
         plan = self.bench.plan
-        # Set for the project's own commands only, not where pip builds a requirement.
+        # Set for the project's own commands only, not for requirements that pip builds.
         version = editions.variables(plan.project, plan.edition, plan.request.version)
         variables = {**self.isolated.variables, **version, **told}
         left = max(self.deadline - time.monotonic(), 1)

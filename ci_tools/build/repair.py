@@ -43,7 +43,7 @@ def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
     """Return a copy, in `scratch`, of each library that has absolute run paths: the copy has only those from $ORIGIN.
 
     A Python that was built into a folder of its own, such as pyenv's, makes the linker write that folder into every
-    extension (RPATH). On a user's machine, this folder does not exist or belongs to somebody else.
+    extension (RPATH). On a user's machine, this folder does not exist or belongs to another user.
     """
     changed: dict[str, Path] = {}
     for member, paths in _looking_outside(wheel):

@@ -76,7 +76,7 @@ class Released:
 def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, here: bool) -> Released:
     """Build, audit, validate and publish; then install from a folder that was published to, if there is one.
 
-    Raises MachineError at the start if a job cannot be built on this machine, unless `here` allows to build only the
+    Raises MachineError at the start if a job cannot be built on this machine, unless `here` allows building only the
     others; Rejected if a wheel is bad.
     """
     started = time.monotonic()

@@ -66,7 +66,7 @@ class Item(NamedTuple):
     folder: str = ""  # its index folder, cu130; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
     variant: tuple[str, ...] = ()  # the properties of a wheel variant (PEP 825): nvidia :: sm_arch :: 90_real
-    origin: str = ""  # added: built by others; adopted: listed by others' pages; empty: built by a plan
+    origin: str = ""  # added: built by others; adopted: from pages of others; empty: built by a plan
     gpu: str = ""  # in words, whether and on which GPU it was tried; empty: not known, or not for GPUs
     built_with: BuiltWith = NOT_ASKED
 
@@ -80,8 +80,8 @@ class Offer(NamedTuple):
     """The file of a release for one combination that a user may have, or the reason why there is none."""
 
     platform: str  # linux-cuda
-    accelerator: str  # cu130; empty where the platform has none
-    torch: str  # 2.10; empty where the project uses no torch
+    accelerator: str  # cu130; empty: the platform has none
+    torch: str  # 2.10; empty: the project uses no torch
     python: str  # 3.12, 3.14t
     file: str
     reason: str

@@ -80,7 +80,7 @@ class Here(NamedTuple):
 
 
 def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
-    """Raise Rejected for a wheel whose tags, members or architectures are not the plan's; delete it."""
+    """Delete a wheel whose tags, members or architectures are not the plan's, and raise Rejected."""
     limits, work = catalogs.load().limits, outside.cache / "audit"
     findings = audit(path, job=job, limits=limits, work=work, only=FORETOLD)
     surprises = [finding for finding in findings if finding.level is Level.ERROR]

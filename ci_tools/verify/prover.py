@@ -191,7 +191,7 @@ def _system_symbols(library: BinaryIO) -> frozenset[str]:
 
 
 def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Verdict, str]:
-    """Return what was compared of a job's wheel and a cell's own wheel, the verdict, and its details."""
+    """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details."""
     if own.sha256 == other.sha256:
         return "bytes", Verdict.SAME_BYTES, ""
     different = list(_differences(own, other, claim))

@@ -51,7 +51,7 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
 
 
 def _refuse_foreign_files(ledger: Ledger, after: Manifest) -> None:
-    """Raise InputError if others have an index or listed files here, and no index of ours was begun."""
+    """Raise InputError if others have an index or listed files here, and we have not begun one."""
     ours = ledger.read_staged_keys() | {file.key for file in after.files.values()}
     for key in ledger.store.listed(ledger.root):
         place = key.removeprefix(ledger.root)

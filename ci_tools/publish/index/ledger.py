@@ -123,7 +123,7 @@ class Ledger:
     # -- the directory
 
     def is_there(self) -> bool:
-        """Return whether a publisher of ours has made an index here."""
+        """Return whether Fatwheel has made an index here."""
         return self.store.find(self.directory_key) is not None
 
     def directory(self) -> Directory:

@@ -378,7 +378,7 @@ class PageWriter:
         return [(key, page) for key, page in fronts if found[key] or not has_others]
 
     def _write_front(self, key: str, page: Page, directory: Directory) -> None:
-        """Write a front page if there is none, or one of ours; add our lines to one that lists projects of others."""
+        """Write a front page if there is none, or only our own; add our lines to one that lists projects of others."""
         for pause in pauses():
             stranger = self._write_key(key, content_of_bytes(page.data), page.generation, is_read=True)
             if stranger is None:

@@ -69,7 +69,7 @@ class IndexedFile(NamedTuple):
     uploaded: str  # RFC 3339, UTC
     requires_python: str = ""
     metadata_sha256: str = ""  # of the `.metadata` file beside it; empty for an sdist
-    yanked: str | None = None  # the reason; None where it is not yanked
+    yanked: str | None = None  # the reason; None: it is not yanked
     also: tuple[str, ...] = ()  # other folders that list it: CUDA versions it serves besides its own
     apart: str = ""  # a separate folder below `folder`, if another file had its name there
     candidate: int = 0  # the number of its release candidate; 0: none

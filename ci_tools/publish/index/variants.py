@@ -37,7 +37,7 @@ PROVIDERS: Mapping[str, Mapping[str, object]] = {
     }
 }
 DRIVER, ARCH = "cuda_version_lower_bound", "sm_arch"
-# Code for this chip only runs on every GPU that reports sm_90, because there is no 9.1.
+# Code for exactly this chip runs on every GPU that reports sm_90, because there is no 9.1.
 NO_OTHER_OF_ITS_KIND = "90a"
 
 

@@ -95,8 +95,8 @@ class Seen(NamedTuple):
 
     published: GitRelease | None
     draft: GitRelease | None  # ours, with exactly these files
-    spare: tuple[GitRelease, ...]  # superfluous drafts of ours
-    other: tuple[GitRelease, ...]  # drafts of ours with other files, useless once a release is published
+    spare: tuple[GitRelease, ...]  # our superfluous drafts
+    other: tuple[GitRelease, ...]  # our drafts with other files, useless once a release is published
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ class GitHubTarget:
             metadata_sha256=file.metadata_sha256 if digest == f"sha256:{file.metadata_sha256}" else "",
         )
 
-    # -- what is there
+    # -- the state on GitHub
 
     def _find_releases(self, repository: Repository, unit: Unit) -> Seen:
         """Return the releases of the unit's tag."""
@@ -339,7 +339,7 @@ class GitHubTarget:
             raise InputError(msg, hint=f"push the commit, or a tag {unit.tag} that says where the release belongs")
         return "" if tagged or published else unit.commit
 
-    # -- what is written
+    # -- changes on GitHub
 
     def _new_draft(self, repository: Repository, unit: Unit, commit: str) -> GitRelease:
         """Return our draft, creating it if needed; if two were created at once, the older one."""
@@ -633,7 +633,7 @@ def _slug(unit: Unit) -> str:
 
 
 def _mark(unit: Unit) -> str:
-    """Return the comment that identifies the files of a release of ours."""
+    """Return the comment that identifies the files of one of our releases."""
     lines = sorted(f"{item.sha256} {item.name}" for item in unit.items)
     digest = hashlib.sha256("\n".join([unit.name, *lines]).encode()).hexdigest()
     return f"<!-- fatwheel {_slug(unit)} sha256:{digest} -->"

@@ -1,6 +1,6 @@
 """The notice at the top of a retracted release's notes: the reason for people, the earlier state to restore.
 
-It stands between two comments of ours. Users may edit the notes below it: removing the notice keeps their edits.
+It stands between two comments. Users may edit the notes below it: removing the notice keeps their edits.
 """
 
 from __future__ import annotations

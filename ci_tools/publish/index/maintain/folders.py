@@ -49,7 +49,7 @@ def directory_from_pages(index: WheelIndex) -> Directory:
 
 
 def _root(fronts: Mapping[str, bytes], projects: AbstractSet[str]) -> Root:
-    """Return the owner of the front pages: if pages of others have no line of ours, they were to stay unchanged."""
+    """Return the owner of the front pages: if pages of others have none of our lines, they were to stay unchanged."""
     others = {key: page for key, page in fronts.items() if not is_sealed(page)}
     has_line = False
     for key, page in others.items():
@@ -66,7 +66,7 @@ def _pages(store: Store, place: str) -> dict[str, bytes]:
 
 
 def _projects(store: Store, fronts: Iterable[Mapping[str, bytes]]) -> set[str]:
-    """Return our projects: those with a page of ours at the root, or on a front page of ours."""
+    """Return our projects: those with one of our pages at the root, or on one of our front pages."""
     sealed = [(key, page) for pages in fronts for key, page in pages.items() if is_sealed(page)]
     listed = {name for key, page in sealed for name in projects_on(page, key)}
     return listed | {name for name in store.folders() if is_project(name) and _has_page(store, ROOT, name)}

@@ -37,7 +37,7 @@ class Look(NamedTuple):
 def verify(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     """Read every file and every page of an index, and return everything that disagrees with its manifests.
 
-    An unlisted file is a flaw only if a publisher of ours noted it before. Raises InputError if there is no index.
+    An unlisted file is a flaw only if one of our publishers noted it before. Raises InputError if there is no index.
     """
     refuse_no_index(index)
     return read(index, outside).flaws

@@ -52,7 +52,7 @@ def _page_flaw(key: str, data: bytes, read: tuple[bytes, Found] | None) -> Flaw 
 
 
 def front_flaws(index: WheelIndex, pages: Iterable[Page], directory: Directory) -> Look:
-    """Return the flaws of front pages; on pages of others, the missing lines of ours."""
+    """Return the flaws of front pages; for pages of others, the lines of ours that they lack."""
     if directory.root is Root.KEPT:
         return Look((), 0)
     flaws, generation = [], 0
