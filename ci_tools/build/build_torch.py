@@ -1,4 +1,4 @@
-"""The torch that a build has in its environment: whether it is the one that the job's cells say."""
+"""Checks that the torch in a build's environment is the one that the job's cells name."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ WHOSE = {CPU: "CPU", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
 
 
 class Expected(NamedTuple):
-    """The torch that a build may have: how its version begins, and what it is for; empty: any."""
+    """The torch that a build may have: the start of its version, and its accelerator; an empty field allows any."""
 
     version: str = ""
     label: str = ""  # cu130, rocm7.1, xpu, cpu
 
 
 class _Torch(NamedTuple):
-    """An installed torch: its version with the local part, and what it is for."""
+    """An installed torch: its version with the local part, and its accelerator."""
 
     version: str
     label: str
@@ -43,10 +43,10 @@ class _Torch(NamedTuple):
 
 
 def torch_of_job(job: Job) -> Expected:
-    """Return the torch that a job's cells say.
+    """Return the torch that a job's cells name.
 
-    Where only headers of the stable ABI are read, they are the same for every accelerator and the version decides.
-    torch for ROCm translates the sources of an extension as well (hipify), so it has to be that one in any case.
+    The headers of the stable ABI are the same for every accelerator, so that only the version matters for them.
+    For ROCm, torch also translates the sources of an extension (hipify), so the build always needs a ROCm torch.
     """
     kind = job.accelerator.kind if job.accelerator else None
     is_stable = job.torch is not None and not job.requires_torch
@@ -57,10 +57,10 @@ def torch_of_job(job: Job) -> Expected:
 
 
 def require_torch(environment: Environment, expected: Expected) -> None:
-    """Raise MachineError where the environment has another torch than the expected one.
+    """Raise MachineError if the environment has another torch than the expected one.
 
-    Where pip took one for another accelerator, it is asked once for the same release with the right local version:
-    of the wheels in all indexes it takes the highest, so that cu130 hides cu126.
+    If pip installed the right release for another accelerator, it is run once more with the right local version:
+    of the wheels on all indexes pip prefers the highest local version, so that cu130 hides cu126.
     """
     found = _find_torch(environment.path)
     if found is None or _fits(found, expected):
@@ -96,21 +96,21 @@ def _other(found: _Torch, expected: Expected) -> MachineError:
 
 
 def _for(found: _Torch) -> str:
-    """Say what a torch is for where its version does not: on PyPI they have no local part."""
+    """Return a torch's accelerator in words if its version does not say it: on PyPI there are no local versions."""
     return "" if not found.label or found.label in found.version else f" for {found.label}"
 
 
-# ---------------------------------------------------------------- what is installed
+# ---------------------------------------------------------------- the installed torch
 
 
 def installed_version(environment: Environment) -> str:
-    """Return the version of the torch that an environment has, with its local part; nothing where it has none."""
+    """Return the version of an environment's torch with its local part, or "" if it has none."""
     found = _find_torch(environment.path)
     return found.version if found else ""
 
 
 def _find_torch(environment: Path) -> _Torch | None:
-    """Return the torch of an environment, None where it has none; nothing of it is imported to know."""
+    """Return an environment's torch, or None if it has none; torch is not imported."""
     folders = (folder for pattern in PACKAGES for folder in environment.glob(pattern))
     return next((torch for folder in folders for torch in _torches(folder)), None)
 
@@ -124,7 +124,7 @@ def _torches(packages: Path) -> Iterator[_Torch]:
 
 
 def _label(said: dict[str, str], local: str) -> str:
-    """Return what a torch is for: by its version.py, or where that does not tell by its local version."""
+    """Return the accelerator of a torch: from its version.py, or else from its local version."""
     if said.get("cuda"):
         return f"cu{''.join(said['cuda'].split('.')[:2])}"
     if said.get("hip"):
@@ -135,7 +135,7 @@ def _label(said: dict[str, str], local: str) -> str:
 
 
 def _constants(path: Path) -> dict[str, str]:
-    """Return what a module of constants gives to each name as text; None is an empty one."""
+    """Return the string constants of a module by name; any other constant is ""."""
     try:
         module = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):

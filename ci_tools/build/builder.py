@@ -1,4 +1,4 @@
-"""From a job to a wheel: built by the project's own backend, at one path everywhere, then repaired and labelled."""
+"""Builds a job's wheel with the project's own backend, at the same path everywhere, then repairs and relabels it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ HINTS = {
 
 
 def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
-    """Return a hash of all that the bytes of a job's wheel, or of the sdist, depend on."""
+    """Return a hash of everything that the bytes of a job's wheel, or of the sdist, depend on."""
     request = plan.request
     inputs = [
         plan.pins.source_sha256,
@@ -91,13 +91,13 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
 
 
 class _Bench(NamedTuple):
-    """One build under way: what is built from what, the folder it happens in, and where its output goes."""
+    """One build in progress: its plan, its source, its folder, its log and its time limit."""
 
     plan: Plan
     tree: Tree
     scratch: Path
     log: Path
-    minutes: int  # that its commands may take together
+    minutes: int  # the time limit of all its commands together
 
     @property
     def source(self) -> Path:
@@ -106,15 +106,15 @@ class _Bench(NamedTuple):
 
 
 class _Needs(NamedTuple):
-    """What a build needs besides what its project requires, and the versions that all of it is held to."""
+    """Build requirements beyond the project's own, and the version pins of all of them."""
 
     unsaid: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
-    torch: Expected = Expected()  # another one would be compiled against, or compile for something else
+    torch: Expected = Expected()  # with another torch, the wheel would be for another torch or accelerator
 
 
 class Built(NamedTuple):
-    """A file that was just built, and what it was built with."""
+    """A file that was just built, and the tools that built it."""
 
     path: Path
     built_with: BuiltWith
@@ -122,15 +122,15 @@ class Built(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """Where builds happen on this machine."""
+    """Builds wheels and sdists on this machine."""
 
     logs: Path
     outside: Outside
 
     def build_wheel(self, job: Job, plan: Plan, tree: Tree, toolchain: Toolchain, out: Path) -> Built:
-        """Build the job's wheel into `out`, with its twin for PyPI beside it where it has one; its name is the plan's.
+        """Build the job's wheel into `out`, and beside it its twin for PyPI if it has one; the plan gives the names.
 
-        Raises Rejected where the build fails or makes another wheel than planned.
+        Raises Rejected if the build fails or makes another wheel than planned.
         """
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
@@ -164,7 +164,7 @@ class Workshop:
 
     @contextmanager
     def _bench(self, plan: Plan, tree: Tree, job: str, minutes: int) -> Iterator[_Bench]:
-        """Yield an empty folder whose path is the same on every machine, for this run alone, and a fresh log.
+        """Yield an empty folder whose path is the same on every machine, used by this run only, and a fresh log.
 
         nvcc hashes the source's real path into the names of device symbols, so another path gives other bytes.
         """
@@ -183,7 +183,7 @@ class Workshop:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def _variables(self, job: Job, toolchain: Toolchain, bench: _Bench) -> dict[str, str]:
-        """Return what a build is told by environment; the config has the last word."""
+        """Return the environment variables of a build; those of the config override all others."""
         jobs = str(self._compilers(job, bench.plan))
         told = {
             **SAME_EVERY_TIME,
@@ -200,17 +200,17 @@ class Workshop:
         return {**told, **dict(job.env)}
 
     def _compilers(self, job: Job, plan: Plan) -> int:
-        """Return how many compilers run at a time, and say so where memory decides it."""
+        """Return how many compilers run at a time, and report it if memory is the limit."""
         found = runner.compilers(runner.machine(), job.care.job_memory_gib, plan.request.build.max_jobs)
         if found.reason:
             self.outside.reporter.say(f"{job.name}: {found.reason}")
         return found.number
 
     def _copy_or_link(self, folder: Path, place: Path) -> Path:
-        """Put a toolchain's folder where the build sees it: a copy of what we fetched, a link to what is installed.
+        """Put a toolchain's folder where the build sees it: a copy if we fetched it, a link if it is installed.
 
-        A link to the cache would not do: compilers write the real paths of headers into what they make, and what a
-        build writes into it would be in every later one.
+        A link to the cache would not do: compilers write the real paths of headers into their output, and files that
+        one build writes into the cache would be there in every later build.
         """
         if folder.is_relative_to(self.outside.cache):
             shutil.copytree(folder, place, symlinks=True)
@@ -228,7 +228,7 @@ class Workshop:
         variables: Mapping[str, str],
         needs: _Needs,
     ) -> Built:
-        """Copy the source and run its PEP 517 backend in an environment of its own; return what it made."""
+        """Copy the source, run its PEP 517 backend in an isolated environment, and return the built file."""
         request = bench.plan.request
         _copy_source(bench)
         _restate(bench)
@@ -237,15 +237,15 @@ class Workshop:
         shell = _Shell(isolated, bench, time.monotonic() + bench.minutes * 60)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the backend's own are in the log
+                warnings.simplefilter("ignore")  # the backend's own warnings are in the log
                 project = build.ProjectBuilder(bench.source / request.subdirectory, str(isolated.python), shell.run)
                 _install(isolated, {*project.build_system_requires, *needs.unsaid}, needs, bench)
-                if what == "wheel":  # an sdist carries the source as it is
+                if what == "wheel":  # an sdist contains the unchanged source
                     shell.run_hooks("build.before", request.build.before)
                 _install(isolated, project.get_requires_for_build(what), needs, bench)
                 built = Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
-            if isinstance(error.exception, FatwheelError):  # the runner's own
+            if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
                 raise error.exception from None
             msg = f"the project cannot be built: {error}"
             raise Rejected(msg, hint=f"log: {bench.log}") from None
@@ -257,7 +257,7 @@ class Workshop:
         return Built(built, builtwith.asked_in(isolated, self.outside.environ))
 
     def _repair_wheel(self, wheel: Path, job: Job, bench: _Bench) -> Path:
-        """Return the wheel with its platform tag proven and written; one that misses its tag fails the build."""
+        """Return the wheel with its platform tag proven and written; raise Rejected if it does not keep to its tag."""
         if not job.wheel_platform.startswith(("manylinux", "musllinux")):
             return wheel
         out = bench.scratch / "repaired"
@@ -267,39 +267,39 @@ class Workshop:
 
 
 def _own_temporary(folder: Path) -> dict[str, str]:
-    """Return the variables that give a build a temporary folder of its own, which goes with it also if it is killed."""
+    """Return the variables that give a build its own temporary folder, which is removed even if the build is killed."""
     folder.mkdir()
     return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
 
 
 def _needs_of_sdist(plan: Plan) -> _Needs:
-    """Return what an sdist's build needs: what that of some wheel needs, for it runs the same code."""
+    """Return the needs of an sdist's build: those of a wheel's build, since it runs the same code."""
     torch = next((job.torch for job in plan.jobs if job.torch), None)
     unsaid = sorted({name for job in plan.jobs for name in job.build_requires})
     return _Needs(tuple(unsaid), (f"torch=={torch}.*",) if torch else ())
 
 
 class _Shell(NamedTuple):
-    """Runs the commands of one build in its environment: output to the log, and all of them before the deadline."""
+    """Runs the commands of one build in its environment, with output to the log, before one deadline."""
 
     isolated: Environment
     bench: _Bench
     deadline: float  # in the seconds of time.monotonic
 
     def run(self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None) -> None:
-        """Run a hook of the backend, as pyproject_hooks asks for it."""
+        """Run a hook of the backend (the runner interface of pyproject_hooks)."""
         self.run_with_variables("the build", cmd, Path(cwd or self.bench.source), extra_environ or {})
 
     def run_hooks(self, key: str, hooks: Sequence[Hook], **told: str) -> None:
-        """Run the config's own commands at the root of the source, each with the variables in `told`."""
+        """Run the config's own commands in the source's root, each with the variables in `told`."""
         for hook in hooks:
             what = f"{key} ({hook.where})"
             self.run_with_variables(what, _resolve_command(hook.run, what, self), self.bench.source, told)
 
     def run_with_variables(self, what: str, command: Sequence[str], cwd: Path, told: Mapping[str, str]) -> None:
-        """Run one command; raise Rejected with the last lines where it fails or comes to the deadline."""
+        """Run one command; raise Rejected with the last lines of the log if it fails or reaches the deadline."""
         plan = self.bench.plan
-        # For no requirement that is built on the way.
+        # Set for the project's own commands only, not for requirements that pip builds.
         version = editions.variables(plan.project, plan.edition, plan.request.version)
         variables = {**self.isolated.variables, **version, **told}
         left = max(self.deadline - time.monotonic(), 1)
@@ -310,7 +310,7 @@ class _Shell(NamedTuple):
 
 
 def _resolve_command(command: str, what: str, shell: _Shell) -> list[str]:
-    """Return a command's words, its program as a path: one of the source, of the build's environment or the machine."""
+    """Return a command's words with its program's path: in the source, the build's environment or the machine."""
     program, *rest = shlex.split(command)
     own = shell.bench.source / program
     path = str(own) if "/" in program else shutil.which(program, path=shell.isolated.variables["PATH"])
@@ -324,7 +324,7 @@ def _resolve_command(command: str, what: str, shell: _Shell) -> list[str]:
 
 
 def _run_after(wheel: Path, shell: _Shell) -> None:
-    """Run what the config wants done with a wheel; it may change the file, but neither take it away nor rename it."""
+    """Run the config's `build.after` commands on a wheel; they may change the file, but not remove or rename it."""
     hooks = shell.bench.plan.request.build.after
     shell.run_hooks("build.after", hooks, FATWHEEL_WHEEL=str(wheel))
     if not wheel.is_file():
@@ -333,7 +333,7 @@ def _run_after(wheel: Path, shell: _Shell) -> None:
 
 
 def _install(isolated: Environment, requirements: Collection[str], needs: _Needs, bench: _Bench) -> None:
-    """Install build requirements, held to the job's pins and the config's constraints."""
+    """Install build requirements within the job's pins and the config's constraints."""
     if not requirements:
         return
     files = {"-r": sorted(requirements), "-c": needs.pins}
@@ -348,12 +348,12 @@ def _install(isolated: Environment, requirements: Collection[str], needs: _Needs
 
 
 def base_folder() -> Path:
-    """Return the folder that every build has its own one in, the same on every machine."""
+    """Return the folder that contains every build's own folder, the same on every machine."""
     return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
 
 
 def _own_locks(base: Path) -> Path:
-    """Return the folder of this user's locks, the same for every run whatever its cache: they share the scratch."""
+    """Return the folder of this user's locks. It does not depend on the cache: all runs share the scratch."""
     folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_stranger(folder)
@@ -361,7 +361,7 @@ def _own_locks(base: Path) -> Path:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the folders of builds that were killed: those whose lock nobody holds."""
+    """Remove the folders of builds that were killed: those whose lock is free."""
     for path in _own_locks(base).glob("*.lock"):
         folder = base / path.name.removesuffix(".lock")
         if folder.is_dir() and not folder.is_symlink():
@@ -370,7 +370,7 @@ def _sweep(base: Path) -> None:
 
 
 def _refuse_stranger(folder: Path) -> None:
-    """Refuse a folder that somebody else has put where anybody can write, or a link in its place."""
+    """Raise MachineError for a folder in a world-writable place that another user made, or that is a link."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
@@ -381,7 +381,7 @@ def _refuse_stranger(folder: Path) -> None:
 
 
 def _copy_source(bench: _Bench) -> None:
-    """Copy the source, and refuse one that is not what was planned any more."""
+    """Copy the source; raise MachineError if it has changed since it was planned."""
     bench.tree.copy_to(bench.source)
     if Tree(bench.source, bench.tree.files).sha256 != bench.plan.pins.source_sha256:
         msg = f"the source {bench.tree.root} has changed since it was planned"
@@ -389,7 +389,7 @@ def _copy_source(bench: _Bench) -> None:
 
 
 def _restate(bench: _Bench) -> None:
-    """Let the copy of the source say the edition's version; a candidate has the one that it says."""
+    """Write a nightly's version into the copied source; other channels keep the version that the source states."""
     if bench.plan.edition.channel is not Channel.NIGHTLY:
         return
     project = ProjectFile(bench.plan.request, Tree(bench.source, bench.tree.files))
@@ -398,7 +398,7 @@ def _restate(bench: _Bench) -> None:
 
 
 def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
-    """Refuse a file that is not the planned one: its tags or version are not what the plan says, and stay so."""
+    """Raise Rejected if the built file is not the planned one: its tags or its version differ from the plan."""
     if built == planned:
         return
     project, edition = bench.plan.project, bench.plan.edition
@@ -411,7 +411,7 @@ def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
 
 
 def _build_error(log: Path, what: str) -> Rejected:
-    """Return the error of a failed build: the last lines, the log's path, and a hint where one is known."""
+    """Return the error of a failed build: the log's last lines, its path, and a hint for known errors."""
     last = tail(log)
     hint = next((hint for sign, hint in HINTS.items() if sign in last), "")
     return Rejected(f"{what}; the last lines of {log}:\n{last}", hint=hint)

@@ -1,4 +1,4 @@
-"""What a build was done with, asked of its own environment while it is there: compilers, torch, Python, the image."""
+"""The tools a build was done with (compilers, torch, Python, image), read from its environment while it exists."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["asked_in", "of_job"]
 
-IMAGE = "FATWHEEL_IMAGE"  # the image of the container that a workflow's job runs in, which it cannot ask from inside
-HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # that GitHub's own runners say of themselves (actions/runner-images)
+IMAGE = "FATWHEEL_IMAGE"  # the container image of a workflow's job: a process in a container cannot find it out
+HOSTED_IMAGE = ("ImageOS", "ImageVersion")  # set on GitHub's hosted runners (actions/runner-images)
 HEADERS = "FATWHEEL_TORCH_INCLUDE"
 VERSION_HEADERS = (
     "torch/headeronly/version.h",
     "torch/csrc/api/include/torch/version.h",
 )  # since torch 2.9, and before
 PYTHON = "import platform; print(platform.python_implementation(), platform.python_version())"
-# The folder that names each toolkit, its compiler, and what of the compiler's words says which one it is.
+# Of each toolkit: the variable with its folder, its compiler, the pattern of its version, and how that is shown.
 TOOLKITS = (
     ("CUDA_HOME", "nvcc", r"release (?P<number>[\d.]+), (?P<build>V[\d.]+)", "CUDA {number} (nvcc {build})"),
     ("ROCM_HOME", "hipcc", r"HIP version: (?P<number>\d+\.\d+)(?P<build>\S*)", "ROCm {number} (HIP {number}{build})"),
@@ -40,7 +40,7 @@ TOOLKITS = (
 
 
 def asked_in(environment: Environment, environ: Mapping[str, str]) -> BuiltWith:
-    """Return what the commands of a build's environment say of themselves; `environ` is the machine's."""
+    """Return the versions that the tools in a build's environment report; `environ` is the machine's."""
     return BuiltWith(
         compiler=_compiler(environment.variables),
         toolkit=_toolkit(environment.variables),
@@ -51,14 +51,14 @@ def asked_in(environment: Environment, environ: Mapping[str, str]) -> BuiltWith:
 
 
 def of_job(job: Job | None, asked: BuiltWith) -> BuiltWith:
-    """Return what of a build's environment had a part in a job's file: no compiler has one in a pure wheel or sdist."""
+    """Return the tools that affect a job's file: no compiler does in a pure wheel or an sdist."""
     if job is None or job.kind is JobKind.PURE:
         return asked._replace(compiler="", toolkit="", torch="")
     return asked if job.accelerator else asked._replace(toolkit="")
 
 
 def _compiler(variables: Mapping[str, str]) -> str:
-    """Return the first line that the C++ compiler says of itself."""
+    """Return the first line that the C++ compiler prints for `--version`."""
     command = shlex.split(variables.get("CXX", "")) or ["c++"]
     program = shutil.which(command[0], path=variables.get("PATH"))
     said = output([program, *command[1:], "--version"], env=variables) if program else None
@@ -75,7 +75,7 @@ def _toolkit(variables: Mapping[str, str]) -> str:
 
 
 def _lent_torch(variables: Mapping[str, str]) -> str:
-    """Return the version of the torch whose headers a build without torch is lent."""
+    """Return the version of the torch headers that a build without an installed torch uses."""
     for name in VERSION_HEADERS if HEADERS in variables else ():
         path = Path(variables[HEADERS]) / name
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -85,14 +85,14 @@ def _lent_torch(variables: Mapping[str, str]) -> str:
 
 
 def _image(environ: Mapping[str, str]) -> str:
-    """Return the image of a container or of a hosted runner, and the system in it."""
+    """Return the container's or hosted runner's image with its operating system; without an image, only the system."""
     hosted = " ".join(filter(None, (environ.get(name) for name in HOSTED_IMAGE)))
     image = environ.get(IMAGE) or hosted
     return f"{image} ({_system()})" if image else _system()
 
 
 def _system() -> str:
-    """Return this machine's system and its version."""
+    """Return this machine's operating system and its version."""
     if sys.platform == "darwin":
         return f"macOS {platform.mac_ver()[0]}"
     if sys.platform == "win32":

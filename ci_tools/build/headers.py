@@ -1,8 +1,8 @@
-"""Headers that sources surely include and this machine surely lacks, found before anything is compiled.
+"""Headers that sources certainly include and this machine lacks, found before anything is compiled.
 
-It errs to one side, the other one than `includes`: it says nothing of an include that a condition guards, of a header
-that any build requirement could bring, or of one that nobody knows. What stays is Python's own header, and those of
-CUDA's libraries, which a compiler from the package index comes without.
+This check reports too little rather than too much (`includes` does the opposite): it ignores an include under a
+condition, a header that any build requirement could install, and an unknown header. It reports Python's own header,
+and those of CUDA's libraries, which a compiler from the package index does not include.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["asked_for", "certain_includes", "compiles_of", "folders_of", "refuse_missing"]
 
 PYTHON = "Python.h"
-SIGN = "fatwheel_lacks_"  # a word that no header has
+SIGN = "fatwheel_lacks_"  # a word that occurs in no header
 HINT = (
     "install its development files (Python's are in python3-dev), or for CUDA's libraries a whole toolkit, which "
     "`toolchain: system` takes"
 )
-# The headers of CUDA's libraries, each with who has it: "CUDA Toolkit Components" in NVIDIA's release notes.
+# CUDA's libraries by their headers: "CUDA Toolkit Components" in NVIDIA's release notes.
 LIBRARIES = (
     (re.compile(r"cublas(_v2|Lt|Xt|_api)?\.h"), "cuBLAS"),
     (re.compile(r"cusparse(_v2|Lt)?\.h"), "cuSPARSE"),
@@ -47,20 +47,20 @@ LIBRARIES = (
 )
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b", re.MULTILINE)
 DIRECT = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
-# What tells a compiler of folders that nobody here knows.
+# Variables and flags that give a compiler include folders unknown to this check.
 SEARCHED = frozenset({"CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "CFLAGS", "CXXFLAGS", "NVCC_APPEND_FLAGS"})
 FOREIGN = re.compile(r"(-I|-isystem|-idirafter|-iquote)=?(/|<stage>|$)|--sysroot|-isysroot|@")
 STRINGS = re.compile(r'R"[^()\\\s]{0,16}\(')  # a raw string may hold what looks like an include
 
 
 def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place]]:
-    """Yield every header that compiling `files` surely asks for, and where: outside any `#if` and any comment.
+    """Yield every header that compiling `files` certainly includes, and where: outside any `#if` and any comment.
 
-    A header of the project's own is followed only where one file can be meant by it, and its guard is no condition.
+    One of the project's own headers is followed only if exactly one file matches it; its include guard is no condition.
     """
     queue = [file for file in dict.fromkeys(files) if includes.has(file)]
     seen = set(queue)
-    for file in queue:  # it grows
+    for file in queue:  # the loop body appends to it
         for header, line in _unconditional(uncommented(file, includes.text(file))):
             own = includes.own(header)
             if not own:
@@ -71,7 +71,7 @@ def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple
 
 
 def _unconditional(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the includes of a text that no directive can leave out; nothing where that cannot be told."""
+    """Yield the includes of a text that no directive can skip; none if it has raw strings or continued lines."""
     if STRINGS.search(text) or "\\\n" in text:
         return
     guard = re.match(r"(?:\s|//[^\n]*\n)*#[ \t]*ifndef[ \t]+(\w+)[^\n]*\n\s*#[ \t]*define[ \t]+\1\b", text)
@@ -88,7 +88,7 @@ def _unconditional(text: str) -> Iterator[tuple[str, int]]:
 
 
 def compiles_of(job: Job, evidence: Evidence) -> tuple[str, ...]:
-    """Return the sources that a Linux job was seen to compile; none where its compiler looks in unknown folders too."""
+    """Return the sources a Linux job was seen to compile; none if its compiler also searches unknown folders."""
     shown = next((one for one in evidence.platforms if one.platform == job.platform), None)
     if shown is None or job.platform is None or not job.platform.value.startswith("linux"):
         return ()
@@ -99,13 +99,13 @@ def compiles_of(job: Job, evidence: Evidence) -> tuple[str, ...]:
 
 
 def folders_of(python: Path) -> tuple[Path, ...]:
-    """Return where an interpreter's own headers lie."""
+    """Return the folders of an interpreter's own headers."""
     command = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_path('platinclude'), sep='\\n')"
     return tuple(dict.fromkeys(map(Path, (output([python, "-c", command]) or "").splitlines())))
 
 
 def asked_for(tree: Tree, files: Iterable[str], *, cuda: bool) -> dict[str, tuple[str, Place]]:
-    """Return the headers that `files` surely include and that are Python's or a CUDA library's: whose, and where."""
+    """Return the headers of Python and CUDA's libraries that `files` certainly include, each with owner and place."""
     found: dict[str, tuple[str, Place]] = {}
     for header, place in certain_includes(Includes(tree), files):
         whose = "Python" if header == PYTHON else _library(header) if cuda else ""
@@ -121,9 +121,10 @@ def _library(header: str) -> str:
 def refuse_missing(
     asked: Mapping[str, tuple[str, Place]], compiler: str, folders: Sequence[Path], environ: Mapping[str, str]
 ) -> None:
-    """Raise MachineError with every header that the compiler finds neither in `folders` nor where it looks by itself.
+    """Raise MachineError with every header that the compiler finds neither in `folders` nor in its default folders.
 
-    The compiler is asked (`__has_include`, C++17 and every compiler of today); one that does not answer refuses none.
+    The compiler itself is asked (`__has_include`, C++17, which all current compilers support); if it does not answer,
+    no header is reported.
     """
     if not asked:
         return

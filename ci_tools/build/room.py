@@ -1,4 +1,4 @@
-"""Whether the disks have room for what is about to be built: known at the start, and not after an hour of compiling."""
+"""Checks before a build that the disks have enough space, rather than failing after an hour of compiling."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Need", "needs_of", "refuse_no_room"]
 
 MIB = 1 << 20
-# What is surely taken, in bytes, so that no build is refused that would have had room: a bit less than was measured
-# of torch 2.13 for CPUs (754 MiB installed); the packages of CUDA and ROCm are several times as large.
+# Lower bounds in bytes, so that no build with enough space is refused: somewhat less than was measured of torch 2.13
+# for CPUs (754 MiB installed); the packages of CUDA and ROCm are several times as large.
 ENVIRONMENT = 30 * MIB
 TORCH: Mapping[AcceleratorKind | None, int] = {
     None: 500 * MIB,
@@ -31,12 +31,12 @@ TORCH: Mapping[AcceleratorKind | None, int] = {
     AcceleratorKind.XPU: 1024 * MIB,
 }
 TOOLKIT = 150 * MIB  # a CUDA compiler, its runtime and CCCL from the package index
-HEADERS = 50 * MIB  # of a torch; 63 MiB of 2.10
-LEAST = 10 * MIB  # for what is finished, and logs
+HEADERS = 50 * MIB  # of one torch release; those of 2.10 take 63 MiB
+LEAST = 10 * MIB  # for finished files and logs
 
 
 class Need(NamedTuple):
-    """What a build writes at least: in which folder, how many bytes, and what that is."""
+    """The least that a build writes: in which folder, how many bytes, and what they are."""
 
     folder: Path
     size: int
@@ -44,7 +44,7 @@ class Need(NamedTuple):
 
 
 def needs_of(jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out: Path) -> tuple[Need, ...]:
-    """Return what building some jobs in turn writes: each in the temporary folder, where nothing of it stays."""
+    """Return the least space that building jobs in turn takes; the temporary folder is emptied after each."""
     jobs = tuple(jobs)
     source = sum((tree.root / name).stat().st_size for name in tree.files if (tree.root / name).is_file())
     builds = [source + ENVIRONMENT + _torch(job) + TOOLKIT * _fetches_toolkit(job) for job in jobs]
@@ -59,7 +59,7 @@ def needs_of(jobs: Iterable[Job], tree: Tree, temporary: Path, cache: Path, out:
 
 
 def _torch(job: Job) -> int:
-    """Return what the torch takes that a build has in its environment; one of the stable ABI may need none."""
+    """Return the bytes of the torch in a job's build environment; 0 for the stable ABI, which may need none."""
     return TORCH[job.accelerator.kind if job.accelerator else None] if job.requires_torch else 0
 
 
@@ -69,7 +69,7 @@ def _fetches_toolkit(job: Job) -> bool:
 
 
 def refuse_no_room(needs: Iterable[Need]) -> None:
-    """Raise MachineError for a disk that has less room than all that is written there takes at least."""
+    """Raise MachineError for a disk with less free space than its needs add up to."""
     by_disk: dict[int, list[Need]] = defaultdict(list)
     for need in needs:
         place = _there(need.folder)
@@ -83,6 +83,6 @@ def refuse_no_room(needs: Iterable[Need]) -> None:
 
 
 def _there(folder: Path) -> Path:
-    """Return the folder, or the first above it that exists."""
+    """Return the folder, or its nearest parent that exists."""
     folder = folder.absolute()
     return next(place for place in (folder, *folder.parents) if place.exists())

@@ -1,4 +1,4 @@
-"""A finished sdist (PEP 517, PEP 625): what is checked of it, and the source tree it unpacks to."""
+"""Checks and unpacks finished sdists (PEP 517, PEP 625), and writes them with a fixed date."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["audit_sdist", "unpack_sdist", "write_with_date"]
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
-    """Return what is wrong with the sdist at `path`: members that escape, or names that are not the project's."""
+    """Return the flaws of the sdist at `path`: members that leave its folder, or another project's name or version."""
     try:
         with tarfile.open(path) as archive:
             flaws = [*_escapes(archive), *_names(archive, path, project)]
@@ -53,7 +53,7 @@ def _refusal(member: tarfile.TarInfo) -> str:
 
 
 def _names(archive: tarfile.TarFile, path: Path, project: Project) -> Iterator[tuple[str, str, str, str]]:
-    """Yield where the top folder or PKG-INFO say another project or version."""
+    """Yield a flaw where the top folder or PKG-INFO names another project or version."""
     top = path.name.removesuffix(".tar.gz")
     tops = {PurePosixPath(member.name).parts[0] for member in archive.getmembers() if PurePosixPath(member.name).parts}
     if tops != {top}:
@@ -74,7 +74,7 @@ def _same_version(found: str, expected: str) -> bool:
 
 
 def unpack_sdist(path: Path, folder: Path) -> Tree:
-    """Unpack an sdist below `folder` and return it as a tree; raise Rejected where that is not safe."""
+    """Unpack an sdist below `folder` and return it as a tree; raise Rejected if it cannot be unpacked safely."""
     try:
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data")
@@ -87,9 +87,9 @@ def unpack_sdist(path: Path, folder: Path) -> Tree:
 
 
 def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
-    """Write an sdist to `sink`: as it is where its backend dated it `epoch`, else anew with that date.
+    """Write an sdist to `sink`: unchanged if every date in it is `epoch`, else rewritten with that date.
 
-    Raises Rejected where it cannot be read.
+    Raises Rejected if the sdist cannot be read.
     """
     try:
         with tarfile.open(path) as archive:
@@ -104,13 +104,13 @@ def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
 
 
 def _read_gzip_time(path: Path) -> int:
-    """Return the time that a gzip file says it was made at, in seconds since 1970 (RFC 1952)."""
+    """Return the modification time in a gzip header, in seconds since 1970 (RFC 1952)."""
     with path.open("rb") as file:
         return int.from_bytes(file.read(8)[4:], "little")
 
 
 def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int) -> None:
-    """Write the members of an archive without what differs between machines: their dates, owners, modes and order."""
+    """Write an archive's members without the dates, owners, modes and order that differ between machines."""
     with (
         gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated,
@@ -119,10 +119,10 @@ def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int) -> None:
             content = archive.extractfile(member) if member.isreg() else None
             mode = 0o755 if member.mode & 0o100 else 0o644
             same = member.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
-            same.pax_headers = {}  # the date once more, with fractions of a second
+            same.pax_headers = {}  # they repeat the date, with fractions of a second
             dated.addfile(same, content)
 
 
 def _after_what_it_names(member: tarfile.TarInfo) -> tuple[bool, str]:
-    """Return what members sort by: a hard link is unpacked after its target."""
+    """Return the sort key of a member: a hard link must come after its target, or it cannot be unpacked."""
     return member.islnk(), member.name

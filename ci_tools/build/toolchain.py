@@ -1,4 +1,4 @@
-"""What a job is compiled with: the compiler of its accelerator, and torch's headers without torch."""
+"""Finds or fetches a job's toolchain: its accelerator's compiler, and torch's headers without torch."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ HEADERS = "torch/include/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """What a build is run and pointed at with. `identity` changes when the bytes would."""
+    """The interpreter and the folders of a build. `identity` differs if the built bytes would."""
 
     identity: str
     python: Path
-    folders: tuple[tuple[str, Path], ...] = ()  # the variable that names each: CUDA_HOME, FATWHEEL_TORCH_INCLUDE
+    folders: tuple[tuple[str, Path], ...] = ()  # by the variable that names each: CUDA_HOME, FATWHEEL_TORCH_INCLUDE
 
 
 class Toolchains:
@@ -59,7 +59,7 @@ class Toolchains:
         self.reporter = outside.reporter
 
     def missing(self, job: Job) -> str:
-        """Return why this machine cannot build `job`, or nothing where it can. Fetches nothing."""
+        """Return why this machine cannot build `job`, or "" if it can. Fetches nothing."""
         if self._interpreter(job) is None:
             return f"Python {job.python} is not on this machine"
         if job.platform is None:
@@ -70,7 +70,7 @@ class Toolchains:
         return _other_libc(job.wheel_platform) or self._no_compiler(job, facts)
 
     def _interpreter(self, job: Job) -> Path | None:
-        """Return what runs the build: the job's own Python, or where one wheel serves them all, this one."""
+        """Return the Python that runs the build: the job's own, or this one if one wheel serves all Pythons."""
         if not job.python_stays and sys.version_info >= job.python.version:
             return Path(sys.executable)
         return interpreter.find(job.python, self.environ)
@@ -99,9 +99,9 @@ class Toolchains:
         return reasons.get(kind) or " and ".join(reasons.values())
 
     def prepare(self, job: Job) -> Toolchain:
-        """Return the job's toolchain, fetching what is not here yet.
+        """Return the job's toolchain, fetching the missing parts.
 
-        Raises MachineError where `missing` has a reason, or the network fails.
+        Raises MachineError if `missing` gives a reason, or the network fails.
         """
         why = self.missing(job)
         python = self._interpreter(job)
@@ -119,7 +119,7 @@ class Toolchains:
         return Toolchain(identity=" ".join(identity), python=python, folders=tuple(folders))
 
     def _compiler(self, job: Job) -> tuple[tuple[str, Path] | None, str]:
-        """Return the accelerator's home folder under the variable that names it, and what identifies the compilers."""
+        """Return the accelerator's home folder with the variable that names it, and an identity of the compilers."""
         host_compiler = f"c++-{output(['c++', '-dumpfullversion', '-dumpversion'])}"
         if job.accelerator is None:
             return None, host_compiler
@@ -137,7 +137,7 @@ class Toolchains:
     # -- CUDA
 
     def _system_cuda(self, job: Job) -> Path | None:
-        """Return an installed toolkit of the job's very version."""
+        """Return an installed toolkit of exactly the job's version."""
         if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
             return None
         version = job.accelerator.version
@@ -149,13 +149,13 @@ class Toolchains:
         return None
 
     def _pypi_cuda(self, job: Job) -> str:
-        """Return the exact `cuda-toolkit` on the package index, or nothing where that has no compiler for this host."""
+        """Return the version of `cuda-toolkit` on the package index, or "" if it has no compiler for this host."""
         if job.toolchain is ToolchainKind.SYSTEM or job.accelerator is None or job.accelerator.version is None:
             return ""
         return self.catalog.cuda[job.accelerator.version].pypi if host().startswith("linux-") else ""
 
     def _fetch_cuda(self, toolkit: str) -> Path:
-        """Install the compiler, the runtime and CCCL of one toolkit into a folder of their own."""
+        """Install the compiler, the runtime and CCCL of one toolkit into their own folder."""
         folder = self.cache / "toolchains" / f"cuda-{toolkit}-{host()}"
 
         def fetch(target: Path) -> None:
@@ -175,7 +175,7 @@ class Toolchains:
     # -- ROCm
 
     def _system_rocm(self, job: Job) -> Path | None:
-        """Return the home of an installed ROCm of the job's very version."""
+        """Return the home of an installed ROCm of exactly the job's version."""
         if job.toolchain is ToolchainKind.PYPI or job.accelerator is None:
             return None
         version = job.accelerator.version
@@ -190,7 +190,7 @@ class Toolchains:
         return {home: version for home, version in found.items() if version}
 
     def _says(self, compiler: Path) -> str:
-        """Return what a compiler says of itself, as a job would run it; nothing where it is not there."""
+        """Return a compiler's `--version` output, run as a job would run it; "" if it cannot be run."""
         env = {**self.environ, **compiler_variables(Accelerator(AcceleratorKind.ROCM))}
         return output([compiler, "--version"], env=env) or ""
 
@@ -204,7 +204,7 @@ class Toolchains:
     # -- torch
 
     def _torch_headers(self, release: TorchRelease) -> Path:
-        """Return a folder that holds a release's `torch/` headers, taken out of the smallest wheel that has them."""
+        """Return a folder with a release's `torch/` headers, extracted from its smallest wheel that has them."""
         headers = release.headers
 
         def fetch(target: Path) -> None:
@@ -232,7 +232,7 @@ class Toolchains:
 
 
 def _other_libc(wheel_platform: str) -> str:
-    """Return why this machine links with another C library than a wheel's tag says, or nothing."""
+    """Return why this machine's C library is not the one of a wheel's tag, or ""."""
     if wheel_platform.startswith("manylinux") and not libc():
         return f"{wheel_platform} is of glibc (PEP 600), and this machine has another C library"
     if wheel_platform.startswith("musllinux") and libc():
@@ -241,7 +241,7 @@ def _other_libc(wheel_platform: str) -> str:
 
 
 def libc() -> str:
-    """Return the C library of this machine and its version, `glibc 2.36`; empty where it is another, such as musl."""
+    """Return this machine's glibc and its version, `glibc 2.36`; "" for another C library, such as musl."""
     try:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "") if hasattr(os, "confstr") else ""
     except (OSError, ValueError):
@@ -249,9 +249,9 @@ def libc() -> str:
 
 
 def libc_doubt(wheel_platform: str, libc: str) -> str:
-    """Return why a wheel that is linked with that C library may not keep to its platform tag; nothing where it can.
+    """Return why a wheel linked with that C library may not keep to its platform tag, or "" if it can.
 
-    A newer glibc is no refusal: a library that asks for no new symbol keeps to the old level all the same.
+    A newer glibc is only a doubt: a library that uses no newer symbol still keeps to the older level.
     """
     level, here = re.match(r"manylinux_(\d+)_(\d+)_", wheel_platform), re.search(r"(\d+)\.(\d+)", libc)
     if level is None or here is None or tuple(map(int, level.groups())) >= tuple(map(int, here.groups())):
@@ -273,13 +273,13 @@ def _version(pattern: str, said: str) -> Minor | None:
 
 
 def _nvcc_build(home: Path) -> str:
-    """Return what identifies a compiler build, `nvcc-V13.0.88`."""
+    """Return the build of a compiler, such as `nvcc-V13.0.88`."""
     match = re.search(r"V[\d.]+", output([home / "bin" / "nvcc", "--version"]) or "")
     return f"nvcc-{match[0]}" if match else "nvcc"
 
 
 def _extract_headers(archive: Path, target: Path) -> None:
-    """Take the headers, and nothing else, out of a torch wheel whose hash is known."""
+    """Extract only the headers from a torch wheel whose hash was checked."""
     try:
         with zipfile.ZipFile(archive) as wheel:
             wheel.extractall(target, [name for name in wheel.namelist() if name.startswith(HEADERS)])

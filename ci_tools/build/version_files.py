@@ -1,4 +1,4 @@
-"""Which files of a source say its version, and what they are to say of another one."""
+"""Finds the files of a source that state its version, and edits them to state another one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["restate_version"]
 
 USUAL = ("setup.py", "meson.build", "version.txt", "VERSION", "VERSION.txt")
-ELSEWHERE = ("attr:", "file:")  # how setup.cfg says that another file has the version
+ELSEWHERE = ("attr:", "file:")  # setup.cfg's prefixes for a version that is in another file
 
 
 def restate_version(project: ProjectFile, version: str) -> dict[str, str]:
-    """Return the files that say the project's version, by their paths in the tree, each as it says `version` instead.
+    """Return the edited text of each file that states the project's version, by its path in the tree.
 
-    A file that says it in no way that can be changed for certain is left out; what is built tells.
+    A file that cannot be edited with certainty is left out; the version of the built file shows that.
     """
     edit, places = _places(project)
     said = {path: _text(project, path) for path in places}
@@ -33,7 +33,7 @@ def restate_version(project: ProjectFile, version: str) -> dict[str, str]:
 
 
 def _places(project: ProjectFile) -> tuple[Edit, list[str]]:
-    """Return the files that a version is read from, and how one of them is edited."""
+    """Return the files that a version is read from, and the function that edits them."""
     if project.text("project", "version") or project.text("tool", "poetry", "version"):
         return _edit_toml_version, [project.path("pyproject.toml")]
     said = project.setting("metadata", "version")
@@ -44,7 +44,7 @@ def _places(project: ProjectFile) -> tuple[Edit, list[str]]:
 
 
 def _edit_toml_version(text: str, version: str) -> str | None:
-    """Return an edited pyproject.toml, None where it does not say the same as before but for the version."""
+    """Return an edited pyproject.toml, or None if the edit changed more than the version."""
     edited, expected = edits.set_toml_version(text, version), parse_toml(text, "pyproject.toml")
     for table in (_table(expected, "project"), _table(expected, "tool", "poetry")):
         table.update({"version": version} if "version" in table else {})
@@ -59,7 +59,7 @@ def _table(content: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _text(project: ProjectFile, path: str) -> str:
-    """Return a file's text with the line ends it has, nothing where it is no text: an edit leaves all else alone."""
+    """Return a file's text without newline translation, or "" if it is not UTF-8."""
     try:
         return (project.tree.root / path).read_bytes().decode()
     except (OSError, UnicodeDecodeError):
@@ -67,7 +67,7 @@ def _text(project: ProjectFile, path: str) -> str:
 
 
 def _find_version_paths(project: ProjectFile) -> Iterator[str]:
-    """Yield the paths, from the project's folder, of what its configuration names as having its version."""
+    """Yield the files, relative to the project's folder, that its configuration names for its version."""
     dynamic = project.table("tool", "setuptools", "dynamic", "version")
     kind, _, name = project.setting("metadata", "version").partition(":")
     dynamic = dynamic or {kind: name.strip()}
@@ -87,12 +87,12 @@ def _find_version_paths(project: ProjectFile) -> Iterator[str]:
 
 
 def _parse_paths(value: object) -> Iterable[str]:
-    """Return the paths that a setting names: one, or a list of them."""
+    """Return the paths in a setting, which may be one path or a list."""
     return (value,) if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
 
 
 def _modules(project: ProjectFile, name: str) -> Iterator[str]:
-    """Yield where the source of a module may lie."""
+    """Yield the paths where the source of a module may be."""
     path = name.replace(".", "/")
     root = str(project.table("tool", "setuptools", "package-dir").get("", "src"))
     for folder in ("", root, "src") if path else ():

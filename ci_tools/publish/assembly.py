@@ -1,4 +1,4 @@
-"""Puts a release together out of what several machines made and tried; nothing of the project is run."""
+"""Assembles a release from the files and trials of several machines; runs no code of the project."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ __all__ = ["Assembled", "assemble", "copy_for_pypi", "copy_receipts", "outputs"]
 
 
 class Assembled(NamedTuple):
-    """A release folder that several machines' work has become."""
+    """A release folder assembled from several machines' files."""
 
     plan: Plan
-    units: tuple[Unit, ...]  # those that are whole
-    withheld: tuple[Withheld, ...]  # optional platforms that are not
+    units: tuple[Unit, ...]  # the complete ones
+    withheld: tuple[Withheld, ...]  # optional platforms that are incomplete
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The files of all that is whole."""
+        """The files of all complete units."""
         return tuple(item for unit in self.units for item in unit.files)
 
     @property
     def for_pypi(self) -> tuple[Item, ...]:
-        """Those of them that go to PyPI, by the plan's route and edition."""
+        """The files that go to PyPI, by the plan's route and edition."""
         names = plan_file.pypi_files(self.plan)
         return tuple(item for item in self.items if item.name in names)
 
 
 def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside: Outside) -> Assembled:
-    """Gather what several machines made by the plan in a file, and audit it here; nothing of the project is run.
+    """Gather the files that several machines built from the plan in a file, and audit them here; runs no project code.
 
-    Raises Rejected where the core is not whole, or the one unit that `only` names.
+    Raises Rejected if the core is incomplete, or the one unit that `only` names.
     """
     whole = plan_reader.read(plan)
     with write_atomically(out / PLAN) as file:
         file.write(plan.read_bytes())
     paths = gather(folders, whole, out, outside)
-    audit_files(paths, whole, outside)  # which each file's receipt says
+    audit_files(paths, whole, outside)  # writes the findings to each file's receipt
     found = {path.name: (path, receipts.load(path)) for path in paths}
     try:
         units, withheld = units_of(release_plan.read(out / PLAN), found, only)
@@ -65,21 +65,21 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
 
 
 def copy_for_pypi(found: Assembled, folder: Path) -> None:
-    """Copy what goes to PyPI into a folder of its own."""
+    """Copy the files that go to PyPI into their own folder."""
     for item in found.for_pypi:
         with write_atomically(folder / item.name) as sink, item.path.open("rb") as source:
             shutil.copyfileobj(source, sink)
 
 
 def copy_receipts(out: Path, folder: Path) -> None:
-    """Copy what a release folder says of its files, without the files."""
+    """Copy the plan and the receipts of a release folder, without the files."""
     for path in (out / PLAN, *sorted(out.glob("receipts/*.json"))):
         with write_atomically(folder / path.relative_to(out)) as sink:
             sink.write(path.read_bytes())
 
 
 def outputs(found: Assembled) -> dict[str, str]:
-    """Return what a workflow has to know of an assembled release, each on one line."""
+    """Return the outputs of an assembled release for a workflow, each on one line."""
     files = [{"name": item.name, "size": item.size, "sha256": item.sha256} for item in found.items]
     return {
         "files": json.dumps(files, separators=(",", ":")),

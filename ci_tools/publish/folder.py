@@ -1,4 +1,4 @@
-"""A release folder as it lies on this machine: its plan, the receipts of its files, and what is not whole."""
+"""A release folder on this machine: its plan, the receipts of its files, and its incomplete parts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = ["Finished", "compare_folders", "is_plan", "read", "sizes"]
 
 
 class Finished(NamedTuple):
-    """A plan and what there is of its files: the receipts of their present bytes, and what is not published yet."""
+    """A plan and the state of its files: the receipts of their present bytes, and the parts not published yet."""
 
     plan: Plan
     receipts: Mapping[str, Receipt]  # by file name
-    unsure: frozenset[str] = frozenset()  # files that are there, without a receipt of their present bytes
-    withheld: tuple[Withheld, ...] = ()  # parts of the release that are not whole, or not good
+    unsure: frozenset[str] = frozenset()  # files without a receipt of their present bytes
+    withheld: tuple[Withheld, ...] = ()  # parts of the release that are incomplete or bad
 
     @property
     def files(self) -> dict[str, str]:
@@ -47,14 +47,14 @@ class Finished(NamedTuple):
 
 
 def is_plan(path: Path) -> bool:
-    """Whether there is a plan at a path, or in the folder there."""
+    """Whether a path is a plan, or a folder with one."""
     return path.is_file() or (path / plan_file.PLAN).is_file()
 
 
 def read(path: Path, only: str = "") -> Finished:
-    """Return the release folder at `path`, or a plan.json without any files: all of it, or what is one platform's own.
+    """Return the release folder at `path`, or a plan.json without any files; with `only`, one platform's own part.
 
-    Raises InputError where it is neither, or has no such platform.
+    Raises InputError if it is neither, or has no such platform.
     """
     if not is_plan(path):
         msg = f"there is no plan at {path}, expected a plan.json or a folder with one in it"
@@ -76,7 +76,7 @@ def read(path: Path, only: str = "") -> Finished:
 
 
 def compare_folders(after: Finished, against: Path) -> Comparison:
-    """Return how a release folder, or a plan, differs from an earlier one: with the sizes that both have."""
+    """Return how a release folder, or a plan, differs from an earlier one, with the file sizes that both have."""
     before = read(against)
     old, new = (Side(one.plan, sizes=sizes(one)) for one in (before, after))
     return compare(old, new, str(against))
@@ -94,14 +94,14 @@ def _withheld(plan: ReleasePlan, found: Mapping[str, Receipt | None]) -> Iterato
     """Yield the units that cannot be published now, and why."""
     files = {name: (Path(name), receipt) for name, receipt in found.items()}
     made = {job.platform for job in plan.jobs}
-    has_core = plan.sdist or made - {*plan.optional}  # wheels that are added may all be of optional platforms
+    has_core = plan.sdist or made - {*plan.optional}  # added wheels may all be of optional platforms
     for name in (*([CORE] if has_core else []), *(platform for platform in plan.optional if platform in made)):
         if not is_left(name, plan, files) and (problems := _problems(plan, files, name)):
             yield Withheld(name, problems)
 
 
 def _problems(plan: ReleasePlan, files: Mapping[str, tuple[Path, Receipt | None]], name: str) -> str:
-    """Return what keeps one unit from being published, or nothing."""
+    """Return why one unit cannot be published, or ""."""
     try:
         units_of(plan, files, name)
     except RejectedInput as error:
@@ -110,6 +110,6 @@ def _problems(plan: ReleasePlan, files: Mapping[str, tuple[Path, Receipt | None]
 
 
 def sizes(finished: Finished) -> dict[str, int]:
-    """Return the bytes of the wheels that are known, by job."""
+    """Return the known sizes of wheels in bytes, by job."""
     known = ((job.name, finished.receipts.get(job.wheel)) for job in finished.plan.jobs)
     return {name: receipt.size for name, receipt in known if receipt}

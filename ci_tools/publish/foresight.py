@@ -1,4 +1,4 @@
-"""What publishing would refuse in the end, asked of the targets before anything is compiled."""
+"""Asks the targets, before anything is compiled, what they would refuse of the release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING_COMPILED = "nothing was compiled yet"
 
 
 def core_of(plan: Plan, edition: Edition, made: tuple[Path, Receipt] | None = None) -> Unit:
-    """Return what is known of a plan's core before it is built: its names, and its sdist where that is made."""
+    """Return the known part of a plan's core before it is built: its names, and its sdist if that is built."""
     known = {"name": plan.project.name, "version": plan.project.version}
     return Unit(
         name=CORE,
@@ -40,9 +40,9 @@ def core_of(plan: Plan, edition: Edition, made: tuple[Path, Receipt] | None = No
 
 
 def refuse_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
-    """Raise what a target will surely refuse of a release, known by its sdist, which has the source's every byte.
+    """Raise the error of a target that will certainly refuse a release, judged by its sdist: it has the whole source.
 
-    A target that does not answer is said, and refuses nothing: it may answer once all is built.
+    A target that does not answer is reported and refuses nothing: it may answer once everything is built.
     """
     refusals = [refusal for target in targets if (refusal := _refusal(core, target, say))]
     if refusals:
@@ -52,7 +52,7 @@ def refuse_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], Non
 
 
 def _refusal(core: Unit, target: Target, say: Callable[[str], None]) -> FatwheelError | None:
-    """Return what a target refuses; what an index keeps for itself, damaged, is in the way of every release."""
+    """Return a target's refusal; a damaged file of an index's own state blocks every release."""
     try:
         target.foresee(core)
     except Damaged:
@@ -65,7 +65,7 @@ def _refusal(core: Unit, target: Target, say: Callable[[str], None]) -> Fatwheel
 
 
 def say_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
-    """Say what publishing would refuse, for a build that may be for another place, or for one part of a release."""
+    """Report what publishing would refuse, for a build that may go elsewhere or be one part of a release."""
     try:
         refuse_clash(core, targets, say)
     except FatwheelError as error:
@@ -73,14 +73,14 @@ def say_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None])
 
 
 def say_held(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
-    """Say which targets have files of a version, where no file of it is made yet to compare with them."""
+    """Report which targets have files of a version, if none of its files is built yet to compare with them."""
     for target, count in holders(core, targets, say):
         what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
         say(f"warning: {target.address} has {what} already: of each it takes the very same one only")
 
 
 def holders(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> Iterator[tuple[Target, int]]:
-    """Yield the targets that have files of a version, and how many; say which do not answer."""
+    """Yield the targets that have files of a version, and how many; report the targets that do not answer."""
     for target in targets:
         if held := _held(core, target, say):
             yield target, len(held)

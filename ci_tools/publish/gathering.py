@@ -1,4 +1,4 @@
-"""Brings together what several machines made by one plan: each file once, audited here, with all that was tried."""
+"""Gathers the files that several machines built from one plan: each file once, audited here, with all its trials."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ UNSEEN = Trial("install it", Outcome.FAILED, "nothing was heard from there")
 
 
 class Found(NamedTuple):
-    """One file as one machine left it, and its receipt."""
+    """One file as a machine left it, and its receipt."""
 
     path: Path
     receipt: Receipt
 
 
 def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> tuple[Path, ...]:
-    """Copy every file of a plan that is below some folders into `out`, with a receipt of what each of them noted.
+    """Copy every file of a plan from some folders into `out`, with a receipt that merges all receipts of the file.
 
-    A receipt says who built it and what was tried with it at the sites of the plan, also one that lies without its
-    file; that it was audited is not taken from it. Where two receipts differ in what came of a site, the one with a
-    failure is believed. Raises RejectedInput where a file is none of the plan's, where two
-    differ, or one is not what its receipt says.
+    A receipt says who built the file and how it was tried at the plan's sites, even one whose file is not beside it;
+    its audit is not trusted. If two receipts differ about a site, the one with a failure is used. Raises RejectedInput
+    if a file is not in the plan, if two differ, or if one does not match its receipt.
     """
     problems: list[Problem] = []
     folders = [folder for folder in folders if _is_there(folder, outside)]
@@ -53,7 +52,7 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
 
 
 def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
-    """Yield every file below the folders that the plan knows, with its receipt; note the others as problems."""
+    """Yield every file below the folders that is in the plan, with its receipt; record the others as problems."""
     jobs = _jobs(plan)
     for path in (*_below(folders, "*.whl"), *_below(folders, "*.tar.gz")):
         receipt = receipts.load(path)
@@ -68,7 +67,7 @@ def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) ->
 
 
 def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
-    """Return the files of a plan that receipts below some folders say were built from its source."""
+    """Return the files of a plan that, by the receipts below some folders, were built from its source."""
     jobs = _jobs(plan)
     found = filter(None, map(receipts.read, _below(folders, "*.json")))
     return frozenset(
@@ -77,13 +76,13 @@ def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
 
 
 def _jobs(plan: Plan) -> dict[str, str]:
-    """Return the job of every file that a plan makes."""
+    """Return the job of every file in a plan."""
     wheels = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
     return wheels | ({plan.sdist: SDIST} if plan.sdist else {})
 
 
 def _is_there(folder: Path, outside: Outside) -> bool:
-    """Return whether a folder is there, and say so where it is not: of a run in which all failed, nothing is kept."""
+    """Return whether a folder exists, and report it if not: a run in which everything failed leaves no folder."""
     if not folder.is_dir():
         outside.reporter.say(f"there is no folder {folder}, so nothing is taken from it")
     return folder.is_dir()
@@ -95,7 +94,7 @@ def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
 
 
 def _merge_files(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:
-    """Return each file once; note it as a problem where two machines made other bytes of one name."""
+    """Return each file once; record a problem where two machines built different bytes under one name."""
     kept: dict[str, Found] = {}
     for one in found:
         first = kept.setdefault(one.path.name, one)
@@ -105,10 +104,10 @@ def _merge_files(found: Iterable[Found], problems: list[Problem]) -> dict[str, F
 
 
 def _add_places(found: Found, other: Receipt) -> Found:
-    """Add the places of another receipt: one where something failed is not replaced by one where nothing did.
+    """Add the places of another receipt; a place with a failure is not replaced by one without.
 
-    Receipts travel from machine to machine, and the project's code runs on each: only the site itself can say that it
-    failed there, and any of them that it did not.
+    Receipts travel between machines, and the project's code runs on each of them: only the site itself can report that
+    it failed, but any machine could claim that it passed.
     """
     receipt = found.receipt
     for place in other.validated:
@@ -119,7 +118,7 @@ def _add_places(found: Found, other: Receipt) -> Found:
 
 
 def _brought(found: Found, plan: Plan, out: Path, outside: Outside) -> Path:
-    """Copy one file, and write its receipt: what was tried at each site of the plan that tries it."""
+    """Copy one file, and write its receipt with the trials at each site of the plan that tries it."""
     path = out / found.path.name
     with outside.reporter.step(f"take {path.name}"), write_atomically(path) as sink, found.path.open("rb") as source:
         shutil.copyfileobj(source, sink)

@@ -1,4 +1,4 @@
-"""The notes of a release as Markdown: how to install it, and what each file is."""
+"""The notes of a release in Markdown: how to install it, and a table of its files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_CHARACTERS", "notes"]
 
-MOST_CHARACTERS = 125_000  # that GitHub takes as the notes of a release
+MOST_CHARACTERS = 125_000  # GitHub's limit for the notes of a release
 HEAD = (
     "| File | Platform | Accelerator | Python | torch | Architectures | Size |",
     "|---|---|---|---|---|---|--:|",
@@ -24,18 +24,18 @@ BUILT_HEAD = (
     "| Files | Compiler | Toolkit | Device code | torch | Python | Image |",
     "|---|---|---|---|---|---|---|",
 )
-FEW = 3  # names that a sentence holds
-MOST_LINES = 40  # of what wheels were built with, and of trials
+FEW = 3  # names in one sentence
+MOST_LINES = 40  # of the tables of builds and of trials
 REST = "\nAnd {count:,} more: every file is among the assets below, and its sha256 in their `fatwheel-*.json`.\n"
 UNATTESTED = "The files are not attested: nothing that GitHub signed says which run made them."
 FENCE = "`" * 3
 
 
 def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", most: int = MOST_CHARACTERS) -> str:
-    """Return a release's notes, of at most `most` characters: a table that is longer ends with where the rest is.
+    """Return a release's notes, at most `most` characters long: a table that is too long is cut and refers to the rest.
 
-    They are empty where not even the commands fit. `links` is the address of a page that has a link to every file, for
-    those who install without an index.
+    They are empty if even the install commands do not fit. `links` is the address of a page with a link to every file,
+    for users who install without an index.
     """
     added = [f"## Added: {markdown.text(unit.added)}", ""] if unit.added else []
     head = "\n".join([*added, *_installing(unit, index_addresses, links), "### Files", "", *HEAD, ""])
@@ -69,7 +69,7 @@ def _installing(unit: Unit, index_addresses: Sequence[str], links: str) -> list[
 
 
 def _versions(unit: Unit) -> list[str]:
-    """Return what a user may choose from: each local version, since pip prefers any of them to none."""
+    """Return the versions to choose from: each local version, since pip prefers any of them to none."""
     wheels = (item.name for item in unit.items if item.made)
     return sorted({name.split("-")[1] for name in wheels if "+" in name.partition("-")[2].partition("-")[0]}) or [
         unit.version
@@ -77,7 +77,7 @@ def _versions(unit: Unit) -> list[str]:
 
 
 def _row(item: Item) -> str:
-    """Return one line of the table."""
+    """Return an item's line in the table."""
     made = item.made
     cells = (
         markdown.code(item.name),
@@ -92,13 +92,13 @@ def _row(item: Item) -> str:
 
 
 def _accelerators(item: Item) -> str:
-    """Return what an item was built for, and what else lists it."""
+    """Return the accelerator of an item, and the other index folders that list it."""
     own = item.made.accelerator if item.made else ""
     return " ".join(dict.fromkeys(filter(None, (own, *item.also))))
 
 
 def _pythons(item: Item) -> str:
-    """Return which Python it is for, a plus where newer ones take it as well."""
+    """Return the Python of an item, with a plus if newer ones can use it too."""
     if not item.made:
         return ""
     tags = item.name.removesuffix(".whl").rsplit("-", 3)[1:3]
@@ -107,7 +107,7 @@ def _pythons(item: Item) -> str:
 
 
 def _trials(unit: Unit) -> list[str]:
-    """Return which wheels were tried on a GPU, and which were not."""
+    """Return the lines on which wheels were tried on a GPU, and which were not."""
     found: dict[str, list[str]] = {}
     for item in sorted(unit.items, key=lambda item: item.name):
         if item.gpu:
@@ -119,7 +119,7 @@ def _trials(unit: Unit) -> list[str]:
 
 
 def _first(lines: list[str], form: str) -> list[str]:
-    """Return the first lines of very many, and how many more there are."""
+    """Return the first lines of a long list, and the number of the others."""
     more = [form.format(f"And {len(lines) - MOST_LINES:,} more.")] if len(lines) > MOST_LINES else []
     return [*lines[:MOST_LINES], *more]
 
@@ -129,7 +129,7 @@ def _sentence(words: str) -> str:
 
 
 def _counted(names: Sequence[str], unit: Unit) -> str:
-    """Return the names of a few wheels, and the number of many."""
+    """Return the names of a few wheels, or the number of many."""
     for_gpus = sum(bool(item.gpu) for item in unit.items)
     if len(names) > FEW:
         return f"{'all ' if len(names) == for_gpus else ''}{len(names)} wheels for GPUs{_of(len(names), for_gpus)}"
@@ -141,7 +141,7 @@ def _of(count: int, whole: int) -> str:
 
 
 class _Same(NamedTuple):
-    """What the wheels of one row were all built for and with; in their Python and torch they may differ."""
+    """The build properties that the wheels of one row share; their Python and torch may differ."""
 
     platform: str
     accelerator: str
@@ -152,7 +152,7 @@ class _Same(NamedTuple):
 
 
 def _building(unit: Unit) -> list[str]:
-    """Return the table of what the files were built with, as their builds said: one row for all that share it."""
+    """Return the table of the tools that the files were built with: one row for all files with the same tools."""
     rows: dict[_Same, list[Item]] = {}
     for item in unit.items:
         if any(item.built_with):
@@ -181,13 +181,13 @@ def _built_row(same: _Same, items: Sequence[Item]) -> str:
 
 
 def _as_numbers(text: str) -> list[tuple[bool, int, str]]:
-    """Return what versions in a text sort by: 3.9 before 3.10."""
+    """Return a sort key for a text with versions: 3.9 comes before 3.10."""
     parts = re.split(r"([0-9]{1,9})", text)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 def _origin(unit: Unit) -> list[str]:
-    """Return what the files were built from, and whether anybody signed them."""
+    """Return the lines on the source of the files, and on their attestations."""
     commit = [f"Commit {markdown.text(unit.commit)}."] if unit.commit else []
     signed = [UNATTESTED] if unit.unattested else []
     return [" ".join([*commit, *signed]), ""] if commit or signed else []

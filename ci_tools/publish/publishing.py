@@ -1,4 +1,4 @@
-"""From a folder of finished files to the targets they go to."""
+"""Publishes a folder of finished files to its targets."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ HOW_UNTAGGED = (
     "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"
     " `release: { untagged: true }` in the config does without tags"
 )
-OWN_INDEX = re.compile("dir:|s3:")  # the targets that take wheel variants
+OWN_INDEX = re.compile("dir:|s3:")  # the targets that accept wheel variants
 
 
 class Destination(NamedTuple):
-    """Where a folder's release goes, and what of it."""
+    """The targets of a folder's release, and the parts of it to publish."""
 
-    addresses: tuple[str, ...] = ()  # none: where the plan says
-    also: tuple[str, ...] = ()  # besides those, or besides where the plan says
+    addresses: tuple[str, ...] = ()  # empty: the plan's targets
+    also: tuple[str, ...] = ()  # further targets
     only: str = ""  # one unit: core, or a platform
-    without: frozenset[str] = frozenset()  # jobs that are left out on purpose; to folders alone
-    released: bool = False  # refuse a commit without its tag altogether
-    distant: bool = False  # refuse a folder
-    unattested: bool = False  # say that the files are not attested
-    replace: bool = False  # let a file take the place of one of its name, in an index of one's own
-    uploader: str = UPLOADERS[0]  # to PyPI and its like
+    without: frozenset[str] = frozenset()  # jobs left out on purpose; allowed for folders only
+    released: bool = False  # refuse a commit without its tag, for any target
+    distant: bool = False  # refuse a folder as a target
+    unattested: bool = False  # state that the files are not attested
+    replace: bool = False  # overwrite published files whose contents differ (own index only)
+    uploader: str = UPLOADERS[0]  # for PyPI and similar indexes
 
 
 class Outcome(NamedTuple):
-    """What is published, and what is not, because it is not whole."""
+    """The published files, and the units that are withheld because they are incomplete."""
 
     shown: tuple[Shown, ...]
     withheld: tuple[Withheld, ...]
 
 
 def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
-    """Publish the release units of a folder that are whole, each at every target or at none.
+    """Publish the complete release units of a folder, each at every target or at none.
 
-    Raises InputError where the folder holds no plan, where something of what has to be published is missing, not known
-    to be good or not what its receipt says, or where a target cannot take it.
+    Raises InputError if the folder holds no plan; if a part that has to be published is missing, not known to be good
+    or different from its receipt; or if a target cannot accept it.
     """
     units, left, targets = _open_folder(folder, to, outside, folder / VARIANTS)
     with hold_lock(folder / ".publishing", outside.reporter.say):
@@ -87,7 +87,7 @@ def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
 def preview(
     folder: Path, to: Destination, outside: Outside
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
-    """Return what publishing would change, for each unit at each target, and what would not be published."""
+    """Return what publishing would change, for each unit at each target, and the units that would be withheld."""
     units, withheld, targets = _open_folder(folder, to, outside, outside.cache / VARIANTS)
     changes = tuple(
         (unit.name, address, change)
@@ -106,7 +106,7 @@ def _journals(folder: Path, unit: Unit) -> Path:
 def _open_folder(
     folder: Path, to: Destination, outside: Outside, extra: Path
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
-    """Return the units to publish, with the wheel variants made in `extra`; those that are not whole; the targets."""
+    """Return the units to publish, with wheel variants made in `extra`, the incomplete units, and the targets."""
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
         raise InputError(msg)
@@ -127,7 +127,7 @@ def _open_folder(
 
 
 def refuse_missing_tag(edition: Edition, what: str, to: Destination) -> None:
-    """Refuse to show others a commit that nobody released; a folder may have it, so that it can be looked at."""
+    """Raise InputError if others would see a commit that has no tag; a folder may have it for inspection."""
     if edition != UNTAGGED:
         return
     distant = [place for address in to.addresses for place in places_of(address) if not place.startswith(LOCAL)]
@@ -137,18 +137,18 @@ def refuse_missing_tag(edition: Edition, what: str, to: Destination) -> None:
 
 
 def folder_edition(edition: Edition) -> Edition:
-    """Return the edition that a folder of one's own has of one: a commit without a tag lies where its version would."""
+    """Return the edition under which a user's own folder has this one: an untagged commit counts as stable there."""
     return STABLE if edition == UNTAGGED else edition
 
 
 def _build_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
-    """Return a unit with its CUDA wheels as wheel variants too, which are made now where they are not there yet."""
+    """Return a unit with wheel variants of its CUDA wheels, building the missing ones."""
     found = variants.variants_of(unit.items, extra, catalog.load(), outside.reporter.say)
     return replace(unit, variants=found)
 
 
 def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:
-    """Return the targets of a destination; raise InputError where it has none, or one that cannot take it."""
+    """Return the targets of a destination; raise InputError if it has none, or one that cannot accept the release."""
     if not to.addresses:
         msg = "no target is named, neither with --to nor in the config under `publish: targets`"
         raise InputError(msg, hint="--to dir:PATH makes a folder a package index")

@@ -1,4 +1,4 @@
-"""The verb release: build, audit, validate, publish, and install what was published."""
+"""The verb release: builds, audits, validates and publishes, then installs from the published index."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ __all__ = ["Released", "release", "say_clashes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """What a release did on this machine."""
+    """The results of a release on this machine."""
 
     made: tuple[Made, ...]
     published: tuple[Shown, ...]
-    withheld: tuple[Withheld, ...]  # optional platforms that are not whole
+    withheld: tuple[Withheld, ...]  # incomplete optional platforms
     left: tuple[Left, ...]
     trials: tuple[Trial, ...]
     install: str
@@ -74,16 +74,16 @@ class Released:
 
 
 def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, here: bool) -> Released:
-    """Build, audit, validate, publish, and install from a folder that it is published to, if there is one.
+    """Build, audit, validate and publish; then install from a folder that was published to, if there is one.
 
-    Raises MachineError at the start where a job cannot be built on this machine, unless `here` says to go on
-    with the rest; Rejected where a wheel is bad.
+    Raises MachineError at the start if a job cannot be built on this machine, unless `here` allows building only the
+    others; Rejected if a wheel is bad.
     """
     started = time.monotonic()
     left = list_left_over(planned, outside, here=here)
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
-    targets = targets_at(to, outside)  # what cannot be published to is known before anything is built
+    targets = targets_at(to, outside)  # fails on a bad target before anything is built
     refuse_missing_tag(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
@@ -115,7 +115,7 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
 
 
 def say_clashes(planned: Planned, outside: Outside) -> Look:
-    """Return what says of an sdist that a target of the config has another one; in a workflow its plan has asked."""
+    """Return a `Look` that reports a target with another sdist; not in a workflow, whose plan has checked it."""
     plan = planned.plan
 
     def look(made: Made | None) -> None:
@@ -130,7 +130,7 @@ def say_clashes(planned: Planned, outside: Outside) -> Look:
 
 
 def _refuse_no_gpu(plan: Plan, without: AbstractSet[str]) -> None:
-    """Raise MachineError where a wheel has to be tried on a GPU, and this machine has none."""
+    """Raise MachineError if a wheel has to be tried on a GPU, and this machine has none."""
     waiting = [job.name for job in awaiting_gpu(plan) if job.name not in without]
     if waiting and not gpu_here():
         msg = f"{', '.join(waiting)} has to be tried on a GPU (`gpu: required`), and no driver answers for one here"
@@ -140,7 +140,7 @@ def _refuse_no_gpu(plan: Plan, without: AbstractSet[str]) -> None:
 def _try_installation(
     planned: Planned, made: Sequence[Made], jobs: Sequence[Job], to: Destination, out: Path, outside: Outside
 ) -> tuple[tuple[Trial, ...], str]:
-    """Install from the first folder that the release went to; return what came of it, and the command."""
+    """Install from the first folder that was published to; return the trials and the command."""
     plan = planned.plan
     folder = next((address for address in to.addresses if address.startswith("dir:")), "")
     if not folder:
@@ -151,7 +151,7 @@ def _try_installation(
 
 
 def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[str, str]:
-    """Return the requirement and the index address of a wheel that was made here: a native one if there is any."""
+    """Return the requirement and the index address of a wheel that was built here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
     return f"{plan.project.name}=={version}", index.url(folder_edition(plan.edition), job.folder or GENERIC)
@@ -160,7 +160,7 @@ def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[
 def _install_from_index(
     made: Sequence[Made], requirement: str, index: str, planned: Planned, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
-    """Install from the index as a user would, unless an earlier run did so with these very bytes."""
+    """Install from the index as a user would, unless an earlier run did so with the same bytes."""
     validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
     validator = replace(validator, source=planned.tree.root.resolve())
     key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), requirement, index]))

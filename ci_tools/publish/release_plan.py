@@ -1,4 +1,4 @@
-"""What publishing has to know of a plan, read from its plan.json: strictly, for it may come from anywhere."""
+"""Reads the part of plan.json that publishing needs, strictly: the file may come from anywhere."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ __all__ = ["parse", "read"]
 
 SCHEMA = Path(__file__).with_name("release.schema.json")
 HINT = "`fatwheel plan --out`, `fatwheel build` and `fatwheel release` write one"
-MOST_SHOWN = 80  # characters of a value that a message repeats
+MOST_SHOWN = 80  # characters of a value that a message shows
 
 
 def read(path: Path) -> ReleasePlan:
-    """Return what the plan in the file at `path` says of its release; raise InputError where it is none."""
+    """Return the release in the plan at `path`; raise InputError if the file is not a plan."""
     return parse(plan_file.read(path), str(path))
 
 
 def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
-    """Return what a plan says of its release; raise RejectedInput with everything that no plan of ours says."""
+    """Return the release in a plan; raise RejectedInput with every value that our plans cannot have."""
     wrong = list(_misshapen(plan)) or list(_untrue(plan))
     if wrong:
         raise RejectedInput([Problem(where, what) for what in wrong], hint=HINT)
     project, request = plan["project"], plan["request"]
-    edition = plan_file.edition_of(dict(plan)) or UNTAGGED  # _untrue has shown that it names one
+    edition = plan_file.edition_of(dict(plan)) or UNTAGGED  # _untrue has checked that it names one
     known = {"name": project["name"], "version": project["version"]}
     return ReleasePlan(
         project=project["name"],
@@ -77,14 +77,14 @@ def _validator() -> Any:  # noqa: ANN401 - a class that jsonschema makes
 
 
 def _misshapen(plan: Json) -> Iterator[str]:
-    """Yield where a plan has another shape."""
+    """Yield where a plan does not fit the schema."""
     for error in _validator().iter_errors(plan):
         keys = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
         yield f"at {keys.lstrip('.') or 'its top'}: {error.message[:MOST_SHOWN]}"
 
 
 def _untrue(plan: Json) -> Iterator[str]:
-    """Yield what is of the right shape and yet cannot be."""
+    """Yield the values of a plan that fit the schema but cannot be true."""
     name, text = plan["project"]["name"], plan["project"]["version"]
     version = read_version(text)
     if version is None:
@@ -144,9 +144,9 @@ def _gpu_commands(plan: Json) -> Iterator[str]:
 
 
 def _awaiting_gpu(plan: Json, edition: Edition) -> Iterator[str]:
-    """Yield the jobs whose wheels wait for a trial on a GPU: for CUDA, or of a platform that names a runner for it.
+    """Yield the jobs whose wheels need a trial on a GPU: those for CUDA, or of a platform with a GPU runner.
 
-    So it is with a candidate as well: its very bytes are what becomes stable.
+    This includes candidates: exactly their bytes become stable.
     """
     request = plan["request"]
     is_awaited = request.get("validate", {}).get("gpu_trial") == GpuTrial.REQUIRED
@@ -160,7 +160,7 @@ def _awaiting_gpu(plan: Json, edition: Edition) -> Iterator[str]:
 
 
 def _offers(plan: Json) -> Iterator[Offer]:
-    """Yield every combination that was asked for, with its wheel or the reason why it has none."""
+    """Yield every combination that the config asks for, with its wheel or the reason why it has none."""
     wheels = {job["name"]: job["wheel"] for job in plan["jobs"]}
     for cell in (*plan["covered"], *plan["skipped"]):
         where = (cell["platform"], cell["accelerator"], cell["torch"], cell["python"])

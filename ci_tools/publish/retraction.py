@@ -1,7 +1,7 @@
-"""`fatwheel retract`: for the day a release is found to be bad, marked so at every target that can, and back again.
+"""`fatwheel retract`: marks a bad release at every target that supports it; `--undo` takes the marks away.
 
-Nothing is removed: whoever pins the version still gets it (PEP 592), and every mark can be taken away. All targets are
-asked before the first one is marked.
+Nothing is deleted: users who pin the version still get it (PEP 592), and every mark can be taken away. All targets are
+checked before the first one is marked.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "restore", "retract", "targets_in"]
 
-MOST_CHARACTERS = 500  # of a reason: pip prints it in one line
+MOST_CHARACTERS = 500  # of a reason, which pip prints on one line
 NOT_THERE = "it does not have this release"
 
 
 class Outcome(NamedTuple):
-    """What was done about a release at one target, and what is left to whoever asked for it."""
+    """The changes to a release at one target, and the steps left to the user."""
 
     target: str
     done: str
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is to be done at one place that has the release; `act` does it, and says what it did."""
+    """A step at one place that has the release; `act` performs it and returns a description."""
 
     target: str
     act: Callable[[], str]
@@ -55,19 +55,19 @@ class Step(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What is to be said of a release; no reason: that nothing is wrong with it."""
+    """The mark of a release; without a reason, it takes an earlier mark away."""
 
     release: Selection
     reason: str | None
 
     @property
     def named(self) -> str:
-        """The release as a user names it."""
+        """The release in the user's notation."""
         return f"{self.release.project}=={self.release.version}"
 
 
 def targets_in(path: Path) -> tuple[str, ...]:
-    """Return the targets that a config names; raise InputError where it names none."""
+    """Return the targets in a config; raise InputError if it has none."""
     addresses = loader.load(path, catalog.load()).publish.targets
     if not addresses:
         msg = f"{path} names no target under `publish: targets`"
@@ -76,9 +76,9 @@ def targets_in(path: Path) -> tuple[str, ...]:
 
 
 def retract(release: str, reason: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
-    """Mark a release as bad at some targets; return what was done at each.
+    """Mark a release as bad at some targets; return the changes at each.
 
-    Raises InputError where no target has it, or one that has it cannot be marked: then nothing is changed.
+    Raises InputError if no target has the release, or one that has it cannot be marked; nothing is changed then.
     """
     refuse_unprintable(reason)
     if not reason.strip() or len(reason) > MOST_CHARACTERS:
@@ -102,7 +102,7 @@ def _release_of(text: str) -> Selection:
 
 
 def restore(release: str, addresses: Sequence[str], outside: Outside) -> tuple[Outcome, ...]:
-    """Take the marks of a release away at some targets; return what was done at each. Raises as `retract` does."""
+    """Take the marks of a release away at some targets; return the changes at each. Raises as `retract` does."""
     return _mark_targets(Mark(_release_of(release), None), addresses, outside)
 
 
@@ -124,7 +124,7 @@ def _mark_targets(mark: Mark, addresses: Sequence[str], outside: Outside) -> tup
 
 
 def _ask_targets(mark: Mark, targets: Iterable[Target], outside: Outside) -> list[tuple[Target, tuple[Step, ...]]]:
-    """Ask every target; raise RejectedInput with all that keeps any of them from being marked."""
+    """Ask every target for its steps; raise RejectedInput with all reasons why one cannot be marked."""
     answers = [(target, _answer(mark, target, outside)) for target in targets]
     refusals = [(target, answer) for target, answer in answers if isinstance(answer, InputError)]
     if refusals:
@@ -152,7 +152,7 @@ def _steps(mark: Mark, target: Target, outside: Outside) -> Iterator[Step]:
 
 
 def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
-    """Take one step; where it fails, say what is marked by then, and that the same command goes on."""
+    """Perform one step; if it fails, raise its error with the targets marked so far and the command to continue."""
     try:
         return Outcome(step.target, step.act(), step.left)
     except (FatwheelError, OSError) as error:
@@ -160,7 +160,7 @@ def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
 
 
 def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
-    """Return the error of a step with what is done by then."""
+    """Return a step's error, with the steps done before it."""
     what = "marked" if mark.reason else "restored"
     places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
     done = f"{what} so far: {', '.join(places)}" if places else f"nothing is {what} yet"
@@ -176,7 +176,7 @@ def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, befor
 
 
 def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator[Step]:
-    """Yield a step for each channel of an index that has the release: a candidate is in `test/`, a nightly apart."""
+    """Yield a step for each channel of an index with the release: candidates in `test/`, nightlies in `nightly/`."""
     for channel in ("", *CHANNELS):
         ledger = Ledger(index.store, channel)
         manifest = ledger.manifest(mark.release.project)
@@ -187,7 +187,7 @@ def _steps_in_index(mark: Mark, index: WheelIndex, outside: Outside) -> Iterator
         is_done = all(file.yanked == mark.reason for file in files)
 
         def act(place: WheelIndex = place, *, is_done: bool = is_done) -> str:
-            # Also where every file is marked: pages may be left from a run that was stopped.
+            # Even if every file is marked: an interrupted run may have left old pages.
             names = yank(place, mark.named, mark.reason)
             what = "not yanked" if mark.reason is None else "yanked"
             return f"{len(names)} files {f'are {what} already' if is_done else f'are {what} now'}"
@@ -203,7 +203,7 @@ def _version(name: str) -> Version:
 
 
 def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[Step]:
-    from ci_tools.publish.targets import recall  # noqa: PLC0415 - each target loads the client it needs alone
+    from ci_tools.publish.targets import recall  # noqa: PLC0415 - each target loads only the client it needs
 
     pages = f"fatwheel index pages {target.address} {mark.release.project} --out DIR"
     for found in recall.releases_of(target.hub, mark.release.project, mark.release.version):
@@ -222,7 +222,7 @@ def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[Step]:
 
 
 def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
-    """Yield what only a maintainer can do at an index that takes uploads; one that cannot be asked may have it."""
+    """Yield a manual step for a maintainer if an index for uploads has the release, or cannot be asked."""
     try:
         files = target.yanks(mark.release.project, mark.release.version)
     except MachineError as error:
@@ -239,7 +239,7 @@ def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
 
 
 def _describe_manual_step(mark: Mark, target: PyPITarget) -> str:
-    """Return what is left to a maintainer, in a sentence with the page where it is done."""
+    """Return a sentence on the maintainer's manual step, with the page for it."""
     page, version = target.manage_page(mark.release.project), mark.release.version
     if not page:
         verb = "yank" if mark.reason else "restore"

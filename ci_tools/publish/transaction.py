@@ -1,8 +1,8 @@
-"""One release at several targets: staged and read back at all of them, and only then shown, one target after another.
+"""Publishes one release at several targets: stages and verifies it at all of them, then activates one after another.
 
-Until the first target switches nobody sees anything. From then on there is no way back, and the journal says so: what
-was begun can only be finished, with the very same files. What is where is asked of the targets, so that the same
-command finishes a release on another machine as well, where there is no journal.
+Until the first target is activated, users see nothing. From then on the release cannot be undone, and the journal
+records it: it can only be completed, with exactly the same files. The targets themselves are asked what they have, so
+that the same command completes a release on another machine too, where there is no journal.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ __all__ = ["Shown", "preview", "publish"]
 
 
 class Shown(NamedTuple):
-    """A unit's files at one target."""
+    """The published files of a unit at one target."""
 
     target: str
     files: tuple[Published, ...]
 
 
 class Journal(NamedTuple):
-    """What is noted of a unit once a target begins to show it."""
+    """The record of a unit, written before the first target is activated."""
 
-    files: dict[str, str]  # sha256s by name
+    files: dict[str, str]  # sha256 by file name
     targets: list[str]
     switched: list[str]
 
     @property
     def is_done(self) -> bool:
-        """Whether every target shows it."""
+        """Whether every target has published it."""
         return set(self.targets) <= set(self.switched)
 
 
 class Standing:
-    """How far a unit has come, for the last words of a run that fails."""
+    """The progress of a unit, for the final message of a run that fails."""
 
     def __init__(self, unit: Unit, targets: Sequence[Target], public: Iterable[str]) -> None:
         self.unit = unit
         self.targets = targets
-        self.public = set(public)  # the addresses of targets that show all of it
-        self.under_way: Target | None = None  # the one that began to show it
+        self.public = set(public)  # the addresses of targets that have published all of it
+        self.under_way: Target | None = None  # the target that began to publish it
 
     def sentence(self, error: FatwheelError) -> str:
-        """Return where the unit is public by now, where not, and what the same command does next."""
+        """Return where the unit is public by now, where it is not, and what the same command would do next."""
         part = self._part(error)
         there = [target.address for target in self.targets if target.address in self.public]
         lacking = [target.address for target in self.targets if target.address not in self.public]
@@ -69,15 +69,15 @@ class Standing:
 
     @property
     def current_address(self) -> str:
-        """The target that began to show it; empty where none has."""
+        """The target that began to publish it; empty: none has."""
         return self.under_way.address if self.under_way else ""
 
     def _part(self, error: FatwheelError) -> str:
-        """Return that the target under way may show some of it, and how much where files appear one by one."""
+        """Return how much the current target may have published already, if its files appear one by one."""
         target = self.under_way
         if target is None or target.address in self.public:
             return ""
-        if target.stages:  # it refuses before it shows anything
+        if target.stages:  # it refuses before it publishes anything
             return f"perhaps public in part at {target.address}" if isinstance(error, MachineError) else ""
         try:
             answer = target.check(self.unit)
@@ -89,7 +89,7 @@ class Standing:
 
 
 def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> str:
-    """Return what to do after an error, and what the same command does then."""
+    """Return the advice after an error, and what the same command would do then."""
     again = f"the same command goes on with {', '.join(lacking)}" if lacking else "the same command looks it all over"
     if not is_begun:
         again = "the same command begins again"
@@ -99,9 +99,9 @@ def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> st
 
 
 def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, tuple[Change, ...]], ...]:
-    """Return what publishing would change at each target, in the order in which they switch; change nothing.
+    """Return what publishing would change at each target, in the order of activation; change nothing.
 
-    Raises what `publish` would raise before it changes anything.
+    Raises the errors that `publish` would raise before it changes anything.
     """
     ordered = _sort_targets(targets)
     _refuse_another(journals / f"{unit.name}.json", unit, ordered)
@@ -111,8 +111,8 @@ def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tupl
 def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Reporter) -> tuple[Shown, ...]:
     """Publish a unit at every target, or at none; return its files at each.
 
-    A target that fails after the first has switched leaves the rest for the same command, run again. Raises InputError
-    where a release that has begun would be finished with other files, or without one of its targets.
+    If a target fails after the first activation, the same command completes the others later. Raises InputError if a
+    release in progress would be completed with other files, or without one of its targets.
     """
     ordered = _sort_targets(targets)
     path = journals / f"{unit.name}.json"
@@ -137,7 +137,7 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
 
 
 def _begun(path: Path, unit: Unit) -> Journal:
-    """Return the journal of this very release; an empty one where none has begun."""
+    """Return the journal of this release, or an empty one if its publication has not begun."""
     files = {item.name: item.sha256 for item in unit.files}
     journal = _read(path)
     return journal if journal and journal.files == files else Journal(files, [], [])
@@ -152,7 +152,7 @@ def _switch_targets(standing: Standing, journal: Journal, path: Path, reporter: 
             try:
                 files = tuple(target.switch(unit))
             except RejectedInput:
-                if not journal.switched:  # another publisher came first, and nothing of this one is seen
+                if not journal.switched:  # another publisher came first, and nothing of this unit is public
                     path.unlink()
                 raise
             new = sum(file.new for file in files)
@@ -173,7 +173,7 @@ def _describe_unit(unit: Unit) -> str:
 
 
 def _collect_changes(unit: Unit, targets: Sequence[Target]) -> list[tuple[Target, tuple[Change, ...]]]:
-    """Ask every target; raise RejectedInput with all that any of them says."""
+    """Ask every target for its changes; raise RejectedInput with all refusals."""
     answers = _answers(unit, targets)
     _refuse(answers)
     return [(target, answer) for target, answer in answers if not isinstance(answer, FatwheelError)]
@@ -184,12 +184,12 @@ def _answers(unit: Unit, targets: Iterable[Target]) -> list[Answer]:
 
 
 def _shows_all(answer: tuple[Change, ...] | FatwheelError) -> bool:
-    """Whether a target has nothing to change, and something to keep."""
+    """Whether a target has nothing to change, and at least one file to keep."""
     return not isinstance(answer, FatwheelError) and {change.what for change in answer} == {"keep"}
 
 
 def _refuse(answers: Iterable[Answer]) -> None:
-    """Raise RejectedInput with all that targets refuse."""
+    """Raise RejectedInput with the refusals of all targets."""
     refusals = [(target, answer) for target, answer in answers if isinstance(answer, FatwheelError)]
     if refusals:
         problems = (problem for target, error in refusals for problem in _problems(target, error))
@@ -214,7 +214,7 @@ def _problems(target: Target, error: FatwheelError) -> Iterator[Problem]:
 
 
 def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
-    """Raise InputError where what is noted was begun with other files, or with a target that is not named now."""
+    """Raise InputError if the journal was begun with other files, or with a target that is not named now."""
     journal = _read(path)
     if journal is None or journal.is_done:
         return
@@ -233,9 +233,9 @@ def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
 
 
 def _set_aside(path: Path, reporter: Reporter) -> None:
-    """Put a journal that a disk or a person has damaged beside its place, and say so: the targets say what they show.
+    """Rename a damaged journal and report it: the targets themselves know what they have published.
 
-    They refuse other bytes of a file that they show. What the journal knew besides is which targets had begun.
+    They refuse other bytes of a published file. Only the list of targets that had begun is lost.
     """
     if path.exists() and _read(path) is None:
         aside = path.with_suffix(".damaged")
@@ -244,7 +244,7 @@ def _set_aside(path: Path, reporter: Reporter) -> None:
 
 
 def _read(path: Path) -> Journal | None:
-    """Return what is noted; None where there is nothing, or nothing that can be read."""
+    """Return the journal, or None if there is none or it cannot be read."""
     try:
         table = unsealed(path.read_bytes())
         files = {str(name): str(sha256) for name, sha256 in table["files"].items()}
@@ -254,7 +254,7 @@ def _read(path: Path) -> Journal | None:
 
 
 def _write(path: Path, journal: Journal) -> None:
-    for begun in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # by a publisher that was killed
+    for begun in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # left by a publisher that was killed
         begun.unlink(missing_ok=True)
     with write_atomically(path) as file:
         file.write(sealed(journal._asdict()))

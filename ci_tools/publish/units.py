@@ -1,4 +1,4 @@
-"""From a plan and its finished files to release units: what is published all or not at all."""
+"""Divides a plan's finished files into release units: each is published completely or not at all."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ __all__ = [
 ]
 
 NOT_TRIED = "not tried on a GPU"
-LONGEST = 100  # characters of what a driver says of its GPU
+LONGEST = 100  # characters of a GPU's name and driver
 CORE = "core"  # the pure wheel, the sdist and every required platform
 UNFINISHED = "`fatwheel build`, `fatwheel audit` and `fatwheel validate`, each with the config, finish what is missing"
 
 
 class Made(NamedTuple):
-    """What a plan says of the job that made a wheel, in the words of plan.json; all that depends on none is empty."""
+    """The plan.json entry of the job that made a wheel; fields that depend on nothing are empty."""
 
     job: str  # linux-cuda-cu130, pure
     kind: str  # pure, native
     platform: str  # linux-cuda; empty for the pure wheel
-    python: str  # the oldest it serves, 3.10 or 3.14t
+    python: str  # the oldest Python that it serves, 3.10 or 3.14t
     torch: str  # the torch whose headers it was built with
     accelerator: str  # cu130, rocm7.1
     archs: tuple[str, ...]  # 9.0, 10.0+PTX; gfx942
@@ -52,7 +52,7 @@ class Made(NamedTuple):
     covers: tuple[str, ...]  # linux-cuda / cu130 / torch2.10 / cp312
     wheel: str = ""  # its file name
     public: str = ""  # the file name of its twin for PyPI
-    folder: str = ""  # the index folder that its wheel lies in; empty: every one lists it
+    folder: str = ""  # the index folder of its wheel; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
 
 
@@ -63,11 +63,11 @@ class Item(NamedTuple):
     sha256: str
     size: int  # bytes
     made: Made | None  # None for the sdist
-    folder: str = ""  # the index folder it lies in, cu130; empty: every one lists it
+    folder: str = ""  # its index folder, cu130; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
-    variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
-    origin: str = ""  # added: built by others; adopted: listed by others' pages; empty: built by a plan
-    gpu: str = ""  # whether it was tried on a GPU, and on which, in words; empty for what is for none, or not known
+    variant: tuple[str, ...] = ()  # the properties of a wheel variant (PEP 825): nvidia :: sm_arch :: 90_real
+    origin: str = ""  # added: built by others; adopted: from pages of others; empty: built by a plan
+    gpu: str = ""  # in words, whether and on which GPU it was tried; empty: not known, or not for GPUs
     built_with: BuiltWith = NOT_ASKED
 
     @property
@@ -77,11 +77,11 @@ class Item(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What a release has for one combination a user may have: a file, or the reason why there is none."""
+    """The file of a release for one combination that a user may have, or the reason why there is none."""
 
     platform: str  # linux-cuda
-    accelerator: str  # cu130; empty where the platform has none
-    torch: str  # 2.10; empty where the project uses no torch
+    accelerator: str  # cu130; empty: the platform has none
+    torch: str  # 2.10; empty: the project uses no torch
     python: str  # 3.12, 3.14t
     file: str
     reason: str
@@ -89,31 +89,31 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What is published all or not at all: the core, or one optional platform."""
+    """A part of a release that is published completely or not at all: the core, or one optional platform."""
 
     name: str  # core, or the platform's
     project: str
     version: str  # without a local version
     items: tuple[Item, ...]
-    twins: tuple[Item, ...] = ()  # wheels of its CUDA once more, without their local versions: for PyPI alone
-    variants: tuple[Item, ...] = ()  # wheels of its CUDA once more (PEP 825): for indexes of one's own alone
+    twins: tuple[Item, ...] = ()  # copies of its CUDA wheels without local versions, for PyPI only
+    variants: tuple[Item, ...] = ()  # copies of its CUDA wheels as variants (PEP 825), for the user's own indexes only
     edition: Edition = STABLE
-    commit: str = ""  # of the source; empty where that is no git checkout
+    commit: str = ""  # of the source; empty: it is not a git checkout
     tag: str = ""  # of its GitHub Release
     title: str = ""
-    route: Route = Route.NONE  # what PyPI gets of it
-    offers: tuple[Offer, ...] = ()  # every combination asked for
-    unattested: bool = False  # whether its files were left without an attestation on purpose
-    added: str = ""  # torch2.15: the wheels of a torch that are added to a release which there is; empty: all of it
+    route: Route = Route.NONE  # the files of it that go to PyPI
+    offers: tuple[Offer, ...] = ()  # every requested combination
+    unattested: bool = False  # whether its files have no attestation on purpose
+    added: str = ""  # torch2.15: wheels for this torch, added to an existing release; empty: a whole release
 
     @property
     def files(self) -> tuple[Item, ...]:
-        """All of its files."""
+        """All files of the unit."""
         return (*self.items, *self.twins)
 
 
 class ReleasePlan(NamedTuple):
-    """What publishing knows of a plan."""
+    """The data of a plan that publishing needs."""
 
     project: str
     version: str
@@ -122,22 +122,22 @@ class ReleasePlan(NamedTuple):
     commit: str
     sdist: str
     jobs: tuple[Made, ...]
-    platforms: tuple[str, ...]  # all that were asked for
-    optional: tuple[str, ...]  # those that the release does not wait for
-    apart: tuple[str, ...]  # those of them that a workflow of their own builds
+    platforms: tuple[str, ...]  # all requested ones
+    optional: tuple[str, ...]  # the release does not wait for these
+    apart: tuple[str, ...]  # the optional ones that their own workflow builds
     targets: tuple[str, ...]
     route: Route
     variants: bool
     tag: str
     title: str
     offers: tuple[Offer, ...]
-    gpu_commands: tuple[str, ...] = ()  # of the validation, one of which has to pass on a GPU to be a trial on it
+    gpu_commands: tuple[str, ...] = ()  # commands of the validation; one has to pass for a trial on a GPU
     awaiting_gpu: tuple[str, ...] = ()  # the jobs whose wheels have to be tried on a GPU
-    added: str = ""  # torch2.15, where wheels of a torch are added to a release which there is
+    added: str = ""  # torch2.15: wheels for this torch are added to an existing release
 
 
 class Change(NamedTuple):
-    """One thing that publishing would change at a target, or leaves as it is."""
+    """One thing that publishing would change at a target, or keep."""
 
     what: str  # add, keep, replace, remove, update
     where: str  # an address, or a path
@@ -145,7 +145,7 @@ class Change(NamedTuple):
 
 
 class Published(NamedTuple):
-    """One file at a target, and whether this run put it there."""
+    """One file at a target, and whether this run added it."""
 
     file: str
     where: str  # an address, or a path
@@ -162,11 +162,11 @@ class Withheld(NamedTuple):
 def units_of(
     plan: ReleasePlan, found: Mapping[str, tuple[Path, Receipt | None]], only: str = ""
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...]]:
-    """Return the units of a plan that are whole, the core first, and the optional platforms that are not.
+    """Return the complete units of a plan, the core first, and the incomplete optional platforms.
 
     `found` are the finished files by name, each with the receipt of its present bytes, if it has one; `only` names one
-    unit, which has to be whole then. Raises RejectedInput with all that keeps the core, or that one, from being
-    published, InputError where `only` names none.
+    unit, which has to be complete then. Raises RejectedInput with all reasons why the core, or that unit, cannot be
+    published; InputError if `only` names no unit.
     """
     members = _members(plan)
     if only:
@@ -187,13 +187,13 @@ def units_of(
 
 
 def is_left(name: str, plan: ReleasePlan, found: Container[str]) -> bool:
-    """Whether a platform is left to its own workflow: none of its files is among those that were found."""
+    """Whether a platform is left to its own workflow: none of its files was found."""
     own = (file for made in plan.jobs if made.platform == name for file in (made.wheel, made.public))
     return name in plan.apart and not any(file in found for file in own)
 
 
 def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, Made | None]]]:
-    """Return the files of each unit, each with what made it."""
+    """Return the files of each unit, each with its job."""
     members: dict[str, list[tuple[str, Made | None]]] = {CORE: [(plan.sdist, None)] if plan.sdist else []}
     members |= {name: [] for name in plan.optional}
     for made in plan.jobs:
@@ -203,7 +203,7 @@ def _members(plan: ReleasePlan) -> dict[str, list[tuple[str, Made | None]]]:
 
 
 def _refuse_none(only: str, members: Mapping[str, Sequence[object]], plan: ReleasePlan) -> None:
-    """Raise InputError where there is nothing to publish under a name."""
+    """Raise InputError if no unit of that name can be published."""
     if members.get(only):
         return
     if only not in (CORE, *plan.platforms):
@@ -217,7 +217,7 @@ def _refuse_none(only: str, members: Mapping[str, Sequence[object]], plan: Relea
 def _problems(
     file: str, made: Made | None, plan: ReleasePlan, found: Mapping[str, tuple[Path, Receipt | None]]
 ) -> Iterator[Problem]:
-    """Yield what keeps a file from being published."""
+    """Yield the reasons why a file cannot be published."""
     what = f"{file}{f', of the job {made.job},' if made else ''}"
     if file not in found:
         yield Problem("", f"{what} is missing")
@@ -272,7 +272,7 @@ def _unit(
 
 
 def _item(made: Made | None, path: Path, receipt: Receipt | None, gpu_commands: tuple[str, ...]) -> Item:
-    if receipt is None:  # _problems has shown that there is one
+    if receipt is None:  # _problems has checked that there is one
         raise ValueError(path)
     where = (made.folder, made.also) if made else ("", ())
     gpu = _gpu(receipt, gpu_commands) if made and made.accelerator else ""
@@ -280,6 +280,6 @@ def _item(made: Made | None, path: Path, receipt: Receipt | None, gpu_commands: 
 
 
 def _gpu(receipt: Receipt, commands: tuple[str, ...]) -> str:
-    """Return in words whether a file was tried on a GPU: its receipt tells, and no label of a runner."""
+    """Return in words whether a file was tried on a GPU, by its receipt and not by a runner's label."""
     device = "".join(char for char in receipt.gpu(commands) if char.isprintable())[:LONGEST]
     return f"tried on {device}" if device else NOT_TRIED

@@ -1,1 +1,1 @@
-"""Checks what was built: its bytes, where it runs, and whether fewer wheels would do."""
+"""Checks built files: their bytes, where they run, and whether fewer wheels would suffice."""

@@ -1,4 +1,4 @@
-"""Audits files and tries them: each against what its plan says of a file of its name."""
+"""Audits files and tries them, each against the plan's entry for its file name."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ __all__ = [
     "validator_for",
 ]
 
-MOST_REBUILT = 600  # seconds a build may take to be done once more, from the sdist
-FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that hold a wheel against what its plan says of it
-FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel once more
+MOST_REBUILT = 600  # seconds; a build that took longer is not repeated from the sdist
+FORETOLD = ("tags", "prediction", "fatbinary")  # the rules that compare a wheel with its plan
+FROM_SDIST = "from the sdist"  # the place of a trial that builds a wheel again
 
 
 class Here(NamedTuple):
-    """How wheels are tried on this machine."""
+    """The settings for trying wheels on this machine."""
 
-    python: Python | None = None  # None: the wheel's own, or the one that runs us
-    source: Path | None = None  # where the scripts lie that the config's commands run
+    python: Python | None = None  # None: the wheel's own, or the one that runs this process
+    source: Path | None = None  # the folder of the scripts that the config's commands run
     where: str = ""  # a site of the plan; empty: this kind of machine and its Python
 
 
 def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
-    """Refuse a wheel whose tags, members or architectures are not the plan's: one of the two read the source wrong."""
+    """Delete a wheel whose tags, members or architectures are not the plan's, and raise Rejected."""
     limits, work = catalogs.load().limits, outside.cache / "audit"
     findings = audit(path, job=job, limits=limits, work=work, only=FORETOLD)
     surprises = [finding for finding in findings if finding.level is Level.ERROR]
@@ -91,13 +91,13 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
 
 
 def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
-    """Return those files of a plan that a folder has."""
+    """Return the files of a plan that are in a folder."""
     names = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public) if name))
     return tuple(folder / name for name in names if (folder / name).is_file())
 
 
 def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
-    """Audit wheels, and sdists where there is a plan, each against what the plan says of a file of its name."""
+    """Audit wheels, and sdists if there is a plan, each against the plan's entry for its file name."""
     found: list[Finding] = []
     for path in paths:
         _refuse_no_file(path)
@@ -116,9 +116,9 @@ def _verdict(findings: Sequence[Finding]) -> str:
 
 
 def _audit_file(path: Path, plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
-    """Audit one file and note it in its receipt; a file the plan does not know is no good for it.
+    """Audit one file and write the findings to its receipt; a file that the plan does not know has an error.
 
-    Without a plan less is looked at: what was found then is added, and what was found with its plan stays.
+    An audit without a plan checks less: its findings are added to those of an earlier audit with the plan.
     """
     jobs = {job.wheel: job for job in plan.jobs} if plan else {}
     jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
@@ -154,14 +154,14 @@ def _refuse_no_file(path: Path) -> None:
 
 
 def refuse_findings(findings: Sequence[Finding], plan: Plan | None = None) -> None:
-    """Raise Rejected with every finding that is an error, and who looks after what it was found in."""
+    """Raise Rejected with every finding that is an error, and the owners of the platforms concerned."""
     errors = [finding for finding in findings if finding.level is Level.ERROR]
     if errors:
         raise Rejected("\n".join(map(_shown, errors)), hint=_whose({finding.wheel for finding in errors}, plan))
 
 
 def _whose(files: AbstractSet[str], plan: Plan | None) -> str:
-    """Return who looks after the platforms that some files are of."""
+    """Return who looks after the platforms of some files."""
     jobs = (job for job in plan.jobs if files & {job.wheel, job.public}) if plan else ()
     return "; ".join(dict.fromkeys(f"{job.owner} looks after {job.platform}" for job in jobs if job.owner))
 
@@ -174,16 +174,16 @@ def _shown(finding: Finding) -> str:
 def validate_files(
     paths: Iterable[Path], request: Request | None, here: Here, outside: Outside
 ) -> dict[str, tuple[Trial, ...]]:
-    """Install each wheel in a clean environment and run what the config says; without one, import what it installs."""
+    """Install each wheel in a clean environment and run the config's trials; without a config, import its packages."""
     return {path.name: _validate(path, request, here, outside) for path in paths}
 
 
 def validate_sites(
     sites: Sequence[Site], plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Try what some sites of the plan try, one after the other; one that cannot be tried here stops no other.
+    """Run the trials of some sites of the plan in turn; a site that cannot be tried here does not stop the others.
 
-    Raises MachineError with all that could not be tried once there is none left.
+    After the last one, raises MachineError with all that could not be tried.
     """
     tried: dict[str, tuple[Trial, ...]] = {}
     failed: list[InputError | MachineError] = []
@@ -201,7 +201,7 @@ def validate_sites(
 def _tried_or_why(
     site: Site, plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
 ) -> dict[str, tuple[Trial, ...]] | InputError | MachineError:
-    """Return what came of the trials at a site, or why none could be made."""
+    """Return the trials at a site, or the error if none could be made."""
     try:
         return validate_site(site, plan, folder, outside, planned)
     except (InputError, MachineError) as error:
@@ -211,9 +211,9 @@ def _tried_or_why(
 def validate_site(
     site: Site, plan: Plan, folder: Path, outside: Outside, planned: Callable[[], Planned]
 ) -> dict[str, tuple[Trial, ...]]:
-    """Try what a site of the plan tries, from the folder that has it; `planned` is asked for the source.
+    """Run the trials of one site of the plan on the files in `folder`; `planned` returns the source and its plan.
 
-    Raises MachineError where this machine is not what the site asks for.
+    Raises MachineError if this machine lacks the GPU or the Python that the site asks for.
     """
     if site.gpu and not has_gpu():
         msg = f'"{site.name}" has to have a GPU, and no driver answers for one here'
@@ -230,7 +230,7 @@ def validate_site(
 
 
 def _kept(path: Path) -> Made:
-    """Return a file that another machine has built; raise InputError where it has no receipt."""
+    """Return a file that another machine has built; raise InputError if it has no receipt."""
     receipt = receipts.load(path)
     if receipt is None:
         msg = f"{path} has no receipt of its present bytes"
@@ -245,7 +245,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     validator = replace(validator, source=here.source and here.source.resolve())
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
-    # At a site, the receipt came from another machine, where the project's code ran: what it says was tried, is tried.
+    # At a site, the receipt came from another machine, where the project's code ran: it is not trusted, so try again.
     kept = receipt and not here.where and receipt.at(where)
     if kept and kept.key == key and kept.trials and not kept.failures:
         outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
@@ -259,7 +259,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
 
 
 def validator_for(validation: Validation, python: Python | None, out: Path, outside: Outside) -> Validator:
-    """Return a validator with that Python, or this one; raise MachineError where this machine has none."""
+    """Return a validator with that Python, or with this one; raise MachineError if this machine has no such Python."""
     interpreter = find(python, outside.environ) if python else Path(sys.executable)
     if interpreter is None:
         msg = f"Python {python} is not on this machine"
@@ -275,7 +275,7 @@ def count_outcomes(trials: Sequence[Trial]) -> str:
 
 
 def refuse_failures(trials: Mapping[str, Sequence[Trial]], plan: Plan | None = None) -> None:
-    """Raise Rejected with every failed trial, and who looks after what failed."""
+    """Raise Rejected with every failed trial, and who looks after the platforms concerned."""
     failed = [(wheel, trial) for wheel, tried in trials.items() for trial in tried if trial.outcome is Outcome.FAILED]
     if failed:
         shown = "\n".join(f"{wheel}: {trial.what}: {trial.detail}" for wheel, trial in failed)
@@ -285,7 +285,7 @@ def refuse_failures(trials: Mapping[str, Sequence[Trial]], plan: Plan | None = N
 def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outside, where: str = FROM_SDIST) -> Trial:
     """Build a wheel from the unpacked sdist, unless an earlier run did, and compare it with the source's own.
 
-    The pure one where there is one: it is the quickest.
+    This is the pure wheel if there is one: it builds fastest.
     """
     sdist, wheels = made[0], made[1:]
     wheel = next((wheel for wheel in wheels if wheel.receipt.job == PURE), wheels[0])
@@ -296,7 +296,7 @@ def try_sdist(planned: Planned, made: Sequence[Made], out: Path, outside: Outsid
     kept = receipts.load(sdist.path)
     place = kept and kept.at(FROM_SDIST)
     if where == FROM_SDIST and kept and place and place.key == key and place.trials and kept.is_sound:
-        return place.trials[0]  # not at a site: see _validate
+        return place.trials[0]  # never at a site: see _validate
     with outside.reporter.step(what) as step, scratch() as folder:
         trial = _same_wheel(planned, sdist, wheel, folder, out / "from-sdist", outside)
         step.result(str(trial.outcome))
@@ -310,11 +310,11 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
     plan, job = planned.plan, planned.job(own.receipt.job)
     tree = unpack_sdist(sdist.path, folder / "source")
     constraints = plan.request.build.constraints
-    if constraints:  # held to the same pins, which an sdist need not hold
+    if constraints:  # the same pins for both builds: an sdist may lack the file
         (tree.root / constraints).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
-    alone = replace(plan.request.build, before=(), after=())  # who builds from an sdist runs none of ours
+    alone = replace(plan.request.build, before=(), after=())  # users who build from an sdist do not run these commands
     request = replace(plan.request, subdirectory="", include=(), build=alone)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = toolchains_of(planned, outside).prepare(job)

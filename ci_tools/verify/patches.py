@@ -1,4 +1,4 @@
-"""The verb advise: receipts and sources to advice and patches; `--prove` applies each patch to a copy and builds it.
+"""The verb advise: turns receipts and sources into advice and patches; `--prove` builds a copy with each patch.
 
 Nothing is written into the user's tree.
 """
@@ -48,28 +48,28 @@ __all__ = ["Patched", "Proof", "consult", "patch_of_all", "prove", "status", "to
 
 ALL = "all patches together"
 WHOLE_LINES = re.compile(r"[^\n]*\n|[^\n]+\Z")
-SECONDS = 60.0  # that git may take to apply a patch
+SECONDS = 60.0  # the time limit for git to apply a patch
 
 
 class Patched(NamedTuple):
-    """A piece of advice and its patch as a unified diff against the source; empty where it takes more than that."""
+    """A piece of advice and its patch, a unified diff against the source; empty if a patch cannot express it."""
 
     advice: Advice
     patch: str
 
 
 class Proof(NamedTuple):
-    """What became of a patch: the jobs as planned before and after it, and what of them was built and tried."""
+    """The result of a patch: the numbers of jobs before and after it, and which of them were built and tried."""
 
     name: str
     before: int
-    after: int | None  # None: there is no plan with it
+    after: int | None  # None: planning failed with it
     outcome: Outcome
     details: tuple[str, ...]
 
 
 def consult(planned: Planned, out: Path) -> tuple[Advised, tuple[Patched, ...]]:
-    """Return the advice for a plan, each with its patch; receipts in `out` tell what its wheels took to build."""
+    """Return the advice for a plan, each with its patch; receipts in `out` give the build times of its wheels."""
     known = _receipts(planned, out)
     advised = advise(Case(planned.plan, planned.evidence, planned.catalog, planned.tree, known))
     return advised, tuple(Patched(one, patch_of(planned.tree, one.option.edits)) for one in advised.advice)
@@ -96,17 +96,17 @@ def to_json(advised: Advised, patched: Sequence[Patched], proofs: Sequence[Proof
 
 
 def patch_of_all(planned: Planned, patched: Sequence[Patched]) -> str:
-    """Return one patch that makes the edits of all that have a patch and give up no cell, in their order."""
+    """Return one patch with all edits that give up no cell, in their order."""
     return patch_of(planned.tree, tuple(edit for one in _harmless(patched) for edit in one.advice.option.edits))
 
 
 def _harmless(patched: Sequence[Patched]) -> list[Patched]:
-    """Return those with a patch that serves all whom the plan serves."""
+    """Return the advice that has a patch and gives up no cell of the plan."""
     return [one for one in patched if one.patch and not one.advice.option.gives_up]
 
 
 def patch_of(tree: Tree, wanted: Edits) -> str:
-    """Return edits of a source as a unified diff that `git apply` takes; empty where one of them cannot be made."""
+    """Return edits of a source as a unified diff for `git apply`, or "" if one of them cannot be made."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     for file, edit in wanted:
@@ -119,7 +119,7 @@ def patch_of(tree: Tree, wanted: Edits) -> str:
 
 
 def _text(tree: Tree, file: str) -> str:
-    """Return a file's text with its line ends as they are."""
+    """Return a file's text without newline translation, or "" if the source has no such file."""
     return (tree.root / file).read_bytes().decode(errors="replace") if file in tree.names else ""
 
 
@@ -128,7 +128,7 @@ def _convert_newlines(text: str, newline: str) -> str:
 
 
 def _diff(file: str, before: str, after: str) -> str:
-    """Return the difference of two texts as git writes it, a last line without its end marked."""
+    """Return a git-style diff of two texts, which marks a last line without a newline."""
     old, new = WHOLE_LINES.findall(before), WHOLE_LINES.findall(after)
     lines = difflib.unified_diff(old, new, f"a/{file}", f"b/{file}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
@@ -138,9 +138,9 @@ def _diff(file: str, before: str, after: str) -> str:
 
 
 def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tuple[Proof, ...]:
-    """Apply each patch to a copy of the source, and all together, plan again, and build and try what this machine can.
+    """Apply each patch to a copy of the source, and then all together; plan each copy, and build and try its jobs.
 
-    Nothing that was not built has passed.
+    Jobs that this machine cannot build count as not exercised, never as passed.
     """
     with_patch = [one for one in patched if one.patch]
     tried: list[tuple[str, str, int | None]] = [
@@ -152,7 +152,7 @@ def prove(planned: Planned, patched: Sequence[Patched], outside: Outside) -> tup
 
 
 def status(proofs: Sequence[Proof]) -> int:
-    """Return the exit status of proofs: that of bad work where one has failed."""
+    """Return the exit status of proofs: `Rejected.status` if one has failed, else 0."""
     return Rejected.status if any(proof.outcome is Outcome.FAILED for proof in proofs) else 0
 
 
@@ -178,7 +178,7 @@ def _not_smaller(before: int, after: int, expected: int | None) -> str:
 
 
 def _plan_with_patch(planned: Planned, patch: str, root: Path, outside: Outside) -> Planned:
-    """Return the plan of a copy of the source to which a patch was applied."""
+    """Return the plan of a copy of the source with a patch applied."""
     planned.tree.copy_to(root)
     _apply(patch, root, outside)
     tree = replace(planned.tree, root=root)
@@ -190,7 +190,7 @@ def _plan_with_patch(planned: Planned, patch: str, root: Path, outside: Outside)
 
 
 def _apply(patch: str, root: Path, outside: Outside) -> None:
-    """Apply a patch with git, as a user would; it is not to take some folder above for its repository."""
+    """Apply a patch with git, as a user would; git must not find a repository in a parent folder."""
     file, log = root.parent / "advice.patch", root.parent / "apply.log"
     file.write_bytes(patch.encode())
     extra = {"GIT_CEILING_DIRECTORIES": str(root.parent)}
@@ -202,7 +202,7 @@ def _apply(patch: str, root: Path, outside: Outside) -> None:
 
 
 def _prove_jobs(planned: Planned, changed: Planned, out: Path, outside: Outside) -> tuple[Outcome, tuple[str, ...]]:
-    """Build, audit and validate what this machine can; the outcome is that of what was built."""
+    """Build, audit and validate the jobs that this machine can build; the outcome covers only those."""
     tools = Toolchains(changed.catalog, outside)
     missing = {job.name: tools.missing(job) for job in changed.plan.jobs}
     jobs = [job for job in changed.plan.jobs if not missing[job.name]]
@@ -216,7 +216,7 @@ def _prove_jobs(planned: Planned, changed: Planned, out: Path, outside: Outside)
 
 
 def _try_jobs(changed: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> Iterator[str]:
-    """Yield what each wheel went through; raise Rejected where something is wrong with one."""
+    """Yield a line on each wheel that was built, audited and validated; raise Rejected if one is bad."""
     for made in building.build(changed, [job.name for job in jobs], out, outside, files.CHECKS):
         findings = files.audit_files([made.path], changed.plan, outside)
         files.refuse_findings(findings)
@@ -239,7 +239,7 @@ def _ends(plan: Plan, made: Made, outside: Outside) -> list[Python]:
 
 
 def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str]:
-    """Yield that the source fails without the patch too, where it does: then the patch is not what is wrong."""
+    """Yield a line if the source fails without the patch too: then the patch is not the cause."""
     tools = Toolchains(planned.catalog, outside)
     jobs = [job for job in planned.plan.jobs if not tools.missing(job)][:1]
     try:
@@ -249,6 +249,6 @@ def _also_without(planned: Planned, out: Path, outside: Outside) -> Iterator[str
 
 
 def _brief(error: FatwheelError) -> str:
-    """Return an error's first line, and its last where that is the end of a log."""
+    """Return an error's first line and its last one, which may be the end of a log."""
     lines = error.message.splitlines()
     return " ".join([lines[0], *lines[1:][-1:]])

@@ -1,7 +1,7 @@
-"""`plan --prove`: builds what the plan calls redundant too, and compares it with the wheel that is said to serve it.
+"""`plan --prove`: builds the jobs that the plan calls redundant, and compares each with the wheel that replaces it.
 
-A build sees little of its cell: the interpreter, the toolchain, the environment. Cells of which it sees the same share
-one build. What is compared is kept in the cache, so that a run that was ended goes on where it stopped.
+A build depends on few properties of its cell: the interpreter, the toolchain, the environment. Cells with the same
+values of these share one build. The compared values are cached, so that an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable that names the folder of a job's torch headers
 SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
 MOST_SHOWN = 6  # lines or symbols of one member
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)  # what reading another file than ours raises
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)  # raised by a damaged record
 
 
 class Verdict(Name):
-    """What became of a claim that one wheel serves a cell."""
+    """The result of checking a claim that one wheel serves a cell."""
 
     SAME_BYTES = "same bytes"
-    SAME_MEMBERS = "same members"  # the wheels differ in which tool they say has made them
-    SERVES = "serves"  # other bytes, but nothing differs that decides where the wheel works
+    SAME_MEMBERS = "same members"  # the wheels differ only in the tool named in their WHEEL file
+    SERVES = "serves"  # other bytes, but equal in all that decides where the wheel works
     SAME_INPUT = "same input"
     DIFFERS = "differs"
     REJECTED = "build rejected"
@@ -85,7 +85,7 @@ class Verdict(Name):
 
 
 class Claim(Name):
-    """What a plan says of a wheel and the one that a cell's own build would make, and so what is compared."""
+    """What must be equal between a job's wheel and a wheel that was built for one of its cells."""
 
     MEMBERS = "members"
     INTERFACE = "members; of libraries the device images, and the symbols that are not the system's"
@@ -93,11 +93,11 @@ class Claim(Name):
 
 
 class Proof(NamedTuple):
-    """What was compared for some cells that one wheel is said to serve, and what came out."""
+    """A comparison for some cells that one wheel is said to serve, and its verdict."""
 
     job: str
     cells: tuple[Cell, ...]
-    compared: str  # empty where nothing was
+    compared: str  # empty: nothing was compared
     verdict: Verdict
     detail: str = ""
 
@@ -117,35 +117,35 @@ def to_json(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
 
 
 def status(proofs: Sequence[Proof]) -> int:
-    """Return the exit status of proofs: that of bad work where a claim is wrong, else of a machine that failed."""
+    """Return the exit status of proofs: that of Rejected for a wrong claim, else of MachineError for a failed build."""
     if any(proof.verdict.is_bad for proof in proofs):
         return Rejected.status
     return MachineError.status if any(proof.verdict is Verdict.BROKEN for proof in proofs) else 0
 
 
-# ---------------------------------------------------------------- what of a wheel is compared
+# ---------------------------------------------------------------- the compared parts of a wheel
 
 
 class Interface(NamedTuple):
-    """What a library asks of torch, of Python and of the accelerator's libraries, and the devices it has code for."""
+    """The symbols that a library needs of torch, Python and the accelerator's libraries, and its device images."""
 
     symbols: tuple[str, ...]
     images: tuple[str, ...]
-    system: tuple[str, ...] = ()  # the symbols it asks of the system, which the platform tag answers for
+    system: tuple[str, ...] = ()  # the symbols it needs of the system, which the platform tag guarantees
 
 
 class Fingerprint(NamedTuple):
-    """What of a wheel is compared; RECORD, which repeats it, is left out."""
+    """The compared parts of a wheel; RECORD is left out, since it repeats them."""
 
     sha256: str
-    members: Mapping[str, str]  # by name a hash of the content; that of WHEEL is without its generator
+    members: Mapping[str, str]  # a hash of the content by name; WHEEL without its Generator line
     metadata: tuple[str, ...]  # the lines of METADATA
     generator: str
     libraries: Mapping[str, Interface]
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Return what is compared of the wheel at `path`; raise Rejected where it or a library of it is damaged."""
+    """Return the compared parts of the wheel at `path`; raise Rejected if it or one of its libraries is damaged."""
     wheel = open_wheel(path)
     with wheel.archive:
         infos = [info for info in wheel.infos if info.filename != f"{wheel.dist_info}/RECORD"]
@@ -173,7 +173,7 @@ def _interface(library: bytes) -> Interface:
 
 
 def _system_symbols(library: BinaryIO) -> frozenset[str]:
-    """Return the symbols that have a version of libc's, libstdc++'s or libgcc's; raise Rejected for a damaged file."""
+    """Return the symbols with a version of libc, libstdc++ or libgcc; raise Rejected for a damaged file."""
     try:
         elf = ELFFile(library)
         needs: Any = elf.get_section_by_name(".gnu.version_r")
@@ -191,7 +191,7 @@ def _system_symbols(library: BinaryIO) -> frozenset[str]:
 
 
 def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Verdict, str]:
-    """Return what was compared of a job's wheel and a cell's own, the verdict, and what it says in detail."""
+    """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details."""
     if own.sha256 == other.sha256:
         return "bytes", Verdict.SAME_BYTES, ""
     different = list(_differences(own, other, claim))
@@ -209,7 +209,7 @@ def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Ve
 
 
 def _differences(own: Fingerprint, other: Fingerprint, claim: Claim) -> Iterator[str]:
-    """Yield each member that differs in what the claim is about."""
+    """Yield each member that differs in a way the claim excludes."""
     for name in sorted(own.members.keys() | other.members.keys()):
         mine, others = own.members.get(name), other.members.get(name)
         if mine is None or others is None:
@@ -231,7 +231,7 @@ def _library(name: str, own: Interface, other: Interface) -> Iterator[str]:
 
 
 def _system(name: str, own: Interface, other: Interface) -> str:
-    """Say what two libraries ask of the system that is not the same."""
+    """Return in words how two libraries differ in the system symbols they need, or ""."""
     return (
         f"{name} asks the system for other symbols: {_apart(own.system, other.system)}"
         if own.system != other.system
@@ -252,22 +252,22 @@ def _apart(own: Sequence[str], other: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-# ---------------------------------------------------------------- what a build sees
+# ---------------------------------------------------------------- the inputs of a build
 
 
 class Inputs(NamedTuple):
-    """What a build sees of the cell it is for."""
+    """The properties of a cell that its build depends on."""
 
     host: str
     python: Python
-    torch: Minor | None  # None: it sees none
+    torch: Minor | None  # None: it does not depend on torch
     accelerator: Accelerator | None
     archs: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     build_requires: tuple[str, ...]
 
     def besides(self, own: Inputs) -> dict[str, str]:
-        """Return in words what differs from the job's own, by axis."""
+        """Return in words how this differs from the job's own inputs, by axis."""
         settings = self.env, self.build_requires, self.archs
         found = {
             "host": self.host if self.host != own.host else "",
@@ -279,7 +279,7 @@ class Inputs(NamedTuple):
         return {axis: words for axis, words in found.items() if words}
 
     def settings(self, own: Inputs) -> str:
-        """Return which variables, requirements or architectures differ."""
+        """Return the variables, requirements or architectures that differ."""
         variables = sorted({name for name, _ in {*self.env} ^ {*own.env}})
         return ", ".join([*variables, *sorted({*self.build_requires} ^ {*own.build_requires})]) or "other archs"
 
@@ -289,29 +289,29 @@ def _label(accelerator: Accelerator | None) -> str:
 
 
 class Case(NamedTuple):
-    """Cells that one job covers and whose own builds would all see the same."""
+    """Cells that one job covers and whose own builds would all have the same inputs."""
 
     job: Job
     inputs: Inputs
     own: Inputs
     cells: tuple[Cell, ...]
-    unseen: str  # why their builds see no torch; empty: they do
+    unseen: str  # why their builds do not depend on torch; empty: they do
 
     @property
     def differs_in(self) -> dict[str, str]:
-        """In what their builds differ from the job's own."""
+        """The axes in which their builds differ from the job's own."""
         return self.inputs.besides(self.own)
 
     @property
     def claim(self) -> Claim:
-        """What the plan says of the job's wheel and theirs."""
+        """What must be equal between the job's wheel and theirs."""
         if self.job.kind is JobKind.PURE:
             return Claim.MEMBERS
         return Claim.LOADS if "accelerator" in self.differs_in else Claim.INTERFACE
 
     @property
     def variant(self) -> Job:
-        """The job as it would be for these cells; its name stays, for that gives the build its place."""
+        """The job rebuilt for these cells. The name is kept: it determines the build directory, hence the bytes."""
         seen = self.inputs
         return replace(
             self.job,
@@ -327,17 +327,17 @@ class Case(NamedTuple):
 
     @property
     def toolchain_job(self) -> Job:
-        """The job by which its toolchain is chosen: that of the platform, also where nothing is compiled."""
+        """The job that selects the toolchain: native for the cells' platform, even if nothing is compiled."""
         return replace(self.variant, kind=JobKind.NATIVE)
 
     @property
     def note(self) -> str:
-        """Why cells of several torch versions share one build."""
+        """Why cells of several torch versions share one build, or ""."""
         torches = {cell.torch for cell in self.cells}
         return f"its build sees no torch: {self.unseen}" if len(torches) > 1 and self.unseen else ""
 
     def make_proof(self, compared: str, verdict: Verdict, *details: str) -> Proof:
-        """Return the proof that this case has become."""
+        """Return the proof of this case with its verdict."""
         return Proof(self.job.name, self.cells, compared, verdict, "; ".join(filter(None, details)))
 
 
@@ -345,7 +345,7 @@ class Case(NamedTuple):
 
 
 def prove(planned: Planned, outside: Outside) -> tuple[Proof, ...]:
-    """Build what the plan calls redundant, as far as this machine can, and compare each with its job's wheel.
+    """Build the jobs that the plan calls redundant, where this machine can, and compare each with its job's wheel.
 
     Every covered cell is in exactly one proof; nothing that was not compared is called the same.
     """
@@ -358,7 +358,7 @@ def prove(planned: Planned, outside: Outside) -> tuple[Proof, ...]:
 
 
 class _Prover:
-    """One plan under proof."""
+    """Proves the claims of one plan."""
 
     def __init__(self, planned: Planned, outside: Outside) -> None:
         self.planned = planned
@@ -371,7 +371,7 @@ class _Prover:
 
     @cached_property
     def may_see_torch(self) -> bool:
-        """Whether the project says that its build needs torch, or decides by where the headers of torch are."""
+        """Whether the project's build requires torch, or depends on the folder of torch's headers."""
         project = ProjectFile(self.planned.plan.request, self.planned.tree)
         required = project.list("build-system", "requires")
         names = {canonicalize_name(re.split(r"[^\w.-]", str(text).strip())[0]) for text in required}
@@ -380,7 +380,7 @@ class _Prover:
     # -- cases
 
     def cases(self, job: Job) -> Iterator[Case]:
-        """Yield a job's covered cells, those together whose builds would see the same."""
+        """Yield a job's covered cells, grouped by the inputs of their builds."""
         covered = [item.cell for item in self.planned.plan.covered if item.job == job.name]
         groups: dict[Inputs, list[Cell]] = {}
         for cell in covered:
@@ -391,7 +391,7 @@ class _Prover:
             yield Case(job, inputs, own, tuple(cells), self.unseen(cells[0]))
 
     def inputs(self, cell: Cell) -> Inputs:
-        """Return what a build for one cell alone would see."""
+        """Return the inputs of a build for one cell only."""
         platform, shown = self.platforms[cell.platform], self.evidence(cell)
         env = {**dict(self.planned.plan.request.build.env), **dict(platform.env), **dict(shown.switches)}
         return Inputs(
@@ -405,7 +405,7 @@ class _Prover:
         )
 
     def own_inputs(self, job: Job, torch: Minor | None) -> Inputs:
-        """Return what the job's own build sees."""
+        """Return the inputs of the job's own build."""
         return Inputs(
             host=self.planned.catalog.platforms[job.platform].host if job.platform else host(),
             python=_builder(job),
@@ -420,20 +420,20 @@ class _Prover:
         return self.shown[cell.platform].of(cell)
 
     def unseen(self, cell: Cell) -> str:
-        """Return how it is known that a build for a cell sees no torch, or nothing where it may see one."""
+        """Return why a cell's build certainly does not depend on torch, or "" if it may."""
         shown = self.evidence(cell)
         abi = shown.torch_abi
         asks = any("torch" in what.lower() for what, _ in shown.asked) or "torch" in shown.build_requires
         if asks or self.may_see_torch:
             return ""
-        if shown.extensions is Extensions.NONE:  # a build that compiles all the same makes a wheel of another name
+        if shown.extensions is Extensions.NONE:  # if the build did compile, its wheel would have another name
             return f"nothing is compiled ({shown.extensions_where})"
         return "" if abi.uses_torch or abi.kind is not Binding.NONE else abi.where
 
     # -- verdicts
 
     def settle_without_build(self, case: Case) -> Proof | None:
-        """Return the proof of a case that takes no build, or None."""
+        """Return the proof of a case that needs no build, or None."""
         if not case.differs_in:
             return case.make_proof("", Verdict.SAME_INPUT, "the job's own build sees nothing else", case.note)
         if why := self.tools.missing(case.job):
@@ -446,7 +446,7 @@ class _Prover:
         return None
 
     def tried(self, case: Case) -> Proof:
-        """Return the proof of a case for which wheels are built."""
+        """Return the proof of a case that needs a build."""
         own = self.own(case.job)
         if isinstance(own, Rejected):
             return case.make_proof("", Verdict.REJECTED, f"the job's own build: {_brief(own)}")
@@ -464,7 +464,7 @@ class _Prover:
     # -- wheels
 
     def own(self, job: Job) -> Fingerprint | Rejected | MachineError:
-        """Return what is compared of a job's own wheel, or why there is none; it is built once."""
+        """Return the fingerprint of a job's own wheel, or why there is none; the wheel is built once."""
         if job.name not in self.owns:
             try:
                 self.owns[job.name] = self.made(job, job, "as planned")
@@ -473,9 +473,9 @@ class _Prover:
         return self.owns[job.name]
 
     def made(self, job: Job, toolchain_job: Job, how: str) -> Fingerprint:
-        """Return what is compared of the wheel of a job: what an earlier run has noted of it, else built now."""
+        """Return the fingerprint of a job's wheel, from an earlier run's record or from a new build."""
         toolchain = self.tools.prepare(toolchain_job)
-        # One wheel for every Python is built by this one, whatever the oldest is that it serves.
+        # This Python builds a wheel for every Python, whatever the oldest Python is that the wheel serves.
         key = build_key(self.planned.plan, replace(job, python=_builder(job)), toolchain)
         record = self.records / f"{key}.json"
         kept = _read(record)
@@ -493,30 +493,30 @@ class _Prover:
 
 
 def _is_quick(case: Case) -> bool:
-    """Whether all ways in which cells differ are tried together: nothing is compiled, and no torch is installed."""
+    """Whether the build is cheap (compiles nothing, installs no torch), so all differences are tested at once."""
     return case.job.kind is JobKind.PURE and bool(case.unseen)
 
 
 def _judge_failure(error: Rejected, job: Job) -> Verdict:
-    """Return what a build that failed shows: nothing where this machine's compiler is too new for the platform tag."""
+    """Return the verdict of a failed build: not exercised if this machine's compiler is too new for the wheel's tag."""
     is_too_new = error.message.startswith(f"the wheel does not keep to {job.wheel_platform}")
     return Verdict.NOT_EXERCISED if is_too_new else Verdict.REJECTED
 
 
 def _builder(job: Job) -> Python:
-    """Return the Python that builds a job: its own, or where one wheel serves them all, this one."""
+    """Return the Python that builds a job: its own, or this one if one wheel serves all Pythons."""
     here = Python(Minor(*sys.version_info[:2]), bool(sysconfig.get_config_var("Py_GIL_DISABLED")))
     return job.python if job.python_stays or here.version < job.python.version else here
 
 
 def _brief(error: FatwheelError) -> str:
-    """Return an error's first line, and its last where that is the end of a log."""
+    """Return an error's first line and its last one, which may be the end of a log."""
     lines = error.message.splitlines()
     return " ".join([lines[0], *lines[1:][-1:]])
 
 
 def _read(record: Path) -> Fingerprint | None:
-    """Return what was noted of a wheel, None where nothing was, or it cannot be read."""
+    """Return the recorded fingerprint of a wheel, or None if there is none or it cannot be read."""
     try:
         entry = json.loads(record.read_text(encoding="utf-8"))
         libraries = {name: Interface(*map(tuple, parts)) for name, parts in entry["libraries"].items()}

@@ -1,4 +1,4 @@
-"""Installs a wheel in a clean environment and runs it; what was not run is recorded as not exercised."""
+"""Installs a wheel in a clean environment and runs its trials; a trial that cannot run is recorded as not exercised."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Validator", "gpu_here", "has_gpu", "own_imports", "own_python"]
 
-# Where pip looks besides the index it is told of; empty is as good as unset.
+# Other places where pip looks for packages; pip treats an empty value as unset.
 NOWHERE_ELSE = {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
 
 
 def has_gpu() -> bool:
-    """Whether this machine has a GPU that a driver answers for."""
+    """Whether this machine has a GPU with a working driver."""
     return bool(output(["nvidia-smi", "--list-gpus"]) or output(["rocm-smi", "--showid"]))
 
 
 def gpu_here() -> str:
-    """Return this machine's first GPU and its driver, as the driver answers; nothing where none answers for one."""
+    """Return this machine's first GPU and its driver, as the driver reports them, or "" without a GPU."""
     said = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
     first = (said or "").partition("\n")[0].rpartition(", ")
     return f"{first[0]}, driver {first[2]}" if all(first) else _amd_gpu()
@@ -64,7 +64,7 @@ def _amd_gpu() -> str:
 
 
 def own_imports(wheel: Path) -> tuple[str, ...]:
-    """Return the packages and modules a wheel installs at the top."""
+    """Return the top-level packages and modules that a wheel installs."""
     found = open_wheel(wheel)
     with found.archive:
         paths = [info.filename.split("/") for info in found.infos if ".dist-info/" not in info.filename]
@@ -74,7 +74,7 @@ def own_imports(wheel: Path) -> tuple[str, ...]:
 
 
 def own_python(wheel: str) -> Python | None:
-    """Return the one Python a wheel of that file name is for; None where several can run it."""
+    """Return the one Python that a wheel with that file name is for, or None if it is for several."""
     try:
         tagged = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(wheel)[3]}
     except ValueError:  # also more digits than Python converts
@@ -85,29 +85,29 @@ def own_python(wheel: str) -> Python | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validator:
-    """Tries installed wheels on this machine."""
+    """Installs wheels on this machine and tries them."""
 
     validation: Validation
     interpreter: Path
     logs: Path
     outside: Outside
     gpu: bool
-    source: Path | None = None  # where the scripts lie that the commands run; None: nowhere on this machine
+    source: Path | None = None  # the folder of the scripts that the commands run; None: not on this machine
 
     @property
     def where(self) -> str:
-        """What a receipt calls this place: linux-x86_64, Python 3.12."""
+        """The name of this place in a receipt: linux-x86_64, Python 3.12."""
         version = output([self.interpreter, "-c", IDENTITY])
         return f"{platform.system().lower()}-{platform.machine().lower()}, Python {version}"
 
     def key(self, what: str) -> str:
-        """Return a hash of `what` and of all that trying it depends on: the same key, the same outcome."""
+        """Return a hash of `what` and of everything else that decides a trial's outcome."""
         scripts = [sha256_of(path) for path in self._scripts()]
         parts = [what, repr(self.validation), str(self.interpreter), self.gpu, *scripts]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _scripts(self) -> Iterator[Path]:
-        """Yield the scripts of the source that the commands run."""
+        """Yield the scripts in the source that the commands run."""
         named = (script_of(command.run) for command in self.validation.commands)
         paths = (self.source / script for script in named if script and self.source)
         return (path for path in paths if path.is_file())
@@ -126,7 +126,7 @@ class Validator:
         return self._install_and_try(wheel.name, (str(wheel.absolute()),))
 
     def install_from_index(self, requirement: str, index_url: str) -> tuple[Trial, ...]:
-        """Install `requirement` as a user would, the index added to the default one, and try it."""
+        """Install `requirement` as a user would, with this index added to the default one, and try it."""
         return self._install_and_try("index", ("--extra-index-url", index_url, requirement))
 
     def _install_and_try(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
@@ -147,12 +147,12 @@ class Validator:
 
     @contextmanager
     def _environment(self, log: Path) -> Iterator[Environment]:
-        """Yield a fresh environment with an empty folder to work in; nothing of it stays."""
+        """Yield a fresh environment in an empty folder, which is removed afterwards."""
         with scratch() as folder:
             yield create(self.interpreter, folder / "env", log, self.outside.environ)
 
     def _install_torch(self, environment: Environment) -> None:
-        """Install torch, where an index is named for it from there alone; by a variable, which no log shows."""
+        """Install torch, only from its own index if the config names one; a variable keeps its URL out of logs."""
         index = self.validation.torch_index
         variables = {**NOWHERE_ELSE, "PIP_INDEX_URL": index} if index else {}
         if self.validation.torch:
@@ -167,7 +167,7 @@ class Validator:
         return self._run(environment, command.run, resolve_script(command.run, self.source))
 
     def _run(self, environment: Environment, what: str, command: list[str]) -> Trial:
-        """Run one command in the environment, away from any source tree."""
+        """Run one command in the environment, outside any source tree."""
         program = shutil.which(command[0], path=environment.variables["PATH"]) or command[0]
         seconds = self.validation.timeout_seconds
         variables = environment.variables

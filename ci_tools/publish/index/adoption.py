@@ -1,7 +1,7 @@
-"""Takes over an index that others filled: what its pages list, or where it has none its files, becomes manifests.
+"""Adopts an index that others filled: the files that its pages list, or its files if it has no pages, get manifests.
 
-Reading comes first, and is all that happens until the user agrees. Then each project gets its manifest, and only when
-all have one are the pages written: an adoption that is stopped leaves the old pages, and is gone on with.
+Until the user agrees, the index is only read. Then each project gets its manifest, and only when all have one are the
+pages written: an interrupted adoption leaves the old pages, and the same command continues it.
 """
 
 from __future__ import annotations
@@ -54,31 +54,31 @@ __all__ = ["Adopted", "Left", "Outline", "adopt", "survey"]
 
 
 class Adopted(NamedTuple):
-    """What is taken over of one project."""
+    """The adopted files of one project."""
 
     project: str
-    files: int  # that are known, by a manifest or a page
-    new: int  # of them in no manifest yet
-    unhashed: int  # new ones whose page gives no sha256: each is read whole
-    bytes: int  # that those have, as far as that is known
-    metadata: int  # new wheels without METADATA beside them: it is read out of each, and put there
-    links: int  # to what is no wheel or sdist
+    files: int  # in a manifest or on a page
+    new: int  # of these, not in a manifest yet
+    unhashed: int  # new ones without a sha256 on their page: each is read completely
+    bytes: int  # their known sizes
+    metadata: int  # new wheels without METADATA beside them: it is extracted from each
+    links: int  # to other files than wheels and sdists
 
 
 class Left(NamedTuple):
-    """What stays as it is, and why."""
+    """A file, page or folder that stays as it is, and why."""
 
     where: str
     why: str
 
 
 class Outline(NamedTuple):
-    """What adopting an index does."""
+    """The changes that adopting an index makes."""
 
     projects: tuple[Adopted, ...]
-    pages: int  # of others, that ours take the place of
+    pages: int  # pages of others that ours replace
     left: tuple[Left, ...]
-    root: Root  # whose the front pages are from then on
+    root: Root  # who owns the front pages afterwards
 
     @property
     def is_done(self) -> bool:
@@ -87,17 +87,17 @@ class Outline(NamedTuple):
 
 
 class _Ground(NamedTuple):
-    """An index of others, as its listing shows it."""
+    """An index that others filled, as its store lists it."""
 
     entries: Mapping[str, Entry]
-    pages: Mapping[str, Mapping[str, tuple[str, ...]]]  # the keys of pages, by project and folder
-    fronts: tuple[str, ...]  # the keys of the pages that list projects
-    folders: frozenset[str]  # accelerator folders that have pages, or files
+    pages: Mapping[str, Mapping[str, tuple[str, ...]]]  # keys of pages, by project and folder
+    fronts: tuple[str, ...]  # keys of the pages that list projects
+    folders: frozenset[str]  # accelerator folders with pages or files
     left: tuple[Left, ...]
 
 
 class _OnPages(NamedTuple):
-    """What is listed of a project, and the pages of others that list it."""
+    """The listed files of a project, and the pages of others that list them."""
 
     found: Found
     strangers: tuple[Stranger, ...]
@@ -107,9 +107,9 @@ class _OnPages(NamedTuple):
 
 
 def survey(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline:
-    """Return what adopting an index, or `only` some of its projects, would do; write nothing.
+    """Return the changes that adopting an index, or only some of its projects, would make; write nothing.
 
-    Raises InputError where there is nothing to adopt, or no such project.
+    Raises InputError if there is nothing to adopt, or no such project.
     """
     ledger = Ledger(index.store, "")
     with outside.reporter.step(f"read {index.address}") as step:
@@ -126,9 +126,9 @@ def survey(index: WheelIndex, only: Collection[str], outside: Outside) -> Outlin
 
 
 def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline:
-    """Take over what an index lists, or what it lists of `only` some projects; return what was done.
+    """Adopt the files that an index lists, or only those of some projects; return the changes.
 
-    Raises InputError as `survey` does; MachineError where the store fails, and then the same command goes on.
+    Raises InputError as `survey` does; MachineError if the store fails, after which the same command continues.
     """
     ledger, rows, pages, hashless = Ledger(index.store, ""), [], 0, []
     with index.store.alone():
@@ -150,13 +150,13 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
 
 
 def _look_at(index: WheelIndex, ledger: Ledger, ground: _Ground, project: str) -> tuple[Adopted, int]:
-    """Return what is to be taken over of a project, and how many pages list it."""
+    """Return the files of a project to adopt, and how many pages list them."""
     listed = _read(index, ground, project)
     return _describe_adoption(ledger.manifest(project), listed.found, ground), len(listed.strangers)
 
 
 def _fronts(index: WheelIndex, ground: _Ground, root: Root) -> tuple[list[Stranger], list[Left]]:
-    """Return the front pages of others that ours take the place of, and those that stay."""
+    """Return the front pages of others that ours will replace, and those that stay."""
     replaced, left = [], []
     for stranger in _strangers(index, ground.fronts) if root is Root.OWN else ():
         if _is_list(stranger):
@@ -174,7 +174,7 @@ def _is_list(stranger: Stranger) -> bool:
 
 
 def _root(index: WheelIndex, ledger: Ledger, only: Collection[str], ground: _Ground) -> Root:
-    """Return whose the front pages are from now on: where projects of others stay, everybody's."""
+    """Return the owner of the front pages afterwards: shared if projects of others stay."""
     if index.settings.root is not None:
         return index.settings.root
     if not only or set(map(canonicalize_name, only)) >= set(ground.pages):
@@ -183,7 +183,7 @@ def _root(index: WheelIndex, ledger: Ledger, only: Collection[str], ground: _Gro
 
 
 def _select_projects(index: WheelIndex, only: Collection[str]) -> tuple[_Ground, tuple[str, ...]]:
-    """Return the ground, and which projects of it are adopted."""
+    """Return the index as listed, and the projects of it to adopt."""
     ground = _ground(index)
     wanted = {canonicalize_name(name) for name in only}
     if not ground.pages:
@@ -198,7 +198,7 @@ def _select_projects(index: WheelIndex, only: Collection[str]) -> tuple[_Ground,
 def _nothing(index: WheelIndex, ground: _Ground) -> InputError:
     msg = f"{index.address} lists no project, expected pages as PEP 503 or PEP 691 has them, or wheels"
     fronts = (key.rpartition("/")[0] for key in ground.entries if _is_page(key))
-    # The shallowest folder that has a page, and pages below that, is an index.
+    # The shallowest folder with a page and with pages below it is an index.
     below = [front for front in fronts if front and any(key.startswith(f"{front}/") for key in ground.entries)]
     address, mark, settings = index.address.partition("?")
     best = min(below, key=lambda front: (front.count("/"), front != "simple", front), default="")
@@ -207,11 +207,11 @@ def _nothing(index: WheelIndex, ground: _Ground) -> InputError:
     return InputError(msg, hint=hint)
 
 
-# ---------------------------------------------------------------- what is there
+# ---------------------------------------------------------------- the index as it is
 
 
 def _ground(index: WheelIndex) -> _Ground:
-    """Return what the listing of an index shows."""
+    """Return the pages, folders and files in an index's listing."""
     entries = {entry.key: entry for entry in index.store.entries()}
     below = {key.partition(f"/{OWN}")[0] + "/" for key in entries if f"/{OWN}" in key}
     others = tuple({*CHANNELS, *below})
@@ -245,7 +245,7 @@ def _present(places: Iterable[str], entries: Iterable[str]) -> list[str]:
 
 
 def _is_marker(entry: Entry) -> bool:
-    """Return whether it is an empty object that consoles make to show a folder."""
+    """Return whether it is an empty object, which consoles create to show a folder."""
     return entry.size == 0 and (entry.key.endswith("/") or not entry.key)
 
 
@@ -254,7 +254,7 @@ def _is_page(key: str) -> bool:
 
 
 def _place(key: str) -> tuple[str | None, str]:
-    """Return the folder and the project that a page is of: no project for a page of projects, None for no folder."""
+    """Return the folder and the project of a page: "" for a page of projects, None for a folder that is no index."""
     parts = key.split("/")[:-1]
     if len(parts) > 2 or (len(parts) == 2 and not FOLDER.fullmatch(parts[0])):  # noqa: PLR2004 - cu130/demo/
         return None, ""
@@ -266,7 +266,7 @@ def _place(key: str) -> tuple[str | None, str]:
 def _plain(entries: Mapping[str, Entry]) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
     """Return the files of an index without pages, as a server lists them, by project and folder; and the folders.
 
-    The keys are those of files: `_read` takes each for its own page.
+    The keys are those of the files: `_read` treats each as its own page.
     """
     pages: dict[str, dict[str, list[str]]] = {}
     folders = {key.partition("/")[0] for key in entries if "/" in key and FOLDER.fullmatch(key.partition("/")[0])}
@@ -286,7 +286,7 @@ def _plain(entries: Mapping[str, Entry]) -> tuple[dict[str, dict[str, list[str]]
 
 
 def _project_of(key: str) -> str | None:
-    """Return the project that a file is of; None where it is no wheel or sdist of one that an index can have."""
+    """Return the project of a file; None if it is not a wheel or sdist, or an index cannot have the project."""
     if not key.endswith(FILES):
         return None
     try:
@@ -297,12 +297,12 @@ def _project_of(key: str) -> str | None:
 
 
 def _strangers(index: WheelIndex, keys: Iterable[str]) -> tuple[Stranger, ...]:
-    """Return the pages at some keys that others wrote."""
+    """Return those pages at some keys that others wrote."""
     return tuple(filter(None, (stranger_in(index.store, key) for key in keys)))
 
 
 def _read(index: WheelIndex, ground: _Ground, project: str) -> _OnPages:
-    """Return what the pages of a project list."""
+    """Return the files and links on the pages of a project."""
     pages: dict[str, list[Listed]] = {}
     strangers: list[Stranger] = []
     base = index.store.url("")
@@ -310,7 +310,7 @@ def _read(index: WheelIndex, ground: _Ground, project: str) -> _OnPages:
         files = [Listed(key.rpartition("/")[2], key) for key in keys if not _is_page(key)]
         pages[folder] = files
         for stranger in _strangers(index, filter(_is_page, keys)):
-            # Installers ask by the canonical name: a page in a folder that spells it otherwise is not in the way.
+            # Installers use the canonical name: a page in a folder with another spelling does not conflict with ours.
             strangers += [stranger] if stranger.key.split("/")[-2] == project else []
             links = _links(stranger)
             pages[folder] += [link._replace(at=resolve(link.at, base, ground.entries.__contains__)) for link in links]
@@ -320,7 +320,7 @@ def _read(index: WheelIndex, ground: _Ground, project: str) -> _OnPages:
 def _links(stranger: Stranger) -> tuple[Listed, ...]:
     try:
         return parse_project_page(stranger.data, stranger.key)
-    except ValueError:  # no installer reads it either
+    except ValueError:  # installers cannot read it either
         return ()
 
 
@@ -350,9 +350,9 @@ def _is_bare(file: IndexedFile, ground: _Ground) -> bool:
 def _take_over(
     index: WheelIndex, ledger: Ledger, ground: _Ground, pool: ThreadPoolExecutor, project: str
 ) -> tuple[Adopted, int, list[Left]]:
-    """Put what is listed of a project into its manifest, with what its pages leave out.
+    """Write the listed files of a project to its manifest, with the facts that its pages lack.
 
-    Return what that was, how many pages list it, and which files have no hash.
+    Return what was adopted, how many pages list the project, and its files without a hash.
     """
     listed, before = _read(index, ground, project), ledger.manifest(project)
     completed = tuple(pool.map(partial(_complete, index, ground), unknown_files(before, listed.found)))
@@ -373,34 +373,34 @@ def _take_over(
 
 
 def _complete(index: WheelIndex, ground: _Ground, file: IndexedFile) -> Completed:
-    """Return a file with what its page leaves out, its METADATA put beside it."""
+    """Return a file with the facts that its page lacks; its METADATA is written beside it."""
     beside = f"{file.key}{METADATA_SUFFIX}"
     completed = complete(file, index.store, "", ground.entries.get(file.key), ground.entries.get(beside))
     return store_metadata(index.store, beside, completed)
 
 
 def _place_of_files(project: str, files: Iterable[IndexedFile]) -> str:
-    """Return the folder in which a project's files lie beside its page, as s3pypi puts them; nothing for the root.
+    """Return the folder of a project's files if they are beside its page, as s3pypi puts them, else "".
 
-    A tool that keeps to that finds a file of ours there too when it writes the page again.
+    A tool with this layout then finds our files too when it writes the page again.
     """
     keys = [file.key for file in files if not file.is_outside and not file.folder]
     return project if keys and all(key.startswith(f"{project}/") for key in keys) else ""
 
 
 def _keep(index: WheelIndex, stranger: Stranger) -> None:
-    """Let ours take the place of a page of others, whose bytes are kept."""
+    """Keep a copy of a page of others, and allow ours to replace it."""
     index.store.put(f"{OWN}replaced/{_file_key(stranger.key)}", content_of_bytes(stranger.data), instead_of=None)
     index.writer.taken.add((stranger.key, stranger.found.tag))
 
 
 def _file_key(key: str) -> str:
-    """Return a key that ends in a name, as that of every file does."""
+    """Return a key that ends in a file name, as every file's key does."""
     return f"{key}page" if key.endswith("/") or not key else key
 
 
 class _Manifests(Sequence[Manifest]):
-    """The manifests of some projects, each read when it is asked for: a large index has more than fit into memory."""
+    """The manifests of some projects, each read when needed: those of a large index do not fit into memory."""
 
     def __init__(self, ledger: Ledger, projects: Sequence[str]) -> None:
         self.ledger, self.projects = ledger, projects
@@ -416,5 +416,5 @@ class _Manifests(Sequence[Manifest]):
         return self.ledger.manifest(self.projects[index])
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of manifests."""
         return len(self.projects)

@@ -1,7 +1,7 @@
-"""From what pages of others list to files of a manifest, with what the pages leave out: hashes, sizes, METADATA.
+"""Converts the links on pages of others to files of a manifest, and adds missing hashes, sizes and METADATA.
 
-Nothing that a page lists is dropped. What is no wheel or sdist of the project, or has no hash that can be had, stays a
-plain link.
+No link is dropped. A link stays a plain link if it is not to a wheel or sdist of the project, or if no hash can be
+computed.
 """
 
 from __future__ import annotations
@@ -44,36 +44,36 @@ if TYPE_CHECKING:
 __all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "merge_listings", "resolve"]
 
 METADATA_SUFFIX = ".metadata"  # PEP 658
-TAIL = 1 << 16  # bytes at the end of a wheel that are read first: its directory, and mostly its METADATA too
+TAIL = 1 << 16  # bytes at the end of a wheel, read first: its directory, and usually its METADATA
 MOST_METADATA = 16 << 20  # bytes
-MOST_READ = 64 << 20  # bytes of a wheel, for its METADATA
+MOST_READ = 64 << 20  # bytes read of a wheel for its METADATA
 TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
-PAGES = ("", "index.html", "index.json")  # the names of a page in its folder
-WEB_PAGES = (".html", ".htm")  # where a page leads people
-FILES = (".whl", ".tar.gz", ".zip")  # what installers take, and a server without pages lists by itself
+PAGES = ("", "index.html", "index.json")  # the possible names of a page in its folder
+WEB_PAGES = (".html", ".htm")  # pages for people
+FILES = (".whl", ".tar.gz", ".zip")  # files for installers, which a server without pages lists by itself
 
 
 class Found(NamedTuple):
-    """What the pages of one project list: files, of which some facts may be missing, and other links."""
+    """The links on the pages of one project: files, some with missing facts, and other links."""
 
     files: tuple[IndexedFile, ...]
     links: tuple[Link, ...]
 
 
 class Completed(NamedTuple):
-    """A file with every fact that could be had, or the link that is left of it, and the METADATA to put beside it."""
+    """A file with every fact that could be found, or else a plain link to it, and the METADATA to put beside it."""
 
     file: IndexedFile | None
     link: Link | None = None
-    metadata: bytes = b""  # that is not there yet
-    read: int = 0  # bytes that were read for it
+    metadata: bytes = b""  # METADATA that is not in the store yet
+    read: int = 0  # bytes that were read to complete it
 
 
 def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
-    """Return the place that a link leads to, as a key where that is in the index.
+    """Return the target of a link, as a key if it is in the index.
 
-    `base` is the address of the index. A link that begins with a slash has a mount in front that only its server
-    knows: it is the longest end of it that is there.
+    `base` is the address of the index. A link that begins with a slash starts with a mount point that only its server
+    knows: the key is its longest end that exists.
     """
     if at.startswith(base):
         key = posixpath.normpath(unquote(at.removeprefix(base).partition("?")[0]))
@@ -86,9 +86,9 @@ def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
 
 
 def merge_listings(project: str, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
-    """Return what the pages of a project list, by the folder whose index each is of; `folders` are all there are.
+    """Return the files and links on a project's pages, given by the folder of their index; `folders` are all folders.
 
-    A file that every folder lists is for every folder, those to come too, unless it has an accelerator's version.
+    A file that every folder lists is for every folder, including future ones, unless it has an accelerator's version.
     """
     merged: dict[str, Listed] = {}
     listing: dict[str, set[str]] = {}
@@ -106,14 +106,14 @@ def merge_listings(project: str, pages: Mapping[str, Iterable[Listed]], folders:
 
 
 def _merge(one: Listed, other: Listed) -> Listed:
-    """Return what two pages say of a link; the first that says something is right."""
+    """Return the facts that two pages give of a link; the first page that gives a fact is right."""
     said = other._asdict()
     missing = {name: said[name] for name, value in one._asdict().items() if not value and name != "yanked"}
     return one._replace(**missing, yanked=other.yanked if one.yanked is None else one.yanked)
 
 
 def _is_file_of(project: str, name: str) -> bool:
-    """Return whether a manifest can have a file; of a wheel variant no page of others says what it needs."""
+    """Return whether a manifest can have a file; not a wheel variant, whose properties are not on pages of others."""
     try:
         return project_and_version(name)[0] == project and not variant_label(name)
     except ValueError:
@@ -142,13 +142,13 @@ def _file(link: Listed, listing: set[str], folders: Collection[str]) -> IndexedF
     )
 
 
-# ---------------------------------------------------------------- what the pages leave out
+# ---------------------------------------------------------------- facts that the pages lack
 
 
 def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, metadata: Entry | None) -> Completed:
-    """Return a file with what its pages leave out; `entry` and `metadata` are what a listing says lies there.
+    """Return a file with the facts that its pages lack; `entry` and `metadata` are the listing's entries of both files.
 
-    Raises MachineError where the store fails.
+    Raises MachineError if the store fails.
     """
     key, read = f"{root}{file.key}", 0
     if entry:
@@ -164,7 +164,7 @@ def complete(file: IndexedFile, store: Store, root: str, entry: Entry | None, me
         return Completed(file, read=read)
     found = store.read(f"{key}{METADATA_SUFFIX}") if metadata and metadata.size <= MOST_METADATA else None
     content = found[0] if found else b"" if metadata else _metadata_in(store, key, entry.size)
-    if not _is_metadata_of(file.name, content):  # what others have put there stays, and is not told of
+    if not _is_metadata_of(file.name, content):  # the METADATA of others stays, but is not offered
         return Completed(file._replace(metadata_sha256=""), read=read)
     file = file._replace(
         metadata_sha256=hashlib.sha256(content).hexdigest(),
@@ -178,7 +178,7 @@ def _requires_python(metadata: bytes) -> str:
 
 
 def _is_metadata_of(name: str, content: bytes) -> bool:
-    """Return whether METADATA is that of a wheel of some name: installers refuse any other."""
+    """Return whether METADATA belongs to a wheel of that name: installers refuse any other."""
     if not content:
         return False
     fields = HeaderParser().parsestr(content.decode(errors="replace"))
@@ -187,13 +187,13 @@ def _is_metadata_of(name: str, content: bytes) -> bool:
 
 
 def _hash(store: Store, root: str, file: IndexedFile) -> tuple[str, int]:
-    """Return the sha256 of a file's bytes and how many they are; no sha256 where they cannot be had."""
+    """Return the sha256 and size of a file's bytes; "" for the sha256 if they cannot be read."""
     digest, size = hashlib.sha256(), 0
     try:
         for chunk in _chunks(store, root, file):
             digest.update(chunk)
             size += len(chunk)
-    except (InputError, OSError):  # it may not be read, or its server breaks off: it stays a link
+    except (InputError, OSError):  # no permission, or the connection broke: it stays a link
         if not file.is_outside:
             raise
         return "", size
@@ -210,14 +210,14 @@ def _chunks(store: Store, root: str, file: IndexedFile) -> Iterator[bytes]:
 
 
 def _fetch_bytes(address: str) -> Iterator[bytes]:
-    """Yield what another server has at an address; nothing where it refuses; OSError where it breaks off."""
+    """Yield the content at an address of another server; nothing if it refuses; OSError if the connection breaks."""
     with requests.get(address, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as answer:
         if answer.ok:
             yield from answer.iter_content(CHUNK)
 
 
 class _Wheel(io.RawIOBase):
-    """A wheel in a store as a seekable file, of which only the parts that are asked for are read."""
+    """A wheel in a store as a seekable file, of which only the requested parts are read."""
 
     def __init__(self, store: Store, key: str, size: int) -> None:
         self.store, self.key, self.size = store, key, size
@@ -233,12 +233,12 @@ class _Wheel(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move, which costs nothing."""
+        """Move the position, which reads nothing."""
         self.position = offset + (0, self.position, self.size)[whence]
         return self.position
 
     def readinto(self, buffer: Buffer) -> int:
-        """Read from the tail, or from the store what lies before it."""
+        """Read from the tail, or the part before it from the store."""
         view = memoryview(buffer)
         wanted = max(min(len(view), self.size - self.position), 0)
         before = self.position - (self.size - len(self.tail))
@@ -256,7 +256,7 @@ class _Wheel(io.RawIOBase):
 
 
 def _metadata_in(store: Store, key: str, size: int) -> bytes:
-    """Return the METADATA of a wheel, of which no more is read than its end and that; nothing where it has none."""
+    """Return the METADATA of a wheel, reading only its end and that member; b"" if it has none."""
     try:
         with closing(_Wheel(store, key, size)) as file, zipfile.ZipFile(io.BufferedReader(file, TAIL)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]

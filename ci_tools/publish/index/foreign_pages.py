@@ -1,6 +1,6 @@
-"""Pages of an index that others wrote: what a project's page lists, and a line of ours on a page of projects.
+"""Pages of an index that others wrote: reads the links of project pages, and adds our lines to front pages.
 
-A page is read as installers read it, which go by the addresses of its links and not by their texts.
+Pages are read as installers read them: by the addresses of links, not by their texts.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Listed", "add_projects", "parse_project_page", "projects_on"]
 
-# The root of an index as an address so deep that a link which leads out of it can be told from one that does not.
+# An address for the root of an index, so deep that a link which leaves the root can be recognized.
 ROOT_PATH = "/-/-/-/-/-/-/-/-/root/"
 HOST = "http://fatwheel.invalid"
 HERE = f"{HOST}{ROOT_PATH}"
 INDEX_JSON = "index.json"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 METADATA = ("data-core-metadata", "data-dist-info-metadata")  # PEP 714, and PEP 658 before it
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")  # PEP 700, which uv insists on
-LARGEST = 1 << 53  # bytes of a file: a larger number is not the same in every reader of JSON
-# What may stand around the link of a line that ours is modelled on; no word of others is said again.
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")  # PEP 700, which uv enforces
+LARGEST = 1 << 53  # bytes of a file: JSON readers may round larger numbers (RFC 8259, section 6)
+# Markup that may surround the link of a line that ours copies; words of others are not copied.
 BEFORE = re.compile(r"\s*(<(dd|dt|li|p|td|tr)>\s*)*", re.IGNORECASE)
 AFTER = re.compile(r"\s*(</?(br|dd|dt|li|p|td|tr)\s*/?>\s*)*", re.IGNORECASE)
 END_OF_LINK = re.compile(r"</a>", re.IGNORECASE)
 END_OF_BODY = re.compile(r"</(body|html)>", re.IGNORECASE)
-AS_IT_IS = "surrogateescape"  # bytes that are no text come out as they went in
+AS_IT_IS = "surrogateescape"  # invalid bytes are written back unchanged
 LIST_OF_PROJECTS = re.compile(r'"projects"\s*:\s*(?=\[)')
-MOST_TRIES = 20  # places for a line that are tried, from the best to the last
-# HTML as installers' own parsers take it: what is not closed hides all that follows.
+MOST_TRIES = 20  # places tried for a line, the best first
+# HTML as installers' parsers read it: an unclosed element hides everything after it.
 OPENING = re.compile(r"<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)")
 ATTRIBUTE = re.compile(
     r"""[\s/]*(?:(?P<end>>)|(?P<name>[^\s/>][^\s/>=]*)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|(?!["'])[^\s>]*))?)"""
@@ -47,12 +47,12 @@ RAW = {name: re.compile(rf"</{name}[\s/>]", re.IGNORECASE) for name in ("script"
 
 
 class Listed(NamedTuple):
-    """One link of a project's page: where it leads, and what the page says of what is there."""
+    """One link of a project's page: its target, and the facts that the page gives of it."""
 
-    name: str  # of the file
-    at: str  # a key below the root, `../…` or `/…` where it leads out of that, or a URL
+    name: str  # the file's name
+    at: str  # a key below the root, `../…` or `/…` outside of it, or a URL
     sha256: str = ""
-    size: int = 0  # bytes; 0 where the page does not say
+    size: int = 0  # bytes; 0: not on the page
     uploaded: str = ""  # RFC 3339
     requires_python: str = ""
     metadata_sha256: str = ""
@@ -60,7 +60,7 @@ class Listed(NamedTuple):
 
 
 def parse_project_page(page: bytes, key: str) -> tuple[Listed, ...]:
-    """Return what the page of a project at `key` lists; raise ValueError where it is no page."""
+    """Return the links on the project page at `key`; raise ValueError if it is not a page."""
     if key.endswith(INDEX_JSON):
         found = (_parse_entry(entry, key) for entry in _document(page, "files"))
     else:
@@ -69,7 +69,7 @@ def parse_project_page(page: bytes, key: str) -> tuple[Listed, ...]:
 
 
 def projects_on(page: bytes, key: str) -> tuple[str, ...]:
-    """Return the projects that the front page at `key` lists, by their canonical names; ValueError for no page."""
+    """Return the canonical names of the projects on the front page at `key`; raise ValueError if it is not a page."""
     if key.endswith(INDEX_JSON):
         return tuple(canonicalize_name(str(entry.get("name", ""))) for entry in _document(page, "projects"))
     folder = _folder(key)
@@ -77,14 +77,14 @@ def projects_on(page: bytes, key: str) -> tuple[str, ...]:
 
 
 def _folder(key: str) -> str:
-    """Return the folder whose page lies at a key."""
+    """Return the folder of the page at a key."""
     return key.rpartition("/")[0]
 
 
 def _project(link: _Anchor, folder: str) -> str:
-    """Return the project that a link of a folder's front page leads to; nothing where it leads elsewhere.
+    """Return the project that a link of a folder's front page leads to, or "" if it leads elsewhere.
 
-    Of a link that begins with a slash only its server knows where the index begins: its end is what can be compared.
+    For a link that begins with a slash, only the server knows where the index begins: its end is compared.
     """
     place = (link.place or "").removesuffix("index.html")
     above, _, name = place.rstrip("/").rpartition("/")
@@ -93,9 +93,9 @@ def _project(link: _Anchor, folder: str) -> str:
 
 
 def add_projects(page: bytes, key: str, projects: Iterable[str]) -> bytes:
-    """Return a front page with a line more for each project that it does not list, and every other byte as it is.
+    """Return a front page with a new line for each missing project, and every other byte unchanged.
 
-    Raises ValueError where it is no page, or has no place for a line.
+    Raises ValueError if it is not a page, or has no place for a line.
     """
     there = projects_on(page, key)
     new = sorted(set(projects) - set(there))
@@ -108,7 +108,7 @@ def add_projects(page: bytes, key: str, projects: Iterable[str]) -> bytes:
 
 
 def _lists(page: bytes, key: str, projects: Iterable[str]) -> bool:
-    """Return whether a page lists just these projects: a comment may reach over a line that looks like any other."""
+    """Return whether a page lists exactly these projects: a line may look right and still be within a comment."""
     try:
         return sorted(projects_on(page, key)) == sorted(projects)
     except ValueError:
@@ -116,7 +116,7 @@ def _lists(page: bytes, key: str, projects: Iterable[str]) -> bool:
 
 
 def _add_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes]:
-    """Yield an HTML page with links more: after the last lines that have one project's, else before its end."""
+    """Yield versions of an HTML page with new links: after the last lines of one project each, else before its end."""
     if b"\0" in page:
         msg = "it is no text"
         raise ValueError(msg)
@@ -128,9 +128,9 @@ def _add_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes
 
 
 def _places(text: str, key: str) -> Iterator[tuple[int, str, str]]:
-    """Yield where lines may go and what stands around their links, from the last place to the first.
+    """Yield the places for new lines, and the text around their links, from the last place to the first.
 
-    It is behind lines with the link of a project and no other.
+    A place is after a line whose only link is one of a project.
     """
     links = _links(text, key)
     starts = [text.rfind("\n", 0, link.start) + 1 for link in links]
@@ -142,9 +142,9 @@ def _places(text: str, key: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _around(text: str, start: int, at: int) -> tuple[int, str, str] | None:
-    """Return where a line with one link ends and what stands around the link; None where more than a link ends there.
+    """Return the end of a line with one link, and the text around the link; None if another element ends there.
 
-    Words and the end of a page are not said again.
+    Words and the end of the page are not copied.
     """
     end = text.find("\n", at) + 1 or len(text)
     closed = END_OF_LINK.search(text, at, end)
@@ -159,19 +159,19 @@ def _around(text: str, start: int, at: int) -> tuple[int, str, str] | None:
 
 
 def _ends(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the ends that a page has, the last first, and where it has none that of its text."""
+    """Yield the ends of a page, the last first, or the end of its text if it has none."""
     ends = [len(text[: found.start()].rstrip(" \t")) for found in END_OF_BODY.finditer(text)][: -MOST_TRIES - 1 : -1]
     for place in (*ends[1:], *ends[:1], len(text)):
         yield place, "", "<br>\n"
 
 
 def _add_entries(page: bytes, projects: Iterable[str]) -> Iterator[bytes]:
-    """Yield a PEP 691 document with projects more at the end of each list that may be that of its projects."""
+    """Yield versions of a PEP 691 document with new projects at the end of each list that may be the right one."""
     text = page.decode()
     for start in LIST_OF_PROJECTS.finditer(text):
         try:
             names, end = json.JSONDecoder().raw_decode(text, start.end())
-        except (ValueError, RecursionError):  # it stands in a text
+        except (ValueError, RecursionError):  # it is within a string
             continue
         more = ", ".join(json.dumps({"name": project}) for project in projects)
         yield f"{text[: end - 1]}{', ' if names else ''}{more}{text[end - 1 :]}".encode()
@@ -183,19 +183,19 @@ def _add_entries(page: bytes, projects: Iterable[str]) -> Iterator[bytes]:
 class _Anchor(NamedTuple):
     """A link of an HTML page."""
 
-    start: int  # where its tag begins
+    start: int  # the offset of its tag
     attributes: Mapping[str, str]
-    address: str  # as seen from the page
-    place: str | None  # where that leads, seen from the root; None where it leads nowhere
+    address: str  # relative to the page
+    place: str | None  # its target relative to the root; None: not a valid target
 
 
 def _text(page: bytes) -> str:
-    """Return an HTML page as text of which `AS_IT_IS` makes the same bytes again."""
+    """Return an HTML page as text that `AS_IT_IS` encodes to the same bytes."""
     return page.decode(errors=AS_IT_IS)
 
 
 def _links(text: str, key: str) -> list[_Anchor]:
-    """Return the links of an HTML page, as pip and uv find them: wherever a `<base>` stands, the first one counts."""
+    """Return the links of an HTML page as pip and uv find them: the first `<base>` applies, wherever it is."""
     here, base, found = f"{HERE}{quote(key)}", "", []
     for start, name, attributes in _tags(text):
         href = attributes.get("href")
@@ -211,7 +211,7 @@ def _anchor(start: int, attributes: Mapping[str, str], address: str) -> _Anchor:
 
 
 def _join_address(base: str, address: str) -> str:
-    """Return an address as seen from another; nothing where it is none, as `http://[`."""
+    """Return an address resolved against another, or "" if it is invalid, as `http://[`."""
     try:
         return urljoin(base, address.strip())
     except ValueError:
@@ -219,9 +219,9 @@ def _join_address(base: str, address: str) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """Yield where each `<a>` and `<base>` of a page begins, its name and attributes.
+    """Yield the offset, name and attributes of each `<a>` and `<base>` of a page.
 
-    Python's own parser takes time in the square of what is not closed, before 3.13.6 (CVE-2025-6069).
+    Before Python 3.13.6, its own parser takes quadratic time for unclosed elements (CVE-2025-6069).
     """
     place = text.find("<")
     while place >= 0:
@@ -240,7 +240,7 @@ def _tags(text: str) -> Iterator[tuple[int, str, dict[str, str]]]:
 
 
 def _skip(text: str, place: int) -> int:
-    """Return where what begins with `<` and is no tag ends; -1 where that is never."""
+    """Return the end of markup that begins with `<` and is not a tag; -1 if it never ends."""
     if text.startswith("<!--", place):
         end = END_OF_COMMENT.search(text, place + 2)
         return end.end() if end else -1
@@ -250,7 +250,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def _attributes(text: str, place: int, *, is_asked: bool) -> tuple[dict[str, str], int]:
-    """Return the attributes of a tag, the first of each name, and where it ends; -1 where that is never."""
+    """Return the attributes of a tag, the first of each name, and the tag's end; -1 if it never ends."""
     found: dict[str, str] = {}
     while attribute := ATTRIBUTE.match(text, place):
         place = attribute.end()
@@ -280,7 +280,7 @@ def _parse_anchor(link: _Anchor) -> Listed | None:
 
 
 def _name(place: str) -> str:
-    """Return the file name at the end of a place."""
+    """Return the file name at the end of a target."""
     if "://" not in place:
         return place.rpartition("/")[2]
     return _readable(unquote(urlsplit(place).path.rpartition("/")[2]))
@@ -292,7 +292,7 @@ def _metadata_hash(attributes: Mapping[str, str]) -> str:
 
 
 def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
-    """Read one file of a PEP 691 document; None where it has no name or no address, as installers pass it over."""
+    """Read one file of a PEP 691 document; None if it has no name or address, as installers skip it."""
     name, address = entry.get("filename"), entry.get("url")
     place = (
         _place(_join_address(f"{HERE}{quote(key)}", address).partition("#")[0]) if isinstance(address, str) else None
@@ -315,12 +315,12 @@ def _parse_entry(entry: Mapping[str, Any], key: str) -> Listed | None:
 
 
 def _readable(text: str) -> str:
-    """Return text without halves of characters, which nothing can be written with."""
+    """Return text without lone surrogates, which cannot be encoded."""
     return text.encode(errors="replace").decode() if not text.isascii() else text
 
 
 def _place(address: str) -> str | None:
-    """Return where an address leads: seen from the root where it is relative, else as it is; None for nowhere."""
+    """Return the target of an address: relative to the root, else the address itself; None if it is invalid."""
     if not address.startswith(f"{HOST}/"):
         return _quote_address(address)
     try:
@@ -329,25 +329,25 @@ def _place(address: str) -> str | None:
         return None
     if not _is_text(path):
         return None
-    if not path.startswith("/-/"):  # it was absolute, and has a mount in it that only its server knows
+    if not path.startswith("/-/"):  # it was absolute, with a mount point that only its server knows
         return "/" + posixpath.normpath(path).lstrip("/") + "/" * (path.endswith("/") and path != "/")
     place = posixpath.relpath(path, ROOT_PATH)
     return ("" if place == "." else place) + ("/" if path.endswith("/") and place != "." else "")
 
 
 def _is_text(path: str) -> bool:
-    """Return whether no character of a path is half of one, or ends a line of any file that names it."""
+    """Return whether a path has no lone surrogate and no character that ends a line."""
     return path.isprintable() or not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path)
 
 
 def _quote_address(address: str) -> str | None:
-    """Return an address on the web with what may not stand in one quoted, as installers ask for it; None for others."""
+    """Return a web address, quoted as installers request it; None for any other address."""
     is_web = address.startswith(("https://", "http://"))
     return quote(address, safe="%/:=&?~#+!$,;'@()*[]|", errors=AS_IT_IS) if is_web else None
 
 
 def _document(page: bytes, name: str) -> list[Mapping[str, Any]]:
-    """Return a list of tables out of a PEP 691 document; raise ValueError where it has none."""
+    """Return a list of tables in a PEP 691 document; raise ValueError if it has none."""
     try:
         found = _table(json.loads(page)).get(name)
     except RecursionError:

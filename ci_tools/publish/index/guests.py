@@ -1,7 +1,7 @@
-"""Whose an index is: what publishing must not touch in a place that others have filled, and what it changes there.
+"""Ownership of an index: the pages of others that publishing must not touch, and the pages that it changes.
 
-Rule 7 of the design: we are guests. What others put into an index is never dropped, rewritten or deleted; what is not
-ours is adopted only when asked.
+Rule 7 of the design: we are guests. Files and pages of others are never dropped, rewritten or deleted; they are adopted
+only on request.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ci_tools.publish.index.page_writer import PageWriter, Stranger
 
 __all__ = ["CHANNELS", "page_changes", "refuse_others"]
 
-CHANNELS = ("nightly/", "test/")  # indexes of their own below a stable one
+CHANNELS = ("nightly/", "test/")  # separate indexes below a stable one
 OWN = ".fatwheel/"
 PAGES = (".html", "index.json", "/")
 
 
 def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: Manifest) -> None:
-    """Raise InputError where publishing would take the place of pages that others wrote.
+    """Raise InputError if publishing would replace pages that others wrote.
 
-    `root` is whose the front pages are, where the user says it; `after` is the project's manifest once it is published.
+    `root` is the owner of the front pages, if the user gives it; `after` is the project's manifest after publishing.
     """
     known = ledger.directory() if ledger.is_there() else None
     if known is None and root in {None, Root.OWN}:
@@ -51,7 +51,7 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
 
 
 def _refuse_foreign_files(ledger: Ledger, after: Manifest) -> None:
-    """Raise InputError where others have an index, or files that a server lists, and ours was never begun."""
+    """Raise InputError if others have an index or listed files here, and we have not begun one."""
     ours = ledger.read_staged_keys() | {file.key for file in after.files.values()}
     for key in ledger.store.listed(ledger.root):
         place = key.removeprefix(ledger.root)
@@ -68,11 +68,11 @@ def _is_ours(ledger: Ledger, key: str) -> bool:
     if not key.endswith(PAGES):
         return key.removeprefix(ledger.root).startswith((f"{DATA}/", f"{VARIANTS}/"))
     read = ledger.store.read(key)
-    return read is None or not read[0] or is_sealed(read[0])  # an empty one shows a folder in a console
+    return read is None or not read[0] or is_sealed(read[0])  # consoles create empty ones to show a folder
 
 
 def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> None:
-    """Raise InputError where others have written a page of the project that lists anything that is not ours."""
+    """Raise InputError if others have a page of the project that lists files that are not ours."""
     strangers = list(_strangers(writer, ledger, after, directory))
     found = writer.find_foreign_files(ledger, after.project, strangers, directory)
     ours = ledger.read_staged_keys() | {file.key for file in after.files.values()}
@@ -85,7 +85,7 @@ def _refuse_page(writer: PageWriter, ledger: Ledger, after: Manifest, directory:
 
 
 def _refuse_compression(writer: PageWriter, ledger: Ledger, directory: Directory) -> None:
-    """Raise InputError where a front page of others is compressed: no line of ours could join it."""
+    """Raise InputError if a front page of others is compressed: our lines cannot be added to it."""
     for page in writer.fronts(ledger.root, directory):
         for key in page.keys:
             found = ledger.store.find(key)
@@ -109,7 +109,7 @@ def _adopt(ledger: Ledger) -> str:
     return f"fatwheel index adopt {shlex.quote(f'{target}?{settings}' if settings else target)}"
 
 
-# ---------------------------------------------------------------- what publishing changes
+# ---------------------------------------------------------------- pages that publishing changes
 
 
 def page_changes(writer: PageWriter, ledger: Ledger, root: Root | None, manifest: Manifest) -> Iterator[Change]:

@@ -1,8 +1,8 @@
-"""What an index keeps for itself, in a store: read, and changed without ever undoing what somebody else has done.
+"""The private state of an index in a store: read, and changed without ever reverting changes of others.
 
 Below the root, where no client looks, `.fatwheel/index.json` is the directory, `.fatwheel/projects/NAME.json` the
-manifest of a project, and `.fatwheel/offers/NAME/` holds what its releases have for every combination asked for.
-`.fatwheel/staged/` has a note of each publisher that is at work, or was stopped.
+manifest of a project, and `.fatwheel/offers/NAME/` has its releases' files for every requested combination.
+`.fatwheel/staged/` has a note of each publisher that is at work, or was interrupted.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 __all__ = ["ATTEMPTS", "OWN", "RESTORE", "Damaged", "Ledger", "contention_error", "pauses"]
 
 OWN = ".fatwheel/"
-ATTEMPTS = 200  # to change what others change as well
-PAUSE = 0.2  # seconds that the longest pause between two of them begins with
+ATTEMPTS = 200  # attempts to change a file that others change too
+PAUSE = 0.2  # seconds; the upper limit of the first pause between two attempts
 LONGEST_PAUSE = 3.0
 RESTORE = "`fatwheel index repair` makes it again from the pages; or restore it"
 REPAIR = "`fatwheel index repair` makes it again from the manifests"
 
-NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name behind its project's
-LONGEST_REASON = 200  # characters of what is wrong with a file, which may quote it
+NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name after its project's
+LONGEST_REASON = 200  # characters of an error that may quote a file
 
 _T = TypeVar("_T")
 
 
 class Damaged(MachineError):
-    """What an index keeps for itself cannot be read."""
+    """A file of the index's private state cannot be read."""
 
     def __init__(self, store: Store, key: str, why: object, *, hint: str) -> None:
         self.key = key
@@ -72,17 +72,17 @@ class Ledger:
     # -- manifests
 
     def manifest(self, project: str) -> Manifest:
-        """Return what the index says of a project's files; raise Damaged where that cannot be read."""
+        """Return the manifest of a project; raise Damaged if it cannot be read."""
         return self._manifest(project)[0]
 
     def newest(self, manifest: Manifest) -> Manifest:
-        """Return a manifest as it is by now; it is not read again where its generation is still the same."""
+        """Return the current version of a manifest; it is not parsed again if its generation is the same."""
         read = self.store.read(self.manifest_key(manifest.project))
         is_same = read is not None and generation_of(read[0]) == manifest.generation
         return manifest if is_same else self.manifest(manifest.project)
 
     def projects(self) -> frozenset[str]:
-        """Return the projects that there are manifests of, be they left by a publisher that was stopped."""
+        """Return the projects with a manifest, including those of a publisher that was interrupted."""
         found = (key.removeprefix(self.manifests) for key in self.store.listed(self.manifests))
         names = (name.removesuffix(".json") for name in found if name.endswith(".json"))
         return frozenset(filter(is_project, names))
@@ -90,10 +90,10 @@ class Ledger:
     def change_manifest(
         self, project: str, change: Callable[[Manifest], Manifest], *, above: int | None = None
     ) -> tuple[Manifest, Manifest]:
-        """Change a manifest, whoever else does at the same time; return what it was and what it is.
+        """Change a manifest while others may change it too; return it before and after the change.
 
-        With `above` it gets a higher generation than that even where nothing changes, so that its pages are written
-        again where pages of that generation are.
+        With `above` it gets a higher generation than that even without a change, so that pages of that generation are
+        written again.
         """
         key = self.manifest_key(project)
         for pause in pauses():
@@ -117,25 +117,25 @@ class Ledger:
         return self._parse_or_refuse(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
 
     def manifest_key(self, project: str) -> str:
-        """Return where the manifest of a project lies."""
+        """Return the key of a project's manifest."""
         return f"{self.manifests}{project}.json"
 
     # -- the directory
 
     def is_there(self) -> bool:
-        """Return whether a publisher of ours has made an index here."""
+        """Return whether Fatwheel has made an index here."""
         return self.store.find(self.directory_key) is not None
 
     def directory(self) -> Directory:
-        """Return which projects and folders the index has; raise Damaged where that cannot be read."""
+        """Return the projects and folders of the index; raise Damaged if they cannot be read."""
         return self._directory()[0]
 
     def change_directory(
         self, change: Callable[[Directory], Directory], *, above: int | None = None, damaged: Directory | None = None
     ) -> Directory:
-        """Change the directory as `change_manifest` does a manifest; return what it is then.
+        """Change the directory as `change_manifest` changes a manifest; return the new one.
 
-        `damaged` is what to change where what is there cannot be read.
+        `damaged` is the directory to change if the existing one cannot be read.
         """
         for pause in pauses():
             before, found = self._directory(damaged)
@@ -162,7 +162,7 @@ class Ledger:
     # -- offers
 
     def keep_offers(self, project: str, offers: Iterable[Offer]) -> str:
-        """Keep what a release has for every combination, and return its hash, by which it is found again."""
+        """Store a release's files for every combination, and return the hash that identifies them."""
         content = content_of_bytes(dump_offers(offers))
         key = self.offers_key(project, content.sha256)
         if not self.store.put(key, content, instead_of=None):
@@ -172,20 +172,20 @@ class Ledger:
         return content.sha256
 
     def offers(self, project: str, sha256: str) -> tuple[Offer, ...]:
-        """Return what was kept; nothing where it is gone or damaged, since no installer asks for it."""
+        """Return stored offers; empty if they are missing or damaged, since installers do not need them."""
         read = self.store.read(self.offers_key(project, sha256))
         return parse_offers(read[0]) if read else ()
 
     def offers_key(self, project: str, sha256: str) -> str:
-        """Return where the offers of that hash lie."""
+        """Return the key of the offers with that hash."""
         return f"{self.root}{OWN}offers/{project}/{sha256}.json"
 
-    # -- what publishers are about to do
+    # -- notes of publishers
 
     def note(self, project: str, keys: Iterable[str]) -> str:
-        """Note that a publisher puts files at some keys or removes them, before it does; return the note's own key.
+        """Note the keys at which a publisher will add or remove files, before it does so; return the note's own key.
 
-        What it leaves behind where it is stopped is thereby known as ours. Two that do the same share a note.
+        If it is interrupted, its files are known as ours by the note. Publishers with the same keys share a note.
         """
         content = content_of_bytes(Staged(frozenset(keys)).dumps())
         key = f"{self.notes}{project}-{content.sha256[:16]}.json"
@@ -193,7 +193,7 @@ class Ledger:
         return key
 
     def forget(self, project: str, named: AbstractSet[str]) -> None:
-        """Remove the notes of a project of which nothing is left to say: what is there of them is named."""
+        """Remove the notes of a project that have no further use: every file of theirs is listed or gone."""
         own = f"{self.notes}{project}-"
         for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
             read = self.store.read(key)
@@ -203,7 +203,7 @@ class Ledger:
                     self.store.remove(key)
 
     def read_staged_keys(self) -> frozenset[str]:
-        """Return every key that a publisher has noted and not taken back; a damaged note says nothing."""
+        """Return every key in the publishers' notes; a damaged note counts as empty."""
         found: set[str] = set()
         for key in self.store.listed(self.notes):
             read = self.store.read(key)
@@ -221,12 +221,12 @@ class Ledger:
 
 
 def pauses() -> Iterator[float]:
-    """Yield how long to wait before each next attempt: longer and longer, and never as long as somebody else."""
+    """Yield the pauses before further attempts: increasing, and random, so that two publishers differ."""
     for attempt in range(ATTEMPTS):
-        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - it decides no secret
+        yield random.uniform(0.5, 1) * min(PAUSE * 2**attempt, LONGEST_PAUSE)  # noqa: S311 - not for security
 
 
 def contention_error(store: Store, key: str) -> MachineError:
-    """Return the error for a key that others would not let go."""
+    """Return the error for a key that others keep changing."""
     msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in turn"
     return MachineError(msg, hint="run the same command again")

@@ -1,9 +1,9 @@
-"""What an index keeps for itself: the files of each project, and which projects and folders there are.
+"""The private state of an index: the manifest of each project, and the directory of projects and folders.
 
-The pages are made from these. Each has a generation, so that a page is never replaced by an older one.
+The pages are made from these. Each has a generation, so that an older page never replaces a newer one.
 
-A file is known by its name, as installers know it. Pages that others wrote may list two files of one name, each in a
-folder of its own; there, the second is known by its name and its place.
+A file is identified by its name, as for installers. Pages of others may list two files of one name, each in its own
+folder; then the second is identified by its name and its place.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = [
 ]
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
-GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # as `Manifest.dumps` begins
-SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # as they end
-HALF_CHARACTER = re.compile(rb"\\u[dD]")  # only an escape can spell one
-PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as canonicalize_name leaves it
-APART = re.compile(r"([0-9a-f]{16})?")  # the folder of a file that lies apart: the start of its sha256
+GENERATION = re.compile(rb'\{"generation": ([0-9]{1,18}), ')  # the start of `Manifest.dumps`
+SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # the end of all dumps
+HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an escape
+PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
+APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
-# A project of such a name would have its page where a channel has its index, or the finder its data.
+# The page of a project with such a name would be in the folder of a channel or of the finder's data.
 TAKEN = frozenset({"finder", "nightly", "test"})
 WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
-GENERIC = "cpu"  # the folder of those who have no accelerator; always there
-# The other fields of an entry are text.
+GENERIC = "cpu"  # the folder for machines without an accelerator; it always exists
+# All other fields of an entry are strings.
 KINDS: Mapping[str, type] = MappingProxyType(
     {"size": int, "candidate": int, "also": list, "archs": list, "variant": list, "only_in": list}
 )
@@ -59,14 +59,14 @@ TUPLES = tuple(name for name, kind in KINDS.items() if kind is list)
 
 
 class Root(str, Enum):
-    """Whose the front pages of an index are: those that list its projects, at the root and in each folder."""
+    """The owner of the front pages of an index, which list its projects, at the root and in each folder."""
 
-    OWN = "own"  # ours: written whole
-    SHARED = "shared"  # everybody's: a line of ours is added, and every other byte stays
-    KEPT = "kept"  # others': left as they are
+    OWN = "own"  # ours: written completely
+    SHARED = "shared"  # shared: our lines are added, and every other byte stays
+    KEPT = "kept"  # others': never changed
 
     def __str__(self) -> str:
-        """Return the name as users write it."""
+        """Return the name in the user's notation."""
         return self.value
 
 
@@ -76,12 +76,12 @@ class Manifest(NamedTuple):
     project: str
     generation: int = 0
     files: Mapping[str, IndexedFile] = MappingProxyType({})
-    offers: Mapping[str, str] = MappingProxyType({})  # version → hash of what it has for every combination
-    links: tuple[Link, ...] = ()  # what adopted pages link to besides files of the project
-    place: str = ""  # the folder for new files that every folder lists, where that is not the root
+    offers: Mapping[str, str] = MappingProxyType({})  # the hash of each version's offers
+    links: tuple[Link, ...] = ()  # links of adopted pages to other files than the project's
+    place: str = ""  # the folder for new files that every folder lists; empty: the root
 
     def dumps(self) -> bytes:
-        """Return the manifest as JSON, a file on each line."""
+        """Return the manifest as JSON, one file per line."""
         offers = json.dumps([[version, self.offers[version]] for version in sorted(self.offers)])
         more = {"links": self.links, "place": self.place}
         said = "".join(f'"{name}": {json.dumps(value)}, ' for name, value in more.items() if value)
@@ -91,11 +91,11 @@ class Manifest(NamedTuple):
         return listed + f', "{SEAL}": "{digest(listed)}"}}\n'.encode()
 
     def called(self, name: str) -> tuple[IndexedFile, ...]:
-        """Return the files of a name: one, or several of which no folder lists two."""
+        """Return the files of a name: one, or several in separate folders."""
         return tuple(self.files[key] for key in _keys_by_name(self.files, {name})[name])
 
     def add_files(self, files: Iterable[IndexedFile]) -> Manifest:
-        """Return the manifest with some files more, each in place of those of its name that it meets in a folder."""
+        """Return the manifest with new files; each replaces the files of its name that one folder cannot also list."""
         files = tuple(files)
         kept = dict(self.files)
         keys = _keys_by_name(kept, {file.name for file in files})
@@ -110,7 +110,7 @@ class Manifest(NamedTuple):
 
 
 def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str, list[str]]:
-    """Return by which keys a manifest knows the files of some names."""
+    """Return the keys in a manifest of the files with some names."""
     found: dict[str, list[str]] = {name: [name] for name in names if name in files and files[name].name == name}
     for name in names - found.keys():
         found[name] = []
@@ -121,7 +121,7 @@ def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str
 
 
 class Directory(NamedTuple):
-    """The projects of an index and its folders; a folder is filling until every project has its page there."""
+    """The projects and folders of an index; a folder is filling until every project has its page there."""
 
     generation: int = 0
     projects: frozenset[str] = frozenset()
@@ -133,13 +133,13 @@ class Directory(NamedTuple):
         """Return the directory as JSON."""
         table: dict[str, object] = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
         if self.root is not Root.OWN:
-            table["root"] = [self.root.value]  # a list, as every value of what an index keeps for itself
+            table["root"] = [self.root.value]  # a list, as every value in these files
         said = json.dumps({"generation": self.generation, **table}, indent=0).encode().removesuffix(b"\n}")
         return said + f',\n"{SEAL}": "{digest(said)}"\n}}\n'.encode()
 
 
 class Staged(NamedTuple):
-    """What a publisher puts into an index or takes out of it, noted before it does so, for it may be stopped."""
+    """The keys at which a publisher will add or remove files, noted in case it is interrupted."""
 
     keys: frozenset[str]
 
@@ -149,13 +149,13 @@ class Staged(NamedTuple):
 
 
 def generation_of(data: bytes) -> int | None:
-    """Return the generation of a manifest, of which no more is read than its beginning; None where it is not there."""
+    """Return the generation of a manifest, parsing only its beginning; None if there is none."""
     found = GENERATION.match(data)
     return int(found[1]) if found else None
 
 
 def parse_manifest(data: bytes, project: str) -> Manifest:
-    """Read the manifest of a project; raise ValueError where it is none, or of another."""
+    """Read the manifest of a project; raise ValueError if it is invalid or of another project."""
     _refuse_changed(data)
     table = _table(data)
     files = [_entry(entry) for entry in table["files"]]
@@ -172,7 +172,7 @@ def parse_manifest(data: bytes, project: str) -> Manifest:
 
 
 def _refuse_changed(data: bytes) -> None:
-    """Raise ValueError where a file is sealed, and not as it was written; what others made may have no seal."""
+    """Raise ValueError if a file's seal does not match its content; files of others may have no seal."""
     sealed = SEALED.search(data)
     if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
         msg = "it is not what was written"
@@ -180,7 +180,7 @@ def _refuse_changed(data: bytes) -> None:
 
 
 def _place(table: Mapping[str, Any]) -> str:
-    """Return the folder for new files of a manifest; raise ValueError where it is none."""
+    """Return a manifest's folder for new files; raise ValueError if it is invalid."""
     place = "".join(table.get("place", ()))
     if place and not PROJECT.fullmatch(place):
         msg = f"{place!r} is no folder for its files"
@@ -188,8 +188,8 @@ def _place(table: Mapping[str, Any]) -> str:
     return place
 
 
-def _link(link: Any) -> Link:  # noqa: ANN401 - whatever JSON can hold
-    """Read one link of a manifest; raise ValueError where it is none."""
+def _link(link: Any) -> Link:  # noqa: ANN401 - any JSON value
+    """Read one link of a manifest; raise ValueError if it is invalid."""
     try:
         found = Link(*link)._replace(only_in=tuple(link[2]))
     except (TypeError, IndexError):
@@ -202,7 +202,7 @@ def _link(link: Any) -> Link:  # noqa: ANN401 - whatever JSON can hold
 
 
 def parse_staged_keys(data: bytes) -> Staged:
-    """Read what a publisher noted; raise ValueError where that is not what is there."""
+    """Read a publisher's note; raise ValueError if it is invalid."""
     keys = _table(data).get("keys", ())
     if not all(isinstance(key, str) and ".." not in key.split("/") for key in keys):
         msg = "it names something that is no key"
@@ -211,7 +211,7 @@ def parse_staged_keys(data: bytes) -> Staged:
 
 
 def parse_directory(data: bytes) -> Directory:
-    """Read the directory of an index; raise ValueError where it is none."""
+    """Read the directory of an index; raise ValueError if it is invalid."""
     _refuse_changed(data)
     table = _table(data)
     sets = [table[name] for name in ("projects", "folders", "filling")]
@@ -231,17 +231,17 @@ def parse_directory(data: bytes) -> Directory:
 
 
 def is_project(name: str) -> bool:
-    """Return whether an index can have a project of that name: a canonical one, that no folder has."""
+    """Return whether an index can have a project of that name: canonical, and not the name of one of its folders."""
     return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None and name not in TAKEN
 
 
 def dump_offers(offers: Iterable[Offer]) -> bytes:
-    """Return what a release has for every combination as JSON."""
+    """Return the offers of a release for every combination as JSON."""
     return json.dumps(list(offers), separators=(",", ":")).encode()
 
 
 def parse_offers(data: bytes) -> tuple[Offer, ...]:
-    """Read what a release has for every combination; nothing where that is not what is there."""
+    """Read the offers of a release; empty if they are invalid."""
     try:
         rows = json.loads(data)
         offers = tuple(Offer(*row) for row in rows)
@@ -251,7 +251,7 @@ def parse_offers(data: bytes) -> tuple[Offer, ...]:
 
 
 def _table(data: bytes) -> dict[str, Any]:
-    """Read a JSON object with a generation, of which every other value is a list; no page can hold half a character."""
+    """Read a JSON object with a generation and lists; refuse surrogates, which pages cannot hold."""
     try:
         table = json.loads(data.decode())
         if HALF_CHARACTER.search(data):
@@ -260,7 +260,7 @@ def _table(data: bytes) -> dict[str, Any]:
         table = None
     if not isinstance(table, dict) or not isinstance(table.get("generation"), int):
         msg = "it has no generation"
-        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one error
+        raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
     if not all(isinstance(value, (list, str)) for name, value in table.items() if name != "generation"):
         msg = "it holds something that is no list"
         raise ValueError(msg)
@@ -270,10 +270,10 @@ def _table(data: bytes) -> dict[str, Any]:
 
 
 def _entry(entry: object) -> IndexedFile:
-    """Read one file of a manifest; raise ValueError where it is none."""
+    """Read one file of a manifest; raise ValueError if it is invalid."""
     if not isinstance(entry, dict):
         msg = f"{reprlib.repr(entry)} names no file"
-        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one error
+        raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
     wrong = _fields_of_another_kind(tuple(entry), tuple(map(type, entry.values())))
     if wrong:
         msg = f"{reprlib.repr(entry)} says something else in {wrong}"
@@ -305,7 +305,7 @@ def _refuse_folder(file: IndexedFile) -> None:
 
 @functools.lru_cache(maxsize=64)  # nearly every entry of an index has the same fields
 def _fields_of_another_kind(names: tuple[str, ...], kinds: tuple[type, ...]) -> list[str]:
-    """Return the fields of an entry that are of another kind than JSON has them for a file."""
+    """Return the fields of an entry whose values have the wrong JSON type."""
     there = dict(zip(names, kinds, strict=True))
     if there.get("yanked") is type(None):
         del there["yanked"]
@@ -317,14 +317,14 @@ def _is_folder(name: object) -> bool:
 
 
 def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
-    """Raise ValueError where a file or a link lies at no place that a page can lead to, or in no folder of an index."""
+    """Raise ValueError if a page cannot link to a file's place, or one of its folders is not an index's."""
     inside = at.split("/") if "://" not in at else []
     while inside[:1] == [".."]:
         del inside[0]
     is_web = at.startswith(("https://", "http://")) or "://" not in at
     if (
         ".." in inside
-        or at.startswith("//")  # of another host, in a page's links
+        or at.startswith("//")  # a link to another host
         or not is_web
         or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
     ):

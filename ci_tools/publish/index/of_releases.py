@@ -1,6 +1,6 @@
-"""The list that publishing leaves in a GitHub Release, and what an index over releases makes of such lists.
+"""The list of files that publishing adds to a GitHub Release, and the index entries made from such lists.
 
-A release itself does not say which accelerator a file is for, which Python it needs, or what it was built from.
+A release itself does not give the accelerator of a file, its required Python, or its source.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ __all__ = [
     "stock",
 ]
 
-MOST_BYTES = 16 << 20  # of a list
+MOST_BYTES = 16 << 20  # bytes of a list
 LISTING = "fatwheel-{unit}.json"
-# What a list says of a file, in the words of an index; older lists have the first six.
+# The fields of a file in a list, named as in an index; older lists have the first six.
 FIELDS = ("name", "sha256", "size", "folder", "also", "requires_python", "metadata_sha256", "gpu")
-FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")  # of a wheel
+FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")  # of wheels only
 
 
 class Facts(NamedTuple):
-    """What a wheel says of itself."""
+    """The metadata of a wheel."""
 
     requires_python: str = ""
     metadata: bytes = b""
 
 
 class Listing(NamedTuple):
-    """What the list of a unit says."""
+    """The content of a unit's list."""
 
     project: str
     version: str
@@ -59,14 +59,14 @@ class Listing(NamedTuple):
 
 
 class Stock(NamedTuple):
-    """What an index over releases has of a project in one channel."""
+    """A project's files in one channel of an index over releases."""
 
     files: Mapping[str, IndexedFile]
     offers: Mapping[str, tuple[Offer, ...]]  # by version
 
 
 def listing_name(unit: str) -> str:
-    """Return the name of the file that lists a unit's files in its release."""
+    """Return the name of a unit's list in its release."""
     return LISTING.format(unit="".join(char if char.isascii() and char.isalnum() else "-" for char in unit))
 
 
@@ -98,7 +98,7 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
 
 
 def read_listing(content: bytes, uploaded: str) -> Listing:
-    """Return what a list says; raise ValueError where it is none. `uploaded` is when its release appeared."""
+    """Return the content of a list; raise ValueError if it is invalid. `uploaded` is the time of its release."""
     try:
         document = json.loads(content)
         project, version = canonicalize_name(document["project"]), str(parse_version(document["version"]))
@@ -115,7 +115,7 @@ def read_listing(content: bytes, uploaded: str) -> Listing:
 
 
 def names_the_same(content: bytes, other: bytes) -> bool:
-    """Return whether two lists name the same files with the same bytes, whatever else they say of them."""
+    """Return whether two lists name the same files with the same bytes; other fields may differ."""
     try:
         one, two = ({file.name: file.sha256 for file in read_listing(each, "").files} for each in (content, other))
     except ValueError:
@@ -124,9 +124,9 @@ def names_the_same(content: bytes, other: bytes) -> bool:
 
 
 def stock(listings: Iterable[Listing]) -> Stock:
-    """Return what some lists have together; of a name in several, the first is taken.
+    """Return the files of some lists together; if a name is in several, the first one is used.
 
-    Of a version with several candidates, the files of the last one alone are, as in an index of candidates.
+    Of a version with several candidates, only the last one's files are returned, as in an index of candidates.
     """
     listings = tuple(listings)
     files: dict[str, IndexedFile] = {}

@@ -1,9 +1,9 @@
-"""The pages of an index in a store: written from its manifests, and never over what others have put there.
+"""Writes the pages of an index in a store from its manifests, and never over files of others.
 
-A page that ends in our seal is ours. Any other is read before ours takes its place, and what it lists joins the
-manifest first: another tool may write the same page at any moment, so each page is replaced on the condition that it
-is still the one that was read. The pages that list projects are ours as well, or everybody's, where a line is added
-and every other byte stays, or others' (`Root`).
+A page that ends in our seal is ours. Any other page is read before ours replaces it, and its links join the manifest
+first: another tool may write the same page at any moment, so each page is replaced on the condition that it is still
+the one that was read. The front pages are either ours as well, or shared, where our lines are added and every other
+byte stays, or others' (`Root`).
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ __all__ = [
     "unknown_files",
 ]
 
-WORKERS = 16  # requests at once: each waits for the server most of the time
-GZIP = 31  # zlib's name for what `Content-Encoding: gzip` is
-MOST_UNPACKED = 64 << 20  # bytes of a page
+WORKERS = 16  # concurrent requests: each mostly waits for the server
+GZIP = 31  # zlib's wbits for `Content-Encoding: gzip`
+MOST_UNPACKED = 64 << 20  # bytes of an unpacked page
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
 
 _T = TypeVar("_T")
@@ -83,16 +83,16 @@ _R = TypeVar("_R")
 
 
 class Page(NamedTuple):
-    """A page, the keys that clients ask for it by, and the generation of what it is made from."""
+    """A page, its keys in the store, and the generation of its manifest or directory."""
 
     keys: tuple[str, ...]
     data: bytes
     generation: int
-    is_read: bool = True  # whether installers read it, and so may others' at its key be
+    is_read: bool = True  # whether installers read it, so that others may have a page at its key
 
 
 class Stranger(NamedTuple):
-    """A page that others wrote, at a key of ours."""
+    """A page that others wrote, at the key of one of our pages."""
 
     key: str
     data: bytes
@@ -100,7 +100,7 @@ class Stranger(NamedTuple):
 
 
 def stranger_in(store: Store, key: str) -> Stranger | None:
-    """Return the page at a key, unpacked, if others wrote it; raise InputError for one that is packed in a rare way."""
+    """Return the page at a key, decompressed, if others wrote it; raise InputError for an unsupported compression."""
     read = store.read(key)
     if read is None:
         return None
@@ -120,7 +120,7 @@ def _decompress_page(store: Store, key: str, data: bytes, encoding: str) -> byte
 
 
 def map_concurrently(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Yield the outcome of each item in their order, several worked on at once; after an error none is begun."""
+    """Yield the results of items in their order, several computed at once; after an error no other item is started."""
     with ThreadPoolExecutor(WORKERS) as pool:
         try:
             yield from pool.map(work, items)
@@ -134,19 +134,19 @@ class PageWriter:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.taken: set[tuple[str, str]] = set()  # pages of others by key and tag whose links a manifest has by now
+        self.taken: set[tuple[str, str]] = set()  # key and tag of pages of others whose links are in a manifest by now
 
     # -- all pages
 
     def show(
         self, ledger: Ledger, manifests: Sequence[Manifest], root: Root | None = None, folders: Iterable[str] = ()
     ) -> None:
-        """Write the pages of some projects, and what lists them.
+        """Write the pages of some projects, and the front pages.
 
-        `root` is whose the front pages are from now on; `folders` get pages besides those that a file needs.
+        `root` is the new owner of the front pages; `folders` get pages besides those that a file needs.
 
-        A folder that is new is announced first, so that from then on every writer writes its page there as well; it is
-        shown when every project has one.
+        A new folder is first announced as filling, so that every writer writes its pages there as well; it becomes
+        active once every project has one.
         """
         shown, needed = set(), {*folders, *self.list_shared_folders(ledger, root)}
         for manifest in manifests:
@@ -155,7 +155,7 @@ class PageWriter:
         directory, basis = ledger.change_directory(lambda known: announce_folders(known, needed, root)), None
         while basis is None or not _covers(basis, directory, shown):
             basis = directory
-            # By number: of a large index not all manifests fit into memory.
+            # By number: the manifests of a large index do not all fit into memory.
             deque(
                 map_concurrently(partial(self._show_nth_project, ledger, manifests, basis), range(len(manifests))),
                 maxlen=0,
@@ -172,11 +172,11 @@ class PageWriter:
         self._show_project(ledger, manifests[number], basis)
 
     def _fill(self, ledger: Ledger, basis: Directory, project: str) -> None:
-        """Write a project's page in the folders that are new."""
+        """Write a project's pages in the new folders."""
         self._show_project(ledger, ledger.manifest(project), basis, only=basis.filling)
 
     def list_shared_folders(self, ledger: Ledger, root: Root | None) -> set[str]:
-        """Return the accelerator folders that others keep beside ours: what every folder lists, theirs list too."""
+        """Return the accelerator folders of others beside ours: a file for every folder is listed in these too."""
         if (root or ledger.directory().root) is Root.OWN:
             return set()
         there = self.store.folders(ledger.root)
@@ -187,10 +187,10 @@ class PageWriter:
     def _show_project(
         self, ledger: Ledger, manifest: Manifest, directory: Directory, only: Iterable[str] | None = None
     ) -> None:
-        """Write a project's pages, and again where its manifest has a newer generation by then.
+        """Write a project's pages, and repeat that if its manifest has a newer generation by then.
 
-        A bucket's tag is of the bytes alone. Where a newer page has the very bytes that this writer found, it has their
-        tag as well, and is written over; who may have done so sees the newer manifest, since that came before its page.
+        A bucket's tag (ETag) depends only on the bytes. If a newer page has exactly the bytes that this writer read, it
+        has their tag as well, and is overwritten. This is repaired, since its writer had changed the manifest before.
         """
         folders = directory.folders | directory.filling if only is None else frozenset(only)
         strangers = self._write(self.pages(ledger, manifest, folders, directory.root))
@@ -206,9 +206,9 @@ class PageWriter:
                 written, manifest = before, ledger.newest(manifest)
 
     def _write_over(self, ledger: Ledger, manifest: Manifest, page: Page, directory: Directory) -> Manifest:
-        """Write a page over what others put there, once that is taken in; return the manifest, which may be newer.
+        """Write a page over one of others after taking in its links; return the manifest, which may be newer.
 
-        Another tool may write it without a pause: no more than this page is read before ours takes its place.
+        Another tool may write this page continually, so only this page is read before ours replaces it.
         """
         for _ in range(ATTEMPTS):
             strangers = self._write([page])
@@ -222,10 +222,10 @@ class PageWriter:
     def pages(
         self, ledger: Ledger, manifest: Manifest, folders: Iterable[str], whose: Root | None = None
     ) -> Iterator[Page]:
-        """Yield a project's page in each of some folders and at the root, and what the finder knows of it.
+        """Yield a project's page in each of some folders and at the root, and its data for the finder.
 
-        Where the root is not ours alone there is no JSON: pytorch/test-infra's index script takes every `.json` in an
-        accelerator's folder for a file, and the folder of that for an index (s3_management/manage.py).
+        If the root is not only ours, there is no JSON: pytorch/test-infra's index script treats every `.json` in an
+        accelerator's folder as a file, and that file's folder as an index (s3_management/manage.py).
         """
         root, rows = ledger.root, index.spell(manifest.files.values())
         is_own = (whose or ledger.directory().root) is Root.OWN
@@ -233,7 +233,7 @@ class PageWriter:
             listed = [row for row in rows if _is_listed(row.file, folder)]
             place = f"{root}{slash(folder)}{manifest.project}/"
             beside = variants.documents(manifest) if folder == VARIANTS else {}
-            for name, data in beside.items():  # before the page that names them
+            for name, data in beside.items():  # before the page that links to them
                 yield Page((f"{root}{folder}/{name}",), data, manifest.generation, is_read=False)
             more: list[str | Link] = [*beside, *(link for link in manifest.links if folder in link.only_in)]
             page = index.html_of(manifest.project, listed, folder, more)
@@ -247,14 +247,14 @@ class PageWriter:
     def _finder_data(self, ledger: Ledger, manifest: Manifest) -> Page:
         facts = catalog.load()
         offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
-        # Nobody has to look for a variant.
+        # Nobody needs to search for a variant.
         files = (file for file in manifest.files.values() if not file.variant and not file.lost)
         shelf = shelf_of(manifest.project, files, offers, facts)
         key = f"{ledger.root}{data_path(manifest.project)}"
         return Page((key,), project_data(shelf, facts), manifest.generation, is_read=False)
 
     def _write(self, pages: Iterable[Page]) -> list[Stranger]:
-        """Write pages under each of their keys, unless newer ones are there; return those that others wrote there."""
+        """Write pages under each of their keys, unless newer ones exist; return the pages of others there."""
         found = []
         for page in pages:
             for key in page.keys:
@@ -275,19 +275,19 @@ class PageWriter:
         raise contention_error(self.store, key)
 
     def stranger_at(self, key: str, found: Found | None) -> Stranger | None:
-        """Return the page that others wrote at a key, unless what it lists has been taken in."""
+        """Return the page of others at a key, unless its links were taken in already."""
         if found is None or found.generation or (key, found.tag) in self.taken:
             return None
         return stranger_in(self.store, key)
 
-    # -- what others list on a page of ours
+    # -- links that others add to our pages
 
     def take_in(
         self, ledger: Ledger, manifest: Manifest, strangers: Sequence[Stranger], directory: Directory
     ) -> Manifest:
-        """Let what pages of others list join the manifest of their project, and return it.
+        """Add the links on pages of others to the manifest of their project, and return it.
 
-        What its owner has removed and lists no more is dropped, as far as it was taken in from such pages.
+        A file that was taken in from such a page is dropped if its owner has deleted it and lists it no more.
         """
         known = frozenset(file.key for file in manifest.files.values())
         found = self.find_foreign_files(ledger, manifest.project, strangers, directory, known)
@@ -312,7 +312,7 @@ class PageWriter:
         directory: Directory,
         known: frozenset[str] = frozenset(),
     ) -> OnPages:
-        """Return what pages of others list of a project, of which the files at some keys are known."""
+        """Return the files and links on pages of others of a project; `known` are the keys of known files."""
         pages: dict[str, list[Listed]] = {}
         base = self.store.url(ledger.root)
         for key, data, _ in strangers:
@@ -324,21 +324,21 @@ class PageWriter:
         return merge_listings(project, pages, directory.folders | directory.filling)
 
     def _resolve_link(self, root: str, at: str, base: str, known: frozenset[str]) -> str:
-        """Return the place that a link leads to; the store is asked only of what is new."""
+        """Return the target of a link; the store is asked only about unknown keys."""
         place = resolve(at, base, known.__contains__)
         return resolve(at, base, partial(self._is_there, root)) if place == at and at.startswith("/") else place
 
     def _links(self, data: bytes, place: str) -> tuple[Listed, ...]:
         try:
             return parse_project_page(data, place)
-        except ValueError:  # no installer reads it either
+        except ValueError:  # installers cannot read it either
             return ()
 
     def _is_there(self, root: str, key: str) -> bool:
         return self.store.find(f"{root}{key}") is not None
 
     def _complete(self, root: str, file: IndexedFile) -> Completed:
-        """Return a file of others with what their page leaves out, its METADATA put beside it."""
+        """Return a file of others with the facts that their page lacks; its METADATA is written beside it."""
         place = f"{root}{file.key}"
         found = [None if file.is_outside else self.store.find(key) for key in (place, f"{place}{METADATA_SUFFIX}")]
         entries = [Entry(place, one.size, "") if one else None for one in found]
@@ -347,7 +347,7 @@ class PageWriter:
     def _find_removed_files(
         self, root: str, manifest: Manifest, found: OnPages, strangers: Iterable[Stranger]
     ) -> Iterator[str]:
-        """Yield the keys of files that were taken in once, are listed no more, and are not there."""
+        """Yield the keys of files that were taken in once, and are neither listed nor in the store any more."""
         keys = {file.key for file in found.files}
         places = {stranger.key.removeprefix(root).rpartition("/")[0].rpartition("/")[0] for stranger in strangers}
         for file in manifest.files.values():
@@ -358,7 +358,7 @@ class PageWriter:
     # -- the pages that list projects
 
     def show_fronts(self, root: str, directory: Directory) -> None:
-        """Write the front pages, or their lines, as far as they are ours to write."""
+        """Write the front pages, or our lines on them, as far as they are ours."""
         if directory.root is Root.KEPT:
             return
         for _, pages in groupby(self.fronts(root, directory), lambda page: page.keys[-1].rpartition("/")[0]):
@@ -369,16 +369,16 @@ class PageWriter:
                 self._write_front(key, page, directory)
 
     def _select_fronts(self, fronts: list[tuple[str, Page]]) -> list[tuple[str, Page]]:
-        """Return which front pages of a folder are to be written where others write them too.
+        """Return the front pages of a folder to write if others may write them too.
 
-        Where they have the page under one key, we add none under another: it would list our projects and not theirs.
+        If others have the page under one key, we add none under another: it would list only our projects.
         """
         found = {key: self.store.find(key) for key, _ in fronts}
         has_others = any(self.stranger_at(key, there) for key, there in found.items())
         return [(key, page) for key, page in fronts if found[key] or not has_others]
 
     def _write_front(self, key: str, page: Page, directory: Directory) -> None:
-        """Write a front page where none is, or ours; add our lines where others list projects of theirs."""
+        """Write a front page if there is none, or only our own; add our lines to one that lists projects of others."""
         for pause in pauses():
             stranger = self._write_key(key, content_of_bytes(page.data), page.generation, is_read=True)
             if stranger is None:
@@ -392,7 +392,7 @@ class PageWriter:
         raise contention_error(self.store, key)
 
     def _add_lines(self, stranger: Stranger, directory: Directory) -> bytes:
-        """Return a front page of others with our lines; nothing where it is in an index of ours and lists no more."""
+        """Return a front page of others with our lines; b"" if our page can replace it, since it lists nothing else."""
         if directory.root is Root.OWN and not _lists_more(stranger, directory.projects):
             return b""
         try:
@@ -404,7 +404,7 @@ class PageWriter:
     def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
         """Yield the front page of every folder, and that of the whole index.
 
-        An index of our own has the finder there, a shared one the list that others expect.
+        An index of our own has the finder there, a shared one a plain list, as other tools expect.
         """
         folders = directory.folders if directory.root is Root.OWN else {"", *directory.folders}
         for folder in sorted(folders):
@@ -414,20 +414,20 @@ class PageWriter:
                 document = index.projects_json(directory.projects)
                 yield Page((f"{place}index.json",), document, directory.generation)
         if directory.root is Root.OWN:
-            place = self.store.address.partition("?")[0]  # without how it is reached
-            last = f"{place}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as an index of its own
+            place = self.store.address.partition("?")[0]  # without the connection's settings
+            last = f"{place}/{root}".rstrip("/").rpartition("/")[2]  # a channel may be opened as a separate index
             title = TITLES.get(last, "Wheels")
             page = front_page(sorted(directory.projects), title=title, folders=sorted(directory.folders))
             yield Page(self.store.page_keys(root), page, directory.generation)
 
     def lines_missing(self, page: Page, projects: Iterable[str]) -> bool:
-        """Return whether a front page of others lacks a line of ours."""
+        """Return whether a front page of others lacks one of our lines."""
         strangers = filter(None, (self.stranger_at(key, self.store.find(key)) for key in page.keys))
         return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
 
 
 def store_metadata(store: Store, key: str, completed: Completed) -> Completed:
-    """Put the METADATA of a file beside it; where others were faster, whatever that is, no page tells of it."""
+    """Write the METADATA of a file beside it; if others have written different METADATA there, do not offer it."""
     if (
         completed.file
         and completed.metadata
@@ -440,13 +440,13 @@ def store_metadata(store: Store, key: str, completed: Completed) -> Completed:
 
 
 def lists_files(stranger: Stranger) -> bool:
-    """Return whether a front page of others lists files itself, for `--find-links`; ValueError where it is no page."""
+    """Return whether a front page of others lists files, for `--find-links`; raise ValueError if it is not a page."""
     is_json = stranger.key.endswith("index.json")
     return not is_json and any(link.name.endswith(FILES) for link in parse_project_page(stranger.data, stranger.key))
 
 
 def _lists_more(stranger: Stranger, projects: Iterable[str]) -> bool:
-    """Return whether a front page of others lists more than some projects; one that nobody can read lists nothing."""
+    """Return whether a front page of others lists more than some projects; an unreadable page lists nothing."""
     try:
         return bool(set(projects_on(stranger.data, stranger.key)) - set(projects)) or lists_files(stranger)
     except ValueError:
@@ -454,25 +454,25 @@ def _lists_more(stranger: Stranger, projects: Iterable[str]) -> bool:
 
 
 def slash(folder: str) -> str:
-    """Return the name of a folder as keys begin with it."""
+    """Return a folder's name as the start of a key."""
     return f"{folder}/" if folder else ""
 
 
 def _is_listed(file: IndexedFile, folder: str) -> bool:
-    """Return whether a folder's page lists a file; that of the variants is for machines without accelerators too."""
+    """Return whether a folder's page lists a file; the variants' page includes wheels for no accelerator."""
     is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name and not file.lost
     return is_for_others or file.is_listed_in(folder)
 
 
 def announce_folders(known: Directory, folders: Iterable[str], root: Root | None = None) -> Directory:
-    """Return the directory with folders that are new to it as filling."""
+    """Return the directory with its new folders as filling."""
     return known._replace(filling=known.filling | (set(folders) - known.folders), root=root or known.root)
 
 
 def _activate_folders(known: Directory, basis: Directory, projects: set[str]) -> Directory:
-    """Return the directory with projects, and with folders that every project has its page in by now.
+    """Return the directory with new projects, and with the folders active that now have a page of every project.
 
-    Where others have added what the pages written by `basis` do not cover, nothing is shown yet.
+    If others have added projects or folders without pages meanwhile, nothing is activated yet.
     """
     if not _covers(basis, known, projects):
         return known
@@ -484,21 +484,21 @@ def _activate_folders(known: Directory, basis: Directory, projects: set[str]) ->
 
 
 def _covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
-    """Return whether the pages that were written by one directory are all that another needs of these projects."""
+    """Return whether the pages written by one directory are all that another one needs of these projects."""
     has_folders = known.folders | known.filling <= basis.folders | basis.filling
     return has_folders and (not basis.filling or known.projects <= basis.projects | projects)
 
 
 def folders_of(manifest: Manifest) -> set[str]:
-    """Return every folder that lists a file of a project and not of all."""
+    """Return every folder that a project's files name for themselves, except the root."""
     return {name for file in manifest.files.values() for name in file.folders if name}
 
 
-# ---------------------------------------------------------------- a manifest, and what others list
+# ---------------------------------------------------------------- a manifest, and the links of others
 
 
 def unknown_files(manifest: Manifest, found: OnPages) -> list[IndexedFile]:
-    """Return the files that a manifest does not have; one by the name of another that it meets cannot be listed."""
+    """Return the files that a manifest lacks, except those that one folder cannot list beside a known file."""
     there = {file.key for file in manifest.files.values()}
     return [
         file
@@ -515,7 +515,7 @@ def join(
     gone: frozenset[str],
     folders: frozenset[str],
 ) -> Manifest:
-    """Return a manifest with what pages of others list."""
+    """Return a manifest with the files and links on pages of others."""
     listing = {file.key: file for file in found.files}
     files = {
         name: _widen_folders(file, listing[file.key], folders) if file.key in listing else file
@@ -527,7 +527,7 @@ def join(
 
 
 def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
-    """Return links, each once, on all the pages that have it."""
+    """Return each link once, with all the pages that have it."""
     found: dict[tuple[str, str], set[str]] = {}
     for name, at, folders in links:
         found.setdefault((name, at), set()).update(folders)
@@ -535,7 +535,7 @@ def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
 
 
 def _widen_folders(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
-    """Return a file as all folders list it that did, or do now: another tool may list ours in more than we do."""
+    """Return a file with the folders that listed it before or list it now: another tool may list ours in more."""
     if not (file.only_in or file.folder):
         return file
     if not there.only_in and not there.folder:  # every folder lists it

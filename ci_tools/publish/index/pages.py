@@ -1,4 +1,4 @@
-"""From the files of a project to the pages pip and uv read: PEP 503 HTML, PEP 691 JSON, PEP 658 and 714 metadata."""
+"""The project pages for pip and uv, made from files: PEP 503 HTML, PEP 691 JSON, PEP 658 and 714 metadata."""
 
 from __future__ import annotations
 
@@ -45,59 +45,59 @@ __all__ = [
 ]
 
 API_VERSION = "1.1"  # PEP 700: versions, sizes and upload times
-SIZELESS_VERSION = "1.0"  # PEP 691, of a page with a file whose size nobody knows: PEP 700 asks for every size
-ADOPTED = "adopted"  # the origin of a file that others put there
+SIZELESS_VERSION = "1.0"  # PEP 691, for a page with a file of unknown size: PEP 700 requires all sizes
+ADOPTED = "adopted"  # the origin of a file that others published
 ROOT = ""  # the folder name of the root of an index
 HTML_SEAL = re.compile(rb"<!-- fatwheel sha256:([0-9a-f]{64}) -->\n\Z")
-SEAL_BYTES = 128  # at the end of a page; a seal has fewer
-# PEP 691 keeps keys with a leading underscore for whoever serves the index.
+SEAL_BYTES = 128  # at the end of a page; a seal is shorter
+# PEP 691 reserves keys with a leading underscore for the index server.
 JSON_SEAL = re.compile(rb', "_fatwheel": "sha256:([0-9a-f]{64})"}\Z')
-FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")  # nothing that JSON or HTML spells in another way
-UNQUOTED = re.compile(r"[A-Za-z0-9_./~-]*")  # what `quote` leaves as it is, as most keys are
-VARIANTS = "variants"  # the folder of an index that lists wheel variants, and no other does
-OF_A_PROJECT = 1 << 12  # versions and tags that are read once
+FILE_NAME = re.compile(r"[A-Za-z0-9_.+!-]+")  # characters that neither JSON nor HTML escapes
+UNQUOTED = re.compile(r"[A-Za-z0-9_./~-]*")  # `quote` does not change these, which most keys consist of
+VARIANTS = "variants"  # the only folder of an index that lists wheel variants
+OF_A_PROJECT = 1 << 12  # cached versions and tags
 LABEL = re.compile(r"[0-9a-z_.]+")  # PEP 825
 
 
 class IndexedFile(NamedTuple):
-    """One published file: where it lies, its hashes, and what installers ask before they fetch it."""
+    """One published file: its place, its hashes, and the facts that installers need before they download it."""
 
     name: str
-    folder: str  # the accelerator folder that holds it; empty for the root, whose files every folder lists
+    folder: str  # its accelerator folder; empty: the root, whose files every folder lists
     sha256: str
     size: int  # bytes
     uploaded: str  # RFC 3339, UTC
     requires_python: str = ""
     metadata_sha256: str = ""  # of the `.metadata` file beside it; empty for an sdist
-    yanked: str | None = None  # the reason; None where it is not yanked
-    also: tuple[str, ...] = ()  # other folders that list it: CUDA versions it serves and was not built with
-    apart: str = ""  # a folder of its own below `folder`, where a file of its name with other bytes lay before it
-    candidate: int = 0  # of which release candidate it is; 0: of none
-    job: str = ""  # of the plan that it was built by
+    yanked: str | None = None  # the reason; None: it is not yanked
+    also: tuple[str, ...] = ()  # other folders that list it: CUDA versions it serves besides its own
+    apart: str = ""  # a separate folder below `folder`, if another file had its name there
+    candidate: int = 0  # the number of its release candidate; 0: none
+    job: str = ""  # the job of the plan that built it
     platform: str = ""  # linux-cuda; empty for a pure wheel
     archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
     toolchain: str = ""
     commit: str = ""  # of the source it was built from
-    variant: tuple[str, ...] = ()  # what a wheel variant needs (PEP 825): nvidia :: sm_arch :: 90_real
-    at: str = ""  # where it lies, where that is elsewhere: a key, a path out of the index, or a URL
-    only_in: tuple[str, ...] = ()  # the folders that list it, where its former pages said so; "" is the root
+    variant: tuple[str, ...] = ()  # the properties of a wheel variant (PEP 825): nvidia :: sm_arch :: 90_real
+    at: str = ""  # its place, if that is unusual: a key, a path out of the index, or a URL
+    only_in: tuple[str, ...] = ()  # the folders that list it, from its former pages; "" is the root
     origin: str = ""  # adopted: from pages that others wrote; added: built by others; empty: built by a plan
-    gpu: str = ""  # whether it was tried on a GPU, and on which, in words; empty for what is for none, or not known
-    lost: str = ""  # why no page lists it for now: its bytes are gone, or are others
+    gpu: str = ""  # in words, whether and on which GPU it was tried; empty: not known, or not for GPUs
+    lost: str = ""  # why no page lists it now: its bytes are gone, or differ
 
     @property
     def key(self) -> str:
-        """Where it lies in the index."""
+        """Its key in the index."""
         return self.at or "/".join(filter(None, (self.folder, self.apart, self.name)))
 
     @property
     def is_outside(self) -> bool:
-        """Whether it lies where this index cannot reach: above its root, or on another server."""
+        """Whether its place is out of this index's reach: above its root, or on another server."""
         return self.at.startswith(("../", "/")) or "://" in self.at
 
     @property
     def folders(self) -> frozenset[str]:
-        """The folders that are known to list it; ROOT alone stands for every folder where no pages said otherwise."""
+        """The folders that are known to list it; only ROOT, without former pages, stands for every folder."""
         return frozenset(self.only_in or (self.folder, *self.also))
 
     def is_listed_in(self, folder: str) -> bool:
@@ -107,7 +107,7 @@ class IndexedFile(NamedTuple):
         return folder in self.only_in if self.only_in else self.folder in {ROOT, folder} or folder in self.also
 
     def meets(self, other: IndexedFile) -> bool:
-        """Return whether two files of one name cannot both stay: a folder could list both, or none is of others."""
+        """Return whether two files of one name exclude each other: a folder could list both, or neither is adopted."""
         if ADOPTED not in {self.origin, other.origin}:
             return True
         folders = self.folders | other.folders
@@ -118,15 +118,15 @@ class IndexedFile(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link of an adopted page to something that is no wheel or sdist of the project: a manual, an egg."""
+    """A link of an adopted page to another file than a wheel or sdist of the project: a manual, an egg."""
 
     name: str
-    at: str  # as that of a file
-    only_in: tuple[str, ...]  # the folders whose pages have it
+    at: str  # as for a file
+    only_in: tuple[str, ...]  # the folders whose pages have the link
 
 
 class Release(NamedTuple):
-    """A version in a file's name, and how it is written."""
+    """The version in a file's name, and its spelling."""
 
     version: Version
     text: str
@@ -134,17 +134,17 @@ class Release(NamedTuple):
 
 
 def project_and_version(name: str) -> tuple[NormalizedName, Version]:
-    """Return the project and version in a wheel's or an sdist's file name; raise ValueError where it is neither."""
+    """Return the project and version in a wheel's or sdist's file name; raise ValueError for any other name."""
     project, release = _parse_name(name)
     return project, release.version
 
 
 def release_of(name: str) -> Release:
-    """Return the version in a file's name, and how it is written; raise ValueError where there is none."""
+    """Return the version in a file's name, and its spelling; raise ValueError if there is none."""
     return _parse_name(name)[1]
 
 
-@functools.lru_cache(maxsize=1 << 16)  # every page of a project asks for the same names
+@functools.lru_cache(maxsize=1 << 16)  # every page of a project needs the same names
 def _parse_name(name: str) -> tuple[NormalizedName, Release]:
     if not FILE_NAME.fullmatch(name):
         msg = f"{name!r} holds a character that no wheel or sdist has in its name"
@@ -158,14 +158,14 @@ def _parse_name(name: str) -> tuple[NormalizedName, Release]:
     version_text, _, tags = rest.partition("-")
     try:
         return _project_of(first, tags), _release(version_text)
-    except ValueError:  # with the whole name in the message
+    except ValueError:  # parsed again, so that an error has the whole name
         project, version = parse_wheel_filename(wheel)[:2]
         return project, _release_from(version)
 
 
 @functools.lru_cache(maxsize=OF_A_PROJECT)
 def _project_of(first: str, tags: str) -> NormalizedName:
-    """Return the project of wheels that differ in nothing but their version: their tags take longest to read."""
+    """Return the project of wheels that differ only in their version; cached, since parsing their tags is slow."""
     return parse_wheel_filename(f"{first}-0-{tags}")[0]
 
 
@@ -179,7 +179,7 @@ def _release_from(version: Version) -> Release:
 
 
 def variant_label(name: str) -> str:
-    """Return the label at the end of a wheel variant's file name (PEP 825), or nothing for any other file."""
+    """Return the label at the end of a wheel variant's file name (PEP 825), or "" for any other file."""
     if name.count("-") < len(("version", "python", "abi", "platform", "label")):
         return ""
     parts = name.removesuffix(".whl").split("-")
@@ -192,19 +192,19 @@ def variant_label(name: str) -> str:
 
 
 class Row(NamedTuple):
-    """A file as every page of its project spells it; only the way to it is another one on each."""
+    """A file as every page of its project shows it; only its relative address differs between pages."""
 
     file: IndexedFile
     version: str
-    place: str  # quoted, from the root of the index; in full where it lies on another server or has a slash in front
-    anchor: str  # HTML, what follows the address
-    entry: str  # JSON, what follows the address
+    place: str  # quoted, relative to the root; complete if it is on another server or begins with a slash
+    anchor: str  # the HTML after the address
+    entry: str  # the JSON after the address
 
 
 def spell(files: Iterable[IndexedFile]) -> list[Row]:
-    """Return some files of a project as its pages spell them, in the order of their versions and names."""
+    """Return a project's files as its pages show them, in the order of their versions and names."""
     in_order = sorted(files, key=lambda file: file.name)
-    in_order.sort(key=lambda file: release_of(file.name).version)  # which leaves those of one version as they are
+    in_order.sort(key=lambda file: release_of(file.name).version)  # a stable sort: names stay in order within a version
     return [
         Row(file, release_of(file.name).text, _place(file), _rest_of_anchor(file), _rest_of_entry(file))
         for file in in_order
@@ -216,12 +216,12 @@ def _place(file: IndexedFile) -> str:
 
 
 def quote_key(key: str) -> str:
-    """Return a key as addresses spell it."""
+    """Return a key quoted for addresses."""
     return key if UNQUOTED.fullmatch(key) else quote(key)
 
 
 def _address(row: Row, folder: str) -> str:
-    """Return the file's address relative to the project page in `folder`; `+` is `%2B`, which S3 insists on."""
+    """Return the file's address relative to the project page in `folder`; `+` becomes `%2B`, which S3 requires."""
     file, place = row.file, row.place
     if file.at and ("://" in place or place.startswith("/")):
         return place
@@ -231,7 +231,7 @@ def _address(row: Row, folder: str) -> str:
 
 
 def _relative(at: str, folder: str) -> str:
-    """Return the address of a place that is given in full; a URL is one already, quoted by whoever wrote it."""
+    """Return the address of a place that is given in full; a URL was quoted by its author already."""
     if "://" in at:
         return at
     return quote(at) if at.startswith("/") else ("../../" if folder else "../") + quote(at)
@@ -240,29 +240,29 @@ def _relative(at: str, folder: str) -> str:
 def project_html(project: str, files: Iterable[IndexedFile], folder: str, more: Iterable[str | Link] = ()) -> bytes:
     """Return the PEP 503 page of `project` for the index in `folder`.
 
-    `more` are links without a hash: names of documents that lie in that folder, and what adopted pages had.
+    `more` are links without a hash: names of documents in that folder, and links of adopted pages.
     """
     return html_of(project, spell(files), folder, more)
 
 
 def html_of(project: str, rows: Iterable[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
-    """Return the page of `project_html` for files that are spelled."""
+    """Return the page of `project_html` for prepared rows."""
     lines = [f'    <a href="{_address_in_html(row, folder)}{row.anchor}' for row in rows]
     return _page(f"Links for {project}", "\n".join([*lines, *(_plain_anchor(link, folder) for link in more)]))
 
 
 def _address_in_html(row: Row, folder: str) -> str:
     address = _address(row, folder)
-    return html.escape(address) if "://" in address else address  # what is quoted has nothing to escape
+    return html.escape(address) if "://" in address else address  # a quoted address has nothing to escape
 
 
-@functools.lru_cache(maxsize=OF_A_PROJECT)  # of a few that all files of a project have
+@functools.lru_cache(maxsize=OF_A_PROJECT)  # the files of a project have only a few
 def _escape_html(text: str) -> str:
     return html.escape(text)
 
 
 def _plain_anchor(link: str | Link, folder: str) -> str:
-    """Return a link without a hash: a document may be newer than a page that names it."""
+    """Return a link without a hash: the document may be newer than a page that links to it."""
     name, address = _plain(link, folder)
     return f'    <a href="{html.escape(address)}">{html.escape(name)}</a><br>'
 
@@ -272,18 +272,18 @@ def _plain(link: str | Link, folder: str) -> tuple[str, str]:
 
 
 def _rest_of_anchor(file: IndexedFile) -> str:
-    """Return what follows the address in a link, which is the same on every page."""
+    """Return the HTML of a link after the address, the same on every page."""
     attributes = ""
     if file.metadata_sha256:
-        # Not `data-dist-info-metadata` too, its name before PEP 714: for pip 22.3 to 23.1.2 that is a reason to compare
-        # the name in METADATA, as it is spelled there, with the one that was asked for.
+        # Not also `data-dist-info-metadata`, its name before PEP 714: with it, pip 22.3 to 23.1.2 compares the name in
+        # METADATA, as it is spelled there, with the requested name.
         attributes += f' data-core-metadata="sha256={file.metadata_sha256}"'
     if file.requires_python:
         attributes += f' data-requires-python="{_escape_html(file.requires_python)}"'
     if file.yanked is not None:
         attributes += f' data-yanked="{html.escape(file.yanked)}"'
     if file.metadata_sha256 and not file.requires_python and file.yanked is None:
-        attributes += ' rel=""'  # s3pypi 2.0 takes a hash at the end of a tag for the file's (s3pypi/index.py, parse)
+        attributes += ' rel=""'  # s3pypi 2.0 reads a hash at the end of a tag as the file's (s3pypi/index.py, parse)
     gpu = f" ({_escape_html(file.gpu)})" if file.gpu else ""
     return f'#sha256={file.sha256}"{attributes}>{file.name}</a>{gpu}<br>'
 
@@ -294,7 +294,7 @@ def project_json(project: str, files: Iterable[IndexedFile], folder: str, more: 
 
 
 def json_of(project: str, rows: Sequence[Row], folder: str, more: Iterable[str | Link] = ()) -> bytes:
-    """Return the document of `project_json` for files that are spelled."""
+    """Return the document of `project_json` for prepared rows."""
     head = {
         "meta": {"api-version": API_VERSION if all(row.file.size for row in rows) else SIZELESS_VERSION},
         "name": canonicalize_name(project),
@@ -311,9 +311,9 @@ def _plain_entry(link: str | Link, folder: str) -> str:
 
 
 def _rest_of_entry(file: IndexedFile) -> str:
-    """Return what follows the address in a file's JSON, which is the same on every page.
+    """Return the JSON of a file after the address, the same on every page.
 
-    It is put together by hand: an encoder for each file takes ten times as long.
+    It is formatted by hand: an encoder for each file takes ten times as long.
     """
     entry = f'"hashes": {{"sha256": {_text(file.sha256)}}}'
     if file.size:
@@ -356,23 +356,23 @@ def _page(title: str, rows: str) -> bytes:
 """)
 
 
-# ---------------------------------------------------------------- whose page it is
+# ---------------------------------------------------------------- seals
 
 
 def seal_html(page: str) -> bytes:
-    """Return a page with a last line by which `is_sealed` knows that we wrote it, and that it is whole."""
+    """Return a page with a last line by which `is_sealed` recognizes it as ours and complete."""
     data = page.encode()
     return data + f"<!-- fatwheel sha256:{hashlib.sha256(data).hexdigest()} -->\n".encode()
 
 
 def _seal_json(document: str) -> bytes:
-    """Return a document that ends in a brace with one key more, which does for it what `seal_html` does for a page."""
+    """Return a JSON object with one more key, its seal: the counterpart of `seal_html`."""
     data = document[:-1].encode()
     return data + f', "_fatwheel": "sha256:{hashlib.sha256(data).hexdigest()}"}}'.encode()
 
 
 def is_sealed(page: bytes) -> bool:
-    """Return whether a page is one that we wrote, every byte of it: others may have written another, or added to it."""
+    """Return whether we wrote every byte of a page: others may have written or changed it."""
     found = HTML_SEAL.search(page[-SEAL_BYTES:]) or JSON_SEAL.search(page[-SEAL_BYTES:])
     if found is None:
         return False

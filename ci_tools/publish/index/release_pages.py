@@ -1,6 +1,6 @@
-"""An index over a project's GitHub Releases: every page that an index in a folder has, and the files stay on GitHub.
+"""An index over a project's GitHub Releases: it has every page of an index in a folder; the files stay on GitHub.
 
-The folder keeps a ledger as any index does, by which a second project, or the same one later, is added to it.
+The folder keeps a ledger as any index does, so that a second project, or the same one later, can be added to it.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 __all__ = ["write_pages"]
 
 ROOTS = ("", "nightly/", "test/")  # the channels of an index
-FINDER_DATA = b"finder({"  # how a finder's data begins, which carries no seal
+FINDER_DATA = b"finder({"  # the start of a finder's data, which has no seal
 
 
 def write_pages(address: str, project: str, out: Path, outside: Outside) -> tuple[Path, ...]:
     """Write the pages of a project's GitHub Releases into a folder, and return them.
 
-    Raises InputError where the address names no releases, and where a page that is not ours is in the way.
+    Raises InputError if the address names no releases, or if a file that is not ours is at the place of a page.
     """
     kind, _, repository = address.partition(":")
     if kind != "github" or not repository:
         msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
         raise InputError(msg)
-    from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - no other verb needs its client
+    from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - only this verb needs its client
 
     name = canonicalize_name(project)
     if not is_project(name):
@@ -69,7 +69,7 @@ def _has_pages(index: WheelIndex, root: str) -> bool:
 
 
 def _write(index: WheelIndex, ledger: Ledger, project: str, has: Stock) -> Iterator[Page]:
-    """Write what one channel has of a project, and yield the pages of it."""
+    """Write a project's entries of one channel, and yield the pages of it."""
     offers = {version: ledger.keep_offers(project, known) for version, known in has.offers.items() if known}
     change = Manifest(project, 0, has.files, offers)
     _, manifest = ledger.change_manifest(project, lambda now: now._replace(files=change.files, offers=change.offers))
@@ -78,7 +78,7 @@ def _write(index: WheelIndex, ledger: Ledger, project: str, has: Stock) -> Itera
 
 
 def _pages(index: WheelIndex, ledger: Ledger, manifest: Manifest) -> Iterator[Page]:
-    """Yield every page that shows a project: its own, and those that list it."""
+    """Yield every page that shows a project: its own, and the front pages."""
     known = ledger.directory()
     named = {folder for file in manifest.files.values() for folder in file.folders if folder}
     projects, folders = known.projects | {manifest.project}, known.folders | known.filling | named | {GENERIC}
@@ -89,7 +89,7 @@ def _pages(index: WheelIndex, ledger: Ledger, manifest: Manifest) -> Iterator[Pa
 
 
 def _refuse_foreign(index: WheelIndex, root: str, project: str, has: Stock, out: Path) -> None:
-    """Raise InputError where something that we did not write is where a page is to be."""
+    """Raise InputError if a file that we did not write is at the place of a page."""
     ledger = Ledger(index.store, root)
     offers = {version: hashlib.sha256(dump_offers(known)).hexdigest() for version, known in has.offers.items()}
     keys = (key for page in _pages(index, ledger, Manifest(project, 0, has.files, offers)) for key in page.keys)

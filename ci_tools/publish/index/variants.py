@@ -1,8 +1,8 @@
-"""Wheel variants: CUDA wheels that an installer picks by the driver and the GPU it finds.
+"""Wheel variants: CUDA wheels that an installer selects by the driver and the GPU it finds.
 
-A variant is a wheel once more, under its plain version, with what it needs in `variant.json` and a label in its file
-name. https://peps.python.org/pep-0825/ gives the format, and its successor, PEP 850, who says what a machine has. Both
-are drafts, so nothing here is done unless a config asks for it.
+A variant is a copy of a wheel under its plain version, with its requirements in `variant.json` and a label in its file
+name. PEP 825 (https://peps.python.org/pep-0825/) defines the format, and its successor, PEP 850, how a machine's
+properties are found. Both are drafts, so nothing here is done unless a config asks for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Variant", "documents", "dumps", "variant_of", "variants_of"]
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"  # the draft that uv 0.13 knows
 NVIDIA = "nvidia"
-# Who says what a machine has, by namespace. uv runs no such plugin: it knows this one's answers by itself.
+# The plugins that detect a machine's properties, by namespace. uv runs no plugin: it has this one built in.
 PROVIDERS: Mapping[str, Mapping[str, object]] = {
     NVIDIA: {
         "plugin-api": "nvidia_variant_provider.plugin:NvidiaVariantPlugin",
@@ -37,31 +37,31 @@ PROVIDERS: Mapping[str, Mapping[str, object]] = {
     }
 }
 DRIVER, ARCH = "cuda_version_lower_bound", "sm_arch"
-# Code for this chip alone runs on all that say sm_90 of themselves, because there is no 9.1.
+# Code for exactly this chip runs on every GPU that reports sm_90, because there is no 9.1.
 NO_OTHER_OF_ITS_KIND = "90a"
 
 
 class Variant(NamedTuple):
-    """What a variant is called, and what it needs of a machine: `nvidia :: sm_arch :: 90_real`."""
+    """The label and properties of a variant: `nvidia :: sm_arch :: 90_real`."""
 
     label: str
     properties: tuple[str, ...]
 
 
 def variant_of(made: Made, catalog: Catalog) -> Variant | None:
-    """Return the variant that a job's wheels are; None where no draft has words for what they need."""
+    """Return the variant of a job's wheels; None if the drafts cannot express their requirements."""
     cuda = next((cuda for cuda in catalog.cuda if made.accelerator == f"cu{cuda.digits}"), None)
     if cuda is None:
         return None
     archs = [CudaArch.parse(arch) for arch in made.archs]
     values = [(DRIVER, str(cuda)), *((ARCH, value) for arch in archs for value in _values(arch))]
-    # In all wheels of a version a label stands for the same properties, and platforms differ in their architectures.
+    # A label has the same properties in all wheels of a version, but platforms differ in their architectures.
     label = "_".join([made.accelerator, *(part for arch in archs for part in _label_parts(arch))])
     return Variant(label, tuple(sorted({f"{NVIDIA} :: {feature} :: {value}" for feature, value in values})))
 
 
 def _values(arch: CudaArch) -> Iterator[str]:
-    """Yield what the provider calls an architecture: as CMake does."""
+    """Yield the provider's names of an architecture, which are CMake's."""
     name = arch.sm.removeprefix("sm_")
     yield f"{name}_real"
     if name == NO_OTHER_OF_ITS_KIND:
@@ -80,7 +80,7 @@ def _label_parts(arch: CudaArch) -> Iterator[str]:
 
 
 def dumps(variants: Iterable[Variant]) -> bytes:
-    """Return variants as JSON: one for its wheel's `variant.json`, all of a version for its index."""
+    """Return variants as JSON: one for its wheel's `variant.json`, or all of a version for its index."""
     tables = {variant.label: _table(variant) for variant in sorted(variants)}
     spaces = sorted({namespace for table in tables.values() for namespace in table})
     document = {
@@ -102,7 +102,7 @@ def _table(variant: Variant) -> dict[str, dict[str, list[str]]]:
 
 
 def documents(manifest: Manifest) -> dict[str, bytes]:
-    """Return the `{name}-{version}-variants.json` of every version of a project that has variants, by its name."""
+    """Return the `{name}-{version}-variants.json` of every version of a project with variants, by its name."""
     found: dict[str, set[Variant]] = {}
     for file in manifest.files.values():
         if file.variant:
@@ -115,10 +115,10 @@ def documents(manifest: Manifest) -> dict[str, bytes]:
 
 
 def variants_of(items: Iterable[Item], folder: Path, catalog: Catalog, say: Callable[[str], None]) -> tuple[Item, ...]:
-    """Return the variants of a release's CUDA wheels, made in `folder` where they are not there yet.
+    """Return the variants of a release's CUDA wheels, building the missing ones in `folder`.
 
-    A wheel for one torch alone has none: no draft can say that of it, and one for another torch would be picked. Raises
-    Rejected where a wheel cannot be made into a variant.
+    A wheel for only one torch has no variant: the drafts cannot express that, and a wheel for another torch would be
+    selected. Raises Rejected if a wheel cannot be made into a variant.
     """
     return tuple(_write_variant(item, variant, folder, say) for item, variant in _select_variants(items, catalog))
 
@@ -140,7 +140,7 @@ def _write_variant(item: Item, variant: Variant, folder: Path, say: Callable[[st
             raise Rejected(msg)
         write_variant(item.path, empty / name, document)
 
-    # What is made of the same wheel by the same rules is the same file.
+    # The same wheel and the same rules give the same file.
     path = fill_once(folder / f"{item.sha256[:16]}-{variant.label}", fill, say) / name
     return Item(
         path, sha256_of(path), path.stat().st_size, item.made, VARIANTS, variant=variant.properties, gpu=item.gpu

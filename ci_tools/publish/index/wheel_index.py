@@ -1,12 +1,12 @@
-"""A package index as PyTorch lays it out, in a folder or in a bucket.
+"""A package index with PyTorch's layout, in a folder or in a bucket.
 
-`cu130/` holds the wheels of CUDA 13.0 and the pages of the index that lists them; what every accelerator lists (the
-pure wheel, the sdist) lies once at the root. `.fatwheel/` holds what the pages are made from. Editions that are not
-stable have an index of their own below the root: `nightly/`, `test/`.
+`cu130/` holds the wheels for CUDA 13.0 and the pages of the index that lists them; files for every accelerator (the
+pure wheel, the sdist) are stored once, at the root. `.fatwheel/` holds the data that the pages are made from. Editions
+that are not stable have their own index below the root: `nightly/`, `test/`.
 
-Writers do not wait for each other. Files are put first, where no page names them; then the project's manifest, on the
-condition that nobody else has changed it; then the pages, each on the condition that no newer one is there. Whoever
-is stopped between two of these leaves an index that installs, and the next writer of the project brings it up to date.
+Writers do not lock the index. Files are stored first, while no page names them; then the project's manifest, on the
+condition that nobody else has changed it; then the pages, each on the condition that no newer one exists. A writer that
+is interrupted between two steps leaves an index that installs, and the project's next writer completes it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 __all__ = ["METADATA_SUFFIX", "Page", "Settings", "WheelIndex", "folder_of", "keys_of", "metadata_of"]
 
-NIGHTLIES = 60  # versions that are kept of each project, as on PyTorch's own index
-OFFERED = 10  # versions of which the finder knows what they have for every combination, and why nothing
+NIGHTLIES = 60  # nightly versions kept of each project, as on PyTorch's own index
+OFFERED = 10  # versions whose file, or reason for none, the finder shows for every combination
 
 
 class Arrival(NamedTuple):
-    """One file to publish: what the index will say of it, the file itself, and its METADATA."""
+    """One file to publish: its entry in the index, its content, and its METADATA."""
 
     entry: IndexedFile
     content: Content
@@ -60,22 +60,22 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a user says of an index beside its place."""
+    """The user's settings of an index, besides its place."""
 
-    root: Root | None = None  # whose its front pages are; None: as it was when the index was begun, ours at first
-    nightlies: int = NIGHTLIES  # versions that are kept of each project
+    root: Root | None = None  # the owner of its front pages; None: as when the index was begun, ours by default
+    nightlies: int = NIGHTLIES  # nightly versions kept of each project
 
 
 USUAL = Settings()
 
 
 def folder_of(edition: Edition) -> str:
-    """Return the folder of an edition's index below the root, with a slash; nothing for a stable one."""
+    """Return the folder of an edition's index below the root, with a slash; "" for a stable one."""
     return "" if edition.channel is Channel.STABLE else f"{edition.channel}/"
 
 
 class WheelIndex:
-    """An index in a store; `replace` lets a file take the place of one of its name with other bytes."""
+    """An index in a store; `replace` allows a file to overwrite one of its name with other bytes."""
 
     stages = True
 
@@ -87,13 +87,13 @@ class WheelIndex:
         self.settings = settings
         self.writer = PageWriter(store)
         self.like: WheelIndex | None = None  # the index that this one is a mirror of
-        self.laid: dict[str, Arrival] = {}  # what this run has staged, by name
-        self.found: set[str] = set()  # the keys of what was there before
+        self.laid: dict[str, Arrival] = {}  # files that this run has staged, by name
+        self.found: set[str] = set()  # the keys that existed before
 
     # -- the four steps
 
     def check(self, unit: Unit) -> tuple[Change, ...]:
-        """Return what publishing would change; raise RejectedInput with all that this index cannot take."""
+        """Return what publishing would change; raise RejectedInput with everything that this index cannot accept."""
         project, ledger = canonicalize_name(unit.project), self._ledger(unit)
         problems = list(_problems(project, (*unit.items, *unit.variants)))
         manifest = ledger.manifest(project)
@@ -117,11 +117,11 @@ class WheelIndex:
         return frozenset(name for name in names if parse_version(_public(name)) == wanted)
 
     def foresee(self, unit: Unit) -> None:
-        """Raise what `check` does: what it says of a file depends on no other."""
+        """Raise the errors of `check`: they concern each file by itself."""
         self.check(unit)
 
     def stage(self, unit: Unit) -> None:
-        """Put every file where it will lie, with its METADATA beside it; no page names it yet."""
+        """Store every file at its final place, with its METADATA beside it; no page names it yet."""
         root = folder_of(unit.edition)
         manifest = self._ledger(unit).manifest(canonicalize_name(unit.project))
         with self.store.alone(root):
@@ -130,7 +130,7 @@ class WheelIndex:
             self.laid = {arrival.entry.name: self._lay(root, arrival, manifest) for arrival in arrivals}
 
     def verify(self, unit: Unit) -> None:
-        """Read every staged file back, whole; raise Rejected where its bytes are others."""
+        """Read every staged file back completely; raise Rejected if its bytes differ."""
         for entry, content, _ in self.laid.values():
             key = f"{folder_of(unit.edition)}{entry.key}"
             found = self.sha256_at(key)
@@ -140,7 +140,7 @@ class WheelIndex:
                 raise Rejected(msg, hint="nothing was switched; run the same command again")
 
     def switch(self, unit: Unit) -> tuple[Published, ...]:
-        """Name the files in the manifest and then in the pages; raise InputError where another publisher came first."""
+        """Add the files to the manifest and then to the pages; raise InputError if another publisher came first."""
         ledger, project = self._ledger(unit), canonicalize_name(unit.project)
         root = ledger.root
         with self.store.alone(root):
@@ -157,9 +157,9 @@ class WheelIndex:
         )
 
     def _offers(self, unit: Unit) -> tuple[Offer, ...]:
-        """Return what a unit has for every combination, and what its version has already for others.
+        """Return a unit's file for every combination, and those that its version has already for others.
 
-        Where wheels are added, the reasons why there are none for others stay as well.
+        If wheels are added, the reasons why other combinations have none are kept as well.
         """
         ledger, manifest = self._ledger(unit), self.known(unit)
         known = manifest.offers.get(unit.version)
@@ -170,11 +170,11 @@ class WheelIndex:
         return (*unit.offers, *kept)
 
     def url(self, edition: Edition, folder: str) -> str:
-        """Return the address that an installer is given for a folder of an edition's index."""
+        """Return the address of a folder of an edition's index, for installers."""
         return self.store.url(f"{folder_of(edition)}{folder}")
 
     def _url(self, root: str, entry: IndexedFile) -> str:
-        """Return the address that a client fetches a file at."""
+        """Return the address of a file, for downloads."""
         return entry.at if "://" in entry.at else self.store.url(f"{root}{entry.key}")
 
     def _ledger(self, unit: Unit) -> Ledger:
@@ -183,29 +183,29 @@ class WheelIndex:
     # -- pages
 
     def show(self, ledger: Ledger, manifests: Sequence[Manifest]) -> None:
-        """Write the pages of some projects, and what lists them."""
+        """Write the pages of some projects, and the front pages."""
         self.writer.show(ledger, manifests, self.settings.root)
 
     def pages(self, ledger: Ledger, manifest: Manifest, folders: Iterable[str]) -> Iterator[Page]:
-        """Yield a project's page in each of some folders and at the root, and what the finder knows of it."""
+        """Yield a project's page in each of some folders and at the root, and its data for the finder."""
         return self.writer.pages(ledger, manifest, folders)
 
     def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
         """Yield the front page of every folder, and that of the whole index."""
         return self.writer.fronts(root, directory)
 
-    # -- what is to be published
+    # -- files to publish
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
         first = self.like.known(unit) if self.like else Manifest(manifest.project)
         return [_arrival(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
 
     def known(self, unit: Unit) -> Manifest:
-        """Return what the index says of the files of a unit's project."""
+        """Return the manifest of a unit's project."""
         return self._ledger(unit).manifest(canonicalize_name(unit.project))
 
     def _find_conflicts(self, manifest: Manifest, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, IndexedFile]]:
-        """Yield the files that would take the place of others and may not."""
+        """Yield the files that would overwrite others and may not."""
         for arrival in arrivals:
             new = arrival.entry
             for old in manifest.called(new.name):
@@ -245,7 +245,7 @@ class WheelIndex:
     # -- files
 
     def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
-        """Note what this run puts where nothing is, and what it removes: what it leaves is then known as ours."""
+        """Note the keys that this run will add or remove: if it is interrupted, its files are then known as ours."""
         after, root = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
         removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
         places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
@@ -255,7 +255,7 @@ class WheelIndex:
             self._ledger(unit).note(manifest.project, keys)
 
     def _lay(self, root: str, arrival: Arrival, manifest: Manifest) -> Arrival:
-        """Put one file and its METADATA, and return where: in a folder of its own where others lie at its place."""
+        """Store one file and its METADATA, and return its place: a separate folder if other files are at its place."""
         key = f"{root}{arrival.entry.key}"
         if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
             self._store_or_replace(key, arrival.content)
@@ -267,12 +267,12 @@ class WheelIndex:
         return arrival
 
     def _is_free_beside(self, key: str, metadata: bytes) -> bool:
-        """Return whether no other METADATA lies beside a place: that of a file of others, which may be gone."""
+        """Return whether no other METADATA is beside a place: that of a file of others, which may be deleted."""
         read = self.store.read(f"{key}{METADATA_SUFFIX}")
         return read is None or read[0] == metadata
 
     def _lay_once_more(self, root: str, before: Manifest) -> None:
-        """Put what was found and no manifest named: who had put it may have removed it before this one named it."""
+        """Upload again files that existed but were unlisted: their uploader may have deleted them meanwhile."""
         named = {file.key for file in before.files.values()}
         for entry, content, metadata in self.laid.values():
             key = f"{root}{entry.key}"
@@ -282,7 +282,7 @@ class WheelIndex:
                     self._store_or_replace(f"{key}{METADATA_SUFFIX}", content_of_bytes(metadata))
 
     def _store_file(self, key: str, content: Content) -> bool:
-        """Put a file, once more where that very file has been damaged; return whether it is there, and not another."""
+        """Store a file, or store it again if it is damaged; return whether the key now has this file."""
         if self.store.put(key, content, instead_of=None):
             return True
         self.found.add(key)
@@ -293,7 +293,7 @@ class WheelIndex:
         return is_damaged and self.store.put(key, content, instead_of=found)
 
     def _store_or_replace(self, key: str, content: Content) -> None:
-        """Put what this place is for alone; what is there and damaged is put once more."""
+        """Store a file whose key no other file uses; a damaged file there is stored again."""
         if self._store_file(key, content):
             return
         if not self.store.put(key, content, instead_of=self.store.find(key)):
@@ -301,11 +301,11 @@ class WheelIndex:
             raise MachineError(msg, hint="another publisher is at work; run the same command again")
 
     def sha256_at(self, key: str) -> str:
-        """Return the sha256 of what is at a key, read whole; nothing where there is nothing."""
+        """Return the sha256 of the content at a key, read completely, or "" if there is none."""
         return self.sha256_and_size_at(key)[0]
 
     def sha256_and_size_at(self, key: str) -> tuple[str, int]:
-        """Return the sha256 and the size in bytes of what is at a key, read whole; no sha256 where there is nothing."""
+        """Return the sha256 and size in bytes of the content at a key, read completely; "" and 0 if there is none."""
         digest, size = hashlib.sha256(), 0
         for chunk in self.store.chunks(key):
             digest.update(chunk)
@@ -325,14 +325,14 @@ class WheelIndex:
         return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
     def _locate_arrival(self, arrival: Arrival) -> Arrival:
-        """Return the arrival at the place where this run has put it."""
+        """Return the arrival with the place where this run has stored it."""
         laid = self.laid[arrival.entry.name].entry
         return arrival._replace(entry=arrival.entry._replace(apart=laid.apart, at=laid.at))
 
-    # -- what is left over
+    # -- unlisted files
 
     def _tidy(self, ledger: Ledger, before: Manifest, after: Manifest) -> None:
-        """Remove what no page names any more; what somebody has named again meanwhile stays."""
+        """Remove files that no page names any more, unless another publisher has listed them again meanwhile."""
         inside = {file.key for file in before.files.values() if not file.is_outside}
         gone = inside - {file.key for file in after.files.values()}
         named = {file.key for file in ledger.manifest(after.project).files.values()} if gone else set()
@@ -354,7 +354,7 @@ def _places(manifest: Manifest) -> set[tuple[str, str]]:
 
 
 def _lay_apart(entry: IndexedFile) -> IndexedFile:
-    """Return a file in a folder of its own, where others lie at its place."""
+    """Return a file in a separate folder, since other files are at its place."""
     return entry._replace(apart=entry.sha256[:16], at="")
 
 
@@ -368,7 +368,7 @@ def keys_of(file: IndexedFile) -> set[str]:
 
 
 def _add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies: int) -> Manifest:
-    """Return a manifest with some files more: of nightlies the newest versions only, of a version one candidate."""
+    """Return a manifest with new files: it keeps the newest nightlies only, and one candidate of a version."""
     whole = manifest.add_files(arrival.entry for arrival in arrivals)
     if unit.edition.channel is Channel.NIGHTLY:
         return whole._replace(files=_drop_old_nightlies(whole.files, nightlies))
@@ -378,12 +378,12 @@ def _add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, n
 
 
 def _public(name: str) -> str:
-    """Return the version of a file less its local part."""
+    """Return the version of a file without its local part."""
     return index.project_and_version(name)[1].public
 
 
 def _drop_old_nightlies(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
-    """Return the files of the newest versions, and all that others have put there: those are theirs to remove."""
+    """Return the files of the newest versions, and all files of others, which only they may remove."""
     newest = _newest((file.name for file in files.values() if not file.origin), nightlies)
     return {key: file for key, file in files.items() if file.origin or _public(file.name) in newest}
 
@@ -393,11 +393,11 @@ def _newest(names: Iterable[str], count: int) -> set[str]:
     return set(sorted(set(map(_public, names)), key=parse_version, reverse=True)[:count])
 
 
-# ---------------------------------------------------------------- what arrives
+# ---------------------------------------------------------------- arrivals
 
 
 def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
-    """Yield what keeps files out of any index: names that are none of the project's, and folders that are none."""
+    """Yield the reasons why any index refuses files: names of another project, or invalid folders."""
     if not is_project(project):
         yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
     for item in items:
@@ -423,9 +423,9 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
 
 
 def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
-    """Read what the index will say of a file; bytes that are there already stay as old, and as yanked, as they are.
+    """Return the index entry of a file; bytes that exist already keep their upload time and their yank.
 
-    `first` is what the index says whose mirror this is: bytes that are there are as old here.
+    `first` is the manifest of the index that this one mirrors: bytes in it keep its upload time here.
     """
     now = utc(datetime.now(timezone.utc))
     metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
@@ -453,7 +453,7 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arr
     old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
     if old:
         entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
-        entry = entry._replace(origin=entry.origin and old.origin)  # what a plan builds is what a plan has built
+        entry = entry._replace(origin=entry.origin and old.origin)  # a plan's file has no foreign origin
         is_at_its_place = old.folder == entry.folder and not old.is_outside
         entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
     elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
@@ -462,7 +462,7 @@ def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arr
 
 
 def metadata_of(path: Path) -> tuple[bytes, str]:
-    """Return a wheel's METADATA and the Pythons it asks for."""
+    """Return a wheel's METADATA and its Requires-Python."""
     wheel = open_wheel(path)
     with wheel.archive:
         metadata, requires = wheel.dist_info_data("METADATA"), wheel.metadata.get("Requires-Python", "")

@@ -1,7 +1,7 @@
-"""Where a release goes: each target takes release units, and shows each of its pages old or new, never half.
+"""The targets of a release: each takes release units and updates every page atomically.
 
-A target does its part of a transaction in four steps. Each can be done again, on another machine as well, and goes on
-where the one before it stopped: what is there is asked of the target, never remembered.
+A target does its part of a transaction in four steps. Each step can be repeated, on another machine too, and continues
+where the previous run stopped: a target is always asked for its state, which is never remembered.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
 
 __all__ = ["UPLOADERS", "Target"]
 
-UPLOADERS = ("twine", "uv")  # to PyPI and its like; the first is the default
+UPLOADERS = ("twine", "uv")  # for PyPI and similar indexes; the first is the default
 
 
 class Target(Protocol):
-    """One place that a release goes to."""
+    """One place where a release is published."""
 
     @property
     def address(self) -> str:
-        """How the user names it: s3://bucket/whl."""
+        """The target in the user's notation: s3://bucket/whl."""
 
     @property
     def order(self) -> int:
-        """When it switches: the lowest comes first, and PyPI, which takes nothing back, comes last."""
+        """The place in the order of activation: the lowest comes first, and PyPI, which cannot be undone, last."""
 
     @property
     def stages(self) -> bool:
-        """Whether it can hold files that nobody sees yet."""
+        """Whether the target can hold files that are not public yet."""
 
     def check(self, unit: Unit) -> Sequence[Change]:
         """Return what publishing would change here; write nothing.
 
-        Raises InputError or Rejected, with everything that is wrong, where this target cannot take the unit by its
-        own rules, or holds one of its files with other bytes; MachineError where it does not answer.
+        Raises InputError or Rejected, with all errors, if this target's rules do not allow the unit, or it holds one of
+        its files with other bytes; MachineError if it does not answer.
         """
 
     def holds(self, unit: Unit) -> frozenset[str]:
-        """Return the names of the files that everybody finds here of the unit's version; raise as `check` does."""
+        """Return the names of the public files of the unit's version here; raise as `check` does."""
 
     def foresee(self, unit: Unit) -> None:
-        """Raise what `check` will, as far as it is known of a unit of which only some files are made yet."""
+        """Raise the errors of `check` that are already certain for a unit with only some of its files built."""
 
     def stage(self, unit: Unit) -> None:
-        """Bring every file here, where nobody who installs sees it yet."""
+        """Upload every file, invisible to users who install."""
 
     def verify(self, unit: Unit) -> None:
-        """Read every staged file's hash back; raise Rejected where it is not the unit's."""
+        """Read every staged file's hash back; raise Rejected if it is not the unit's."""
 
     def switch(self, unit: Unit) -> Sequence[Published]:
-        """Show the unit to everybody, and return its files here."""
+        """Publish the unit, and return its files here."""

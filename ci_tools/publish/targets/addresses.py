@@ -1,4 +1,4 @@
-"""From what a user writes after `--to` to the target it names."""
+"""Parses the addresses that a user gives to `--to` into targets."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ FORMS = {
     "github": "github:OWNER/REPO",
     "pypi": "pypi[:NAME or URL]",
 }
-MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # between the places of one target
-SETTINGS = ("nightlies", "root")  # of an index, whatever it lies in
-UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # in no name that can be shown and typed again
+MIRROR = re.compile(r"\|(?=(?:dir|s3):)")  # separates the places of one target
+SETTINGS = ("nightlies", "root")  # the settings of an index, in any kind of store
+UNWRITABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # characters that cannot be printed and typed again
 
 
 def targets_of(
     addresses: Iterable[str], outside: Outside, *, replace: bool = False, uploader: str = UPLOADERS[0]
 ) -> tuple[Target, ...]:
-    """Return the targets that some addresses name, each once in however many spellings.
+    """Return the targets that some addresses name; two spellings of one target give it once.
 
-    Raises InputError for an address that names none.
+    Raises InputError for an address that names no target.
 
-    `replace` is of indexes of one's own; `uploader` is the program that uploads to PyPI and its like.
+    `replace` applies to the user's own indexes only; `uploader` is the program that uploads to PyPI and similar
+    indexes.
     """
     targets = (one for address in addresses for one in _targets(address, outside, replace, uploader))
     return tuple({target.address: target for target in targets}.values())
@@ -54,7 +55,7 @@ def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tu
 def _target(address: str, outside: Outside, uploader: str) -> Target:
     kind, _, rest = address.partition(":")
     if kind == "github" and rest:
-        from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - each target loads the client it needs alone
+        from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - each target loads only the client it needs
 
         return GitHubTarget(rest, outside)
     if kind == "pypi":
@@ -70,7 +71,7 @@ def places_of(address: str) -> tuple[str, ...]:
 
 
 def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
-    """Raise InputError for an address that is no target, or with `distant` for a folder: it is gone with its runner."""
+    """Raise InputError for an address that is not a target, or with `distant` for a folder: it goes with its runner."""
     for place in (place for address in addresses for place in places_of(_writable(address))):
         kind = place.partition(":")[0]
         if kind not in FORMS:
@@ -83,9 +84,9 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
 
 
 def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tuple[WheelIndex, ...]:
-    """Return the index that an address names, and its mirrors; raise InputError where one is no index, or twice there.
+    """Return the index that an address names, and its mirrors; raise InputError for a repeated place or no index.
 
-    A mirror says of each file what the first says, also when it got it.
+    A mirror has the same entry for each file as the first index, including its upload time.
     """
     first, *others = (index_of(place, outside, replace=replace) for place in places_of(address))
     for mirror in others:
@@ -98,7 +99,7 @@ def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tupl
 
 
 def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelIndex:
-    """Return the index that an address names: a folder, or a bucket; raise InputError for anything else."""
+    """Return the index that an address names, a folder or a bucket; raise InputError for any other address."""
     address, settings = _settings(_writable(address))
     kind, _, rest = address.partition(":")
     if kind == "dir" and rest:
@@ -112,7 +113,7 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
 
 
 def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
-    """Return a channel of an index (`nightly/`, `test/`) as the index of its own that it is; with "" the index."""
+    """Return a channel of an index (`nightly/`, `test/`) as its own index; with "" the index itself."""
     folder = channel.rstrip("/")
     if not folder:
         return index
@@ -122,7 +123,7 @@ def channel_of(index: WheelIndex, channel: str, outside: Outside) -> WheelIndex:
 
 
 def _below(store: Store, folder: str, outside: Outside) -> Store:
-    """Return a folder of a store as a store of its own."""
+    """Return a folder of a store as its own store."""
     if isinstance(store, FolderStore):
         return FolderStore(store.root / folder, outside.reporter)
     from ci_tools.machine.objects.bucket import BucketStore  # noqa: PLC0415 - see above
@@ -135,9 +136,9 @@ def _below(store: Store, folder: str, outside: Outside) -> Store:
 
 
 def _settings(address: str) -> tuple[str, Settings]:
-    """Return an address without the settings of an index behind it, and those; the rest of a query is its place's.
+    """Return an address without the settings of its index, and the settings; other queries belong to the address.
 
-    A folder may have a question mark in its name: only one with nothing but settings behind it begins them.
+    A folder may have a question mark in its name: the settings begin at one that is followed by settings only.
     """
     place, mark, query = address.partition("?") if address.startswith("s3:") else address.rpartition("?")
     pairs = [pair.partition("=")[::2] for pair in query.split("&")] if mark else []
@@ -164,12 +165,12 @@ def _unknown(address: str, *kinds: str) -> InputError:
     known = f"expected {', '.join(forms[:-1])} or {forms[-1]}"
     kind = address.partition(":")[0]
     close = nearest(kind, FORMS) if kind not in FORMS else ""
-    shown = "…" if "@" in address else address  # what stands before an @ may be a password
+    shown = "…" if "@" in address else address  # the part before an @ may be a password
     return InputError(f'"{shown}" is no {"index" if kinds else "target"}, {known}', hint=close)
 
 
 def _writable(address: str) -> str:
-    """Return an address; raise InputError where it holds a character that nobody could type again."""
+    """Return an address; raise InputError for a character that cannot be typed again."""
     found = UNWRITABLE.search(address)
     if found:
         msg = f"a target's address holds the character U+{ord(found[0]):04X}, expected {' or '.join(FORMS.values())}"
@@ -178,10 +179,10 @@ def _writable(address: str) -> str:
 
 
 def _folder(path: str) -> Path:
-    """Return the one name of a folder, however it was written."""
+    """Return the absolute name of a folder, the same for every spelling."""
     try:
         folder = Path(path).expanduser().resolve()
-    except (OSError, RuntimeError) as error:  # nobody of that name, or links that lead round
+    except (OSError, RuntimeError) as error:  # an unknown user, or a cycle of links
         msg = f"dir:{path} is no folder: {error}"
         raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from None
     if folder.exists() and not folder.is_dir():

@@ -1,9 +1,9 @@
-"""GitHub Releases: files go into a draft that nobody sees, are compared with their hashes, and published in one step.
+"""GitHub Releases: files are uploaded to an invisible draft, checked by hash, and published in one step.
 
-A draft is known as ours by a comment in its notes that holds the digest of the unit's files. A draft with other files
-is therefore never touched before ours is published: GitHub publishes one release of a tag, and the loser says so.
-Where a release of the tag is published already (the core's, or one that a person made by hand), files go straight to
-it when it is time to switch, each visible when it is whole.
+A comment in a draft's notes, with the digest of the unit's files, identifies it as ours. A draft with other files is
+not touched before ours is published: GitHub publishes only one release of a tag, and the other publisher gets an error.
+If the release of the tag is published already (the core's, or one that a person made by hand), files are uploaded to it
+directly during activation, each visible once it is complete.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 __all__ = ["GitHubTarget"]
 
 MOST_ASSETS = 1000
-MOST_BYTES = 2 << 30  # of an asset; it must be smaller
-FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for what a retraction says
+MOST_BYTES = 2 << 30  # an asset must be smaller
+FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for the notice of a retraction
 CHUNK = 1 << 20
-KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub puts dots for other characters
+KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub replaces other characters by dots
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -76,7 +76,7 @@ WITHOUT_METADATA = "there is no .metadata beside the wheels, and installers fetc
 
 
 class Sent(NamedTuple):
-    """One file that becomes an asset: the bytes of `content`, or where that is None, of the file at `path`."""
+    """One file that becomes an asset: the bytes in `content`, or if that is None, the file at `path`."""
 
     name: str
     sha256: str
@@ -91,17 +91,17 @@ class Sent(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What there is of a unit's tag."""
+    """The releases and drafts that exist for a unit's tag."""
 
     published: GitRelease | None
-    draft: GitRelease | None  # ours, with these very files
-    spare: tuple[GitRelease, ...]  # drafts of ours that nobody needs
-    other: tuple[GitRelease, ...]  # drafts of ours with other files, of no use once one is published
+    draft: GitRelease | None  # ours, with exactly these files
+    spare: tuple[GitRelease, ...]  # our superfluous drafts
+    other: tuple[GitRelease, ...]  # our drafts with other files, useless once a release is published
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubTarget:
-    """The releases of one repository; `indexes` are the addresses that its notes tell people to install from."""
+    """The releases of one repository; `indexes` are the addresses to install from, for the notes."""
 
     order: ClassVar[int] = 2
     stages: ClassVar[bool] = True
@@ -111,16 +111,16 @@ class GitHubTarget:
     base_url: str = field(default="", kw_only=True)
     indexes: tuple[str, ...] = field(default=(), kw_only=True)
     pause: float = field(default=PAUSE, kw_only=True)  # seconds between two writes, and before the second try
-    patience: float = field(default=PATIENCE, kw_only=True)  # seconds that one request may wait, all in all
+    patience: float = field(default=PATIENCE, kw_only=True)  # seconds that one request may wait in total
 
     @property
     def address(self) -> str:
-        """The target as the user writes it."""
+        """The target in the user's notation."""
         return f"github:{self.repository}"
 
     @property
     def hub(self) -> Hub:
-        """The repository that is asked."""
+        """The client of the repository."""
         return Hub(self.repository, self.outside, self.base_url, self.pause, self.patience)
 
     # -- the four steps
@@ -128,8 +128,8 @@ class GitHubTarget:
     def check(self, unit: Unit) -> Sequence[Change]:
         """Return what publishing would change here; write nothing.
 
-        Raises InputError where GitHub's rules forbid the unit, its release holds one of the files with other bytes or
-        takes no more files, or its tag is at another commit; MachineError where GitHub does not answer.
+        Raises InputError if GitHub's rules forbid the unit, if its release holds one of the files with other bytes or
+        accepts no more files, or if its tag is at another commit; MachineError if GitHub does not answer.
         """
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
@@ -158,7 +158,7 @@ class GitHubTarget:
         return frozenset(name for name in there if name.endswith((".whl", ".tar.gz")))
 
     def foresee(self, unit: Unit) -> None:
-        """Raise what `check` will: the list of the unit's files, which is not whole yet, is left out."""
+        """Raise the errors of `check`, without the list of the unit's files, which is not complete yet."""
         _refuse_by_rules(unit)
         with self.hub.opened() as repository:
             published = self._find_releases(repository, unit).published
@@ -169,7 +169,7 @@ class GitHubTarget:
             self._refuse_others(unit, there, [sent for sent in _files(unit) if not sent.is_list])
 
     def stage(self, unit: Unit) -> None:
-        """Bring every file into a draft; where the release is published already, nothing can be hidden, nor is staged.
+        """Upload every file to a draft; do nothing if the release is already published: it cannot hide files.
 
         Raises InputError, Rejected or MachineError as `check` does.
         """
@@ -184,7 +184,7 @@ class GitHubTarget:
             self._send(draft, unit)
 
     def verify(self, unit: Unit) -> None:
-        """Read the hashes of what is here back; raise Rejected where one is not the unit's, or a draft lacks a file."""
+        """Read back the hashes of all assets; raise Rejected if one is not the unit's, or a draft lacks a file."""
         with self.hub.opened() as repository:
             seen = self._find_releases(repository, unit)
             release = seen.published or seen.draft
@@ -194,7 +194,7 @@ class GitHubTarget:
                 self._verify(release, unit, whole=seen.published is None)
 
     def switch(self, unit: Unit) -> Sequence[Published]:
-        """Show the unit to everybody, and return its files here; what is published already stays as it is."""
+        """Publish the unit, and return its files here; files that are already public stay unchanged."""
         with self.hub.opened() as repository:
             seen = self._find_releases(repository, unit)
             new = self._publish(seen.draft, unit) if seen.draft and not seen.published else None
@@ -210,7 +210,7 @@ class GitHubTarget:
         return [Published(item.name, there[item.name].browser_download_url, item.name in added) for item in items]
 
     def _absent(self, unit: Unit) -> FatwheelError:
-        """Return the error for a release that should be here."""
+        """Return the error for a missing release that was staged before."""
         if unit.name == CORE:
             msg = f"the draft of {unit.tag} is gone from {self.repository}"
             return MachineError(msg, hint="give the same command again, it makes a new one")
@@ -221,11 +221,11 @@ class GitHubTarget:
     # -- the index over release assets
 
     def listings(self, project: str) -> dict[str, tuple[Listing, ...]]:
-        """Return what the lists of published releases say of a project, by channel as an index has it, newest first.
+        """Return a project's entries in the lists of published releases, by an index's channels, newest first.
 
-        Their files lie where GitHub has them, and those of a retracted release are yanked. A file that was taken out
-        of its release is left out. Raises InputError where no release has a file of the project, MachineError where a
-        list is damaged.
+        Their files stay on GitHub, and those of a retracted release are yanked. A file that was deleted from its
+        release is left out. Raises InputError if no release has a file of the project, MachineError if a list is
+        damaged.
         """
         with self.hub.opened() as repository:
             releases = self.hub.ask(lambda _: list(repository.get_releases()))
@@ -240,7 +240,7 @@ class GitHubTarget:
         return {channel: tuple(one for where, one in of_project if where == channel) for channel in channels}
 
     def _listings(self, release: GitRelease) -> Iterator[tuple[str, Listing]]:
-        """Yield what a release's lists say, each with its channel, and say which wheels none of them names."""
+        """Yield a release's lists, each with its channel, and report the wheels that no list names."""
         if not any(asset.name.startswith("fatwheel-") for asset in release.assets):
             return
         there = {name: asset for name, asset in self._assets(release).items() if asset.state == "uploaded"}
@@ -257,11 +257,11 @@ class GitHubTarget:
             yield _channel(release, one), one._replace(files=shown)
 
     def _read(self, release: GitRelease, asset: GitReleaseAsset) -> Listing:
-        """Return what a list says; raise MachineError where it is damaged."""
+        """Return the content of a list; raise MachineError if it is damaged."""
         try:
             if asset.size > of_releases.MOST_BYTES:
                 msg = f"it has {asset.size:,} bytes"
-                raise ValueError(msg)  # noqa: TRY301 - whatever is wrong with it is one error
+                raise ValueError(msg)  # noqa: TRY301 - every defect gives the same error
             content = self.hub.ask(lambda _: b"".join(_download_asset(asset)))
             return read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
         except ValueError as error:
@@ -270,7 +270,7 @@ class GitHubTarget:
             raise MachineError(msg, hint="delete it there, and publish that version again") from None
 
     def _link_file(self, file: IndexedFile, there: Mapping[str, GitReleaseAsset], release: GitRelease) -> IndexedFile:
-        """Return a file with its address; its METADATA is offered where the very bytes lie beside it."""
+        """Return a file with its address; with METADATA only if exactly its bytes are in the release too."""
         beside = there.get(f"{file.name}{METADATA_SUFFIX}")
         digest = "" if beside is None else beside.digest or f"sha256:{self.hub.ask(lambda _: _hash_asset(beside))}"
         return file._replace(
@@ -279,7 +279,7 @@ class GitHubTarget:
             metadata_sha256=file.metadata_sha256 if digest == f"sha256:{file.metadata_sha256}" else "",
         )
 
-    # -- what is there
+    # -- the state on GitHub
 
     def _find_releases(self, repository: Repository, unit: Unit) -> Seen:
         """Return the releases of the unit's tag."""
@@ -298,15 +298,16 @@ class GitHubTarget:
         )
 
     def _assets(self, release: GitRelease) -> dict[str, GitReleaseAsset]:
-        """Return a release's assets by name; raise MachineError where the release is gone."""
+        """Return a release's assets by name; raise MachineError if the release no longer exists."""
         return {asset.name: asset for asset in self.hub.ask(lambda _: _list_assets(release))}
 
     def _refuse_change(
         self, unit: Unit, published: GitRelease | None
     ) -> tuple[Sequence[Sent], dict[str, GitReleaseAsset]]:
-        """Return the files that a unit's release is to have, and the whole assets of a published one.
+        """Return the files for a unit's release, and the complete assets of a published release.
 
-        Raises InputError where one is a file of the unit with other bytes, or where it cannot take what it lacks.
+        Raises InputError if an asset has other bytes than the unit's file, or if the release cannot take the missing
+        files.
         """
         if published is None:
             return _select_files(unit, ()), {}
@@ -318,14 +319,14 @@ class GitHubTarget:
         return files, there
 
     def _refuse_others(self, unit: Unit, there: Mapping[str, GitReleaseAsset], files: Iterable[Sent]) -> None:
-        """Raise RejectedInput where a published release holds one of the files with other bytes."""
+        """Raise RejectedInput if a published release holds one of the files with other bytes."""
         differences = [self._difference(there.get(sent.name), sent, whole=False) for sent in files]
         if problems := [Problem("", what) for what in differences if what]:
             problems = [Problem(unit.tag, f"is published in {self.repository} with other bytes"), *problems]
             raise RejectedInput(problems, hint="a published file never changes: raise the version")
 
     def _refuse_commit(self, repository: Repository, unit: Unit, published: GitRelease | None) -> str:
-        """Return the commit that the tag is to be made at, or nothing; raise InputError where it is at another one."""
+        """Return the commit to tag, or "" if the tag exists; raise InputError if the tag points elsewhere."""
         if (published and not unit.added) or not COMMIT.fullmatch(unit.commit):
             return ""
         tagged = self.hub.ask(lambda _: _commit_of_tag(repository, unit.tag))
@@ -338,10 +339,10 @@ class GitHubTarget:
             raise InputError(msg, hint=f"push the commit, or a tag {unit.tag} that says where the release belongs")
         return "" if tagged or published else unit.commit
 
-    # -- what is written
+    # -- changes on GitHub
 
     def _new_draft(self, repository: Repository, unit: Unit, commit: str) -> GitRelease:
-        """Return our draft, made where it is not there; of two that were made at once, the older one is taken."""
+        """Return our draft, creating it if needed; if two were created at once, the older one."""
         seen = self._find_releases(repository, unit)
         if not seen.draft and not seen.published:
             target: dict[str, Any] = {"target_commitish": commit} if commit else {}
@@ -364,13 +365,13 @@ class GitHubTarget:
         return seen.draft
 
     def _body(self, repository: Repository, unit: Unit) -> str:
-        """Return the notes of a release, with the comment by which it is known as ours."""
+        """Return the notes of a release, with the comment that identifies it as ours."""
         links = f"{repository.html_url}/releases/expanded_assets/{quote(unit.tag)}"
         room = FULL - len(_mark(unit)) - 2
         return f"{notes(unit, self.indexes, links=links, most=room)}\n{_mark(unit)}\n"
 
     def _send(self, release: GitRelease, unit: Unit) -> frozenset[str]:
-        """Bring the files that a release lacks, and return their names."""
+        """Upload the files that a release lacks, and return their names."""
         there = self._assets(release)
         waiting = [sent for sent in _select_files(unit, there) if not self._has(release, there.get(sent.name), sent)]
         if not waiting:
@@ -385,18 +386,18 @@ class GitHubTarget:
         return frozenset(sent.name for sent in waiting)
 
     def _has(self, release: GitRelease, asset: GitReleaseAsset | None, sent: Sent) -> bool:
-        """Whether a release has a file; the list that a published one has stays if it names the same files."""
+        """Whether a release has a file; a published list is kept if it names the same files."""
         if _is_whole(asset, sent) or asset is None:
             return _is_whole(asset, sent)
         return sent.is_list and not release.draft and not self._difference(asset, sent, whole=True)
 
     def _send_one(self, release: GitRelease, sent: Sent, old: GitReleaseAsset | None, progress: _Progress) -> None:
-        """Bring one file; what was left of it by a cut upload, or is not its bytes, gives way."""
-        other = False  # whether another publisher was seen to send it
+        """Upload one file, after deleting an asset of its name that is incomplete or has other bytes."""
+        other = False  # whether another publisher is uploading it
 
         def once(again: bool) -> None:  # noqa: FBT001 - Hub.ask calls it so
             nonlocal other
-            # What was not whole a while ago may be by now, and published: it is looked at again before it is deleted.
+            # An incomplete asset may be complete and published by now: look again before deleting it.
             present = self._assets(release).get(sent.name) if again or old else None
             if self._has(release, present, sent):
                 return
@@ -416,7 +417,7 @@ class GitHubTarget:
         self.hub.ask(once)
 
     def _refuse_other(self, asset: GitReleaseAsset, sent: Sent, sha256: str) -> None:
-        """Take an asset away that is not the file which was to be sent, and raise what is wrong with it."""
+        """Delete an asset that is not the file to send, and raise an error that says why."""
         is_right = asset.digest in {None, f"sha256:{sent.sha256}"}
         if asset.name == sent.name and sha256 == sent.sha256 and is_right:
             return
@@ -430,7 +431,7 @@ class GitHubTarget:
         raise Failed(msg)
 
     def _publish(self, draft: GitRelease, unit: Unit) -> GitRelease | None:
-        """Publish our draft, and return it, or None where another release of the tag was faster."""
+        """Publish our draft and return it, or None if another release of the tag was published first."""
         self._verify(draft, unit, whole=True)
 
         def once(_: bool) -> GitRelease | None:  # noqa: FBT001 - Hub.ask calls it so
@@ -448,7 +449,7 @@ class GitHubTarget:
         return self.hub.ask(once)
 
     def _complete(self, release: GitRelease, unit: Unit) -> frozenset[str]:
-        """Bring what a published release lacks of the unit, and say so in its notes."""
+        """Upload the unit's files that a published release lacks, and add the unit to its notes."""
         self._refuse_change(unit, release)
         added = self._send(release, unit)
         if not _is_told(release, unit):
@@ -456,7 +457,7 @@ class GitHubTarget:
         return added
 
     def _tell(self, release: GitRelease, unit: Unit) -> None:
-        """Add a unit to the notes of a published release, and let it count as stable where the unit is."""
+        """Add a unit to the notes of a published release; if the unit is stable, make the release stable too."""
         mark, body = _mark(unit), release.body or ""
         room = FULL - len(body) - len(mark) - 4
         more = f"{body}\n\n{notes(unit, self.indexes, most=room)}\n{mark}\n" if mark not in body and room > 0 else body
@@ -472,7 +473,7 @@ class GitHubTarget:
     # -- reading back
 
     def _verify(self, release: GitRelease, unit: Unit, *, whole: bool) -> None:
-        """Compare the hash of every asset; `whole` says that none may be missing."""
+        """Compare the hash of every asset; with `whole`, none may be missing."""
         there = self._assets(release)
         differences = [self._difference(there.get(sent.name), sent, whole=whole) for sent in _select_files(unit, there)]
         problems = list(filter(None, differences))
@@ -481,7 +482,7 @@ class GitHubTarget:
             raise Rejected(msg, hint="the same command sends those files again, unless they are published already")
 
     def _difference(self, asset: GitReleaseAsset | None, sent: Sent, *, whole: bool) -> str:
-        """Return what is wrong with an asset, or nothing."""
+        """Return how an asset differs from its file, or ""."""
         if asset is None or asset.state != "uploaded":
             return f"{sent.name} is {'not there' if asset is None else 'not whole'}" if whole else ""
         digest = asset.digest or f"sha256:{self.hub.ask(lambda _: _hash_asset(asset))}"
@@ -493,30 +494,30 @@ class GitHubTarget:
 
 
 class _Progress(NamedTuple):
-    """Where the progress of one file goes."""
+    """The progress of one file within an upload of several."""
 
     step: Step
-    before: int  # bytes of other files
+    before: int  # bytes of the files before it
     total: int
 
 
 class _Reading(io.RawIOBase):
-    """A file that is hashed, and whose progress is shown, while it is read; it is never whole in memory."""
+    """A file that is hashed while it is read, with its progress; never completely in memory."""
 
     def __init__(self, source: BinaryIO, sent: Sent, progress: _Progress) -> None:
         self.source, self.sent, self.progress = source, sent, progress
         self.digest, self.done = hashlib.sha256(), 0
 
     def __len__(self) -> int:
-        """Return how many bytes it has, which its reader says before it sends them."""
+        """Return its size in bytes, which the HTTP client sends as the length."""
         return self.sent.size
 
     def readable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Buffer) -> int:
-        """Read the next bytes, as far as those that were hashed go."""
+        """Read the next bytes, at most up to the size that was hashed."""
         chunk = self.source.read(min(len(memoryview(buffer)), self.sent.size - self.done))
         if not chunk and self.done < self.sent.size:
             raise _change_error(self.sent)
@@ -529,7 +530,7 @@ class _Reading(io.RawIOBase):
 
 @contextmanager
 def _reading(sent: Sent, progress: _Progress) -> Iterator[_Reading]:
-    """Yield the bytes of a file; raise MachineError where they cannot be read."""
+    """Yield a file's reader; raise MachineError if the file cannot be read."""
     try:
         source = sent.path.open("rb") if sent.path else io.BytesIO(sent.content or b"")
     except OSError as error:
@@ -548,7 +549,7 @@ def _change_error(sent: Sent) -> MachineError:
 
 
 def _refuse_by_rules(unit: Unit) -> None:
-    """Raise RejectedInput with everything that GitHub would not take."""
+    """Raise RejectedInput with every violation of GitHub's rules."""
     problems = [*_problems_of_tag(unit.tag), *(problem for item in unit.items for problem in _problems_of(item))]
     if len(unit.items) >= MOST_ASSETS:
         what = f"{len(unit.items):,} files and their list, GitHub takes {MOST_ASSETS:,} to a release"
@@ -574,7 +575,7 @@ def _problems_of(item: Item) -> Iterator[Problem]:
 
 
 def _refuse_more(unit: Unit, published: GitRelease, there: Collection[str], lacking: Sequence[Sent]) -> None:
-    """Raise InputError where a published release cannot take what it lacks."""
+    """Raise InputError if a published release cannot take the missing files."""
     if lacking and published.immutable:
         msg = f"{unit.tag} is an immutable release, and it lacks {lacking[0].name}"
         hint = "raise the version, with this platform among the required ones, or turn immutable releases off before it"
@@ -587,9 +588,9 @@ def _refuse_more(unit: Unit, published: GitRelease, there: Collection[str], lack
 # -- small questions
 
 
-@functools.lru_cache(maxsize=8)  # every step asks for them, and each wheel is opened for its METADATA
+@functools.lru_cache(maxsize=8)  # every step needs them, and each wheel is opened for its METADATA
 def _files(unit: Unit) -> tuple[Sent, ...]:
-    """Return every file that the unit's release has: its items, their METADATA (PEP 658), and the list of them."""
+    """Return every file of the unit's release: its items, their METADATA (PEP 658), and the list of them."""
     facts = {item.name: _facts(item) for item in unit.items}
     items = [Sent(item.name, item.sha256, item.size, item.path) for item in unit.items]
     beside = [
@@ -603,7 +604,7 @@ def _make_asset(name: str, content: bytes) -> Sent:
 
 
 def _facts(item: Item) -> Facts:
-    """Return what a wheel says of itself; an sdist's METADATA is nothing that an installer may go by."""
+    """Return the metadata of a wheel; that of an sdist is not reliable for installers."""
     if item.path.suffix != ".whl":
         return Facts()
     metadata, requires = metadata_of(item.path)
@@ -611,7 +612,7 @@ def _facts(item: Item) -> Facts:
 
 
 def _select_files(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
-    """Return the files for the unit's release, without METADATA where they and what others put there are too many."""
+    """Return the files for the unit's release, without METADATA if the release would have too many assets."""
     files = _files(unit)
     others = set(there) - {sent.name for sent in files}
     if len(others) + len(files) <= MOST_ASSETS:
@@ -620,7 +621,7 @@ def _select_files(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
 
 
 def _channel(release: GitRelease, listing: Listing) -> str:
-    """Return the folder that an index has such a release in: a flag of the release may have been changed since."""
+    """Return a release's folder in an index; by its version, since its flags may have been changed."""
     version = parse_version(listing.version)
     if version.is_devrelease:
         return f"{Channel.NIGHTLY}/"
@@ -632,25 +633,25 @@ def _slug(unit: Unit) -> str:
 
 
 def _mark(unit: Unit) -> str:
-    """Return the comment that says which files a release of ours holds."""
+    """Return the comment that identifies the files of one of our releases."""
     lines = sorted(f"{item.sha256} {item.name}" for item in unit.items)
     digest = hashlib.sha256("\n".join([unit.name, *lines]).encode()).hexdigest()
     return f"<!-- fatwheel {_slug(unit)} sha256:{digest} -->"
 
 
 def _is_told(release: GitRelease, unit: Unit) -> bool:
-    """Whether a published release says of the unit what there is to say; full notes take no more."""
+    """Whether a published release needs no update of its notes for the unit; full notes take no more text."""
     body = release.body or ""
     return not _promotes(release, unit) and (_mark(unit) in body or len(body) + len(_mark(unit)) + 4 >= FULL)
 
 
 def _promotes(release: GitRelease, unit: Unit) -> bool:
-    """Whether a unit makes a prerelease stable; one that was retracted stays as it is."""
+    """Whether a unit makes a prerelease stable; a retracted release stays as it is."""
     return release.prerelease and not _is_early(unit) and notice.notice_of(release.body or "") is None
 
 
 def _list_assets(release: GitRelease) -> list[GitReleaseAsset]:
-    """Return a release's assets; raise MachineError where the release is gone."""
+    """Return a release's assets; raise MachineError if the release no longer exists."""
     try:
         return list(release.get_assets())
     except UnknownObjectException:
@@ -663,19 +664,19 @@ def _is_early(unit: Unit) -> bool:
 
 
 def _latest(unit: Unit) -> str:
-    """Return whether it becomes the latest: `legacy` lets the higher version win, an old line's repair does not."""
+    """Return GitHub's `make_latest`: with `legacy` the higher version wins, so a fix of an old line does not."""
     return "false" if _is_early(unit) else "legacy"
 
 
 def _is_whole(asset: GitReleaseAsset | None, sent: Sent) -> bool:
-    """Whether an asset holds the file, as far as GitHub says; `verify` reads it where it gives no digest."""
+    """Whether an asset holds the file, by GitHub's digest or else by its size; `verify` reads one without a digest."""
     if asset is None or asset.state != "uploaded":
         return False
     return asset.digest == f"sha256:{sent.sha256}" if asset.digest else asset.size == sent.size
 
 
-def _exists(call: Any) -> bool:  # noqa: ANN401 - its answer is of no interest
-    """Call, and return whether what it is about is there."""
+def _exists(call: Any) -> bool:  # noqa: ANN401 - its result is not used
+    """Call `call`; return False on HTTP 404, else True."""
     try:
         call()
     except UnknownObjectException:
@@ -684,7 +685,7 @@ def _exists(call: Any) -> bool:  # noqa: ANN401 - its answer is of no interest
 
 
 def _commit_of_tag(repository: Repository, tag: str) -> str:
-    """Return the commit that a tag is at, or nothing where there is no such tag."""
+    """Return the commit of a tag, or "" if the tag does not exist."""
     try:
         target = repository.get_git_ref(f"tags/{tag}").object
         if target.type == "tag":
@@ -695,7 +696,7 @@ def _commit_of_tag(repository: Repository, tag: str) -> str:
 
 
 def _meaning(error: GithubException, sent: Sent) -> Exception:
-    """Return what an upload's error means: of two publishers at once, one waits for the other's upload to end."""
+    """Return the error of a failed upload: if two publishers upload at once, one waits for the other."""
     if _has(error, "already_exists", "name"):
         return Busy(_describe_contention(sent))
     if isinstance(error, UnknownObjectException):

@@ -1,6 +1,6 @@
-"""The notice at the top of a retracted release's notes: why, for people, and what the release was before, for us.
+"""The notice at the top of a retracted release's notes: the reason for people, the earlier state to restore.
 
-It stands between two comments of ours. What is below it may be edited meanwhile: taking the notice away leaves that.
+It stands between two comments. Users may edit the notes below it: removing the notice keeps their edits.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ci_tools.formats import markdown
 
 __all__ = ["MOST_CHARACTERS", "Notice", "add_notice", "notice_of", "remove_notice", "title_of"]
 
-MOST_CHARACTERS = 4_000  # of a notice, for which our own notes leave room
-TITLE = "[YANKED] "  # before a release's own title: so changelogs say it (keepachangelog.com), and PyPI
+MOST_CHARACTERS = 4_000  # of a notice; our notes leave room for it
+TITLE = "[YANKED] "  # before the release's title: the word of changelogs (keepachangelog.com) and PyPI
 END = "<!-- /fatwheel retracted -->"
-# GitHub's own editor makes every line end in CR LF.
+# GitHub's editor ends every line with CR LF.
 FOUND = re.compile(rf"\A<!-- fatwheel retracted (\{{.*?\}}) -->.*?{END}(\r?\n){{0,2}}", re.DOTALL)
 TEXT = """> [!CAUTION]
 > **This release was retracted:** {reason}
@@ -26,7 +26,7 @@ TEXT = """> [!CAUTION]
 
 
 class Notice(NamedTuple):
-    """Why a release was retracted, and what it was before."""
+    """The reason for a retraction, and the release's earlier state."""
 
     reason: str
     title: str
@@ -35,7 +35,7 @@ class Notice(NamedTuple):
 
 
 def notice_of(body: str) -> Notice | None:
-    """Return the notice that a release's notes begin with."""
+    """Return the notice at the beginning of a release's notes, or None."""
     found = FOUND.match(body)
     try:
         table = json.loads(found[1]) if found else None
@@ -48,20 +48,20 @@ def notice_of(body: str) -> Notice | None:
 
 
 def _line(text: str) -> str:
-    """Return a text that anybody who may edit notes has written as one line."""
+    """Return a text from editable notes as one line."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def add_notice(body: str, notice: Notice) -> str:
-    """Return notes with a notice at their top."""
-    # No two dashes in a row end the comment, and none of its text is markup.
+    """Return notes with a notice at the top."""
+    # Escaped, so that no "--" ends the comment and nothing in it is markup.
     known = json.dumps(notice._asdict()).replace("-", "\\u002d").replace("<", "\\u003c").replace(">", "\\u003e")
     text = TEXT.format(reason=markdown.text(notice.reason))
     return f"<!-- fatwheel retracted {known} -->\n{text}\n{END}\n\n{body}"
 
 
 def remove_notice(body: str) -> str:
-    """Return notes without the notice, every other byte as it is."""
+    """Return notes without the notice, with every other byte unchanged."""
     return FOUND.sub("", body) if notice_of(body) else body
 
 

@@ -1,4 +1,4 @@
-"""PyPI, TestPyPI and every other index that takes uploads as they do: by twine or uv, file after file."""
+"""PyPI, TestPyPI and every other index with their upload API: twine or uv uploads file after file."""
 
 from __future__ import annotations
 
@@ -67,27 +67,27 @@ if TYPE_CHECKING:
 
 __all__ = ["PyPITarget", "archive_of"]
 
-PATIENCE = 300.0  # seconds until the index must list what it took; PyPI's pages come from a cache
-SETTLING = 10.0  # seconds in which another publisher's upload of a file may come to its end
-PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between two looks at a page; the last one again and again
+PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
+SETTLING = 10.0  # seconds to wait for another publisher's upload of a file
+PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between two reads of a page; the last one repeats
 CONNECTING = 600.0  # seconds an upload may take, whatever its size
-SLOWEST = 20_000  # bytes a second, below which an upload is given up
+SLOWEST = 20_000  # bytes per second; a slower upload is aborted
 MOST_PKG_INFO = 16 << 20  # bytes
-MOST_SAID = 400  # characters of a server's own words
+MOST_SAID = 400  # characters of a server's message
 UNAUTHORISED = (401, 403)
-NOT_YET = (408, 425, 429)  # an HTTP status that asks for another try
-TAKEN = (400, 409)  # what an index answers where it has a file of this name
-# The two indexes with PyPI's rules, by their upload host, and where each can be read.
+NOT_YET = (408, 425, 429)  # HTTP statuses that ask for another try
+TAKEN = (400, 409)  # HTTP statuses of an index that has a file of this name
+# The two indexes with PyPI's rules: their upload hosts, and the addresses to read them at.
 SIMPLE = MappingProxyType(
     {
         urlsplit(DEFAULT_REPOSITORY).hostname: PYPI_SIMPLE_ENDPOINT,
         urlsplit(TEST_REPOSITORY).hostname: urljoin(TEST_REPOSITORY, "/simple/"),
     }
 )
-# Where others can be read, from their upload address: devpi; pypiserver, Artifactory and most; Azure.
+# Addresses to read other indexes at, relative to the upload address: devpi; pypiserver, Artifactory and most; Azure.
 SIMPLE_NEARBY = ("+simple/", "simple/", "../simple/")
 SIMPLE_TYPES = ("text/html", "application/vnd.pypi.simple.v1+")
-READ_AT = "UV_PUBLISH_CHECK_URL"  # the variable in which uv is told the same
+READ_AT = "UV_PUBLISH_CHECK_URL"  # uv's variable for the same address
 SECRETS = ("TWINE_PASSWORD", "UV_PUBLISH_PASSWORD", "UV_PUBLISH_TOKEN")
 ELSEWHERE = ("TWINE_REPOSITORY", "TWINE_REPOSITORY_URL", "UV_PUBLISH_INDEX", "UV_PUBLISH_URL", READ_AT)
 PLAIN = MappingProxyType({"COLUMNS": "1000", "NO_COLOR": "1", "TERM": "dumb", "PYTHONSAFEPATH": "1"})
@@ -103,24 +103,24 @@ AGAIN = "run the same command again: it goes on where it stopped"
 
 
 class Place(NamedTuple):
-    """One index that takes uploads."""
+    """One index for uploads."""
 
-    name: str  # of its section of .pypirc; empty where the user gave an address
-    upload: str  # where it takes files
-    simple: str  # where it is read; empty: not known yet
-    section: RepositoryConfig  # what .pypirc says of it
-    has_rules: bool  # whether PyPI's own rules are its
+    name: str  # of its section in .pypirc; empty: the user gave an address
+    upload: str  # its upload address
+    simple: str  # its address for reading; empty: not known yet
+    section: RepositoryConfig  # its settings in .pypirc
+    has_rules: bool  # whether it has PyPI's rules
 
 
 class PyPITarget:
-    """An index that takes uploads: PyPI, TestPyPI, a section of the user's .pypirc, or an upload address.
+    """An index for uploads: PyPI, TestPyPI, a section of the user's .pypirc, or an upload address.
 
-    `name` is what follows `pypi:` in `--to`. What goes there is the unit's route. PyPI's own rules (pypirules) are
-    applied on PyPI and TestPyPI; every other index takes local versions, linux tags and files of any size, and is
-    only asked whether it has a file already. Credentials are found by the uploader itself, as its users know it.
+    `name` is the part after `pypi:` in `--to`. The unit's route selects the files. PyPI's own rules (pypirules) are
+    applied on PyPI and TestPyPI; every other index accepts local versions, linux tags and files of any size, and is
+    only asked whether it has a file already. The uploader itself finds the credentials, as its users expect.
     """
 
-    order = 3  # the last: it takes nothing back
+    order = 3  # the last: an upload cannot be undone
     stages = False
 
     def __init__(self, name: str, outside: Outside, *, uploader: str = "twine", patience: float = PATIENCE) -> None:
@@ -138,38 +138,38 @@ class PyPITarget:
     # -- the four steps
 
     def check(self, unit: Unit) -> Sequence[Change]:
-        """Return which files would be added and which are there already, in the order they are uploaded in.
+        """Return which files would be added and which exist already, in upload order.
 
-        Raises RejectedInput with everything for which the index would refuse a file, or has it with other bytes,
-        InputError where the config does not say what goes there, MachineError where the index does not answer.
+        Raises RejectedInput with everything for which the index would refuse a file, or has it with other bytes;
+        InputError if the config does not select the files for PyPI; MachineError if the index does not answer.
         """
         items = _select_items(unit, self.address)
         new = self._new(unit, items)
         return [Change("add" if item in new else "keep", f"{self.address}/{item.name}") for item in items]
 
     def holds(self, unit: Unit) -> frozenset[str]:
-        """Return the files that the index lists of the unit's version."""
+        """Return the files of the unit's version that the index lists."""
         return frozenset(self._pages.yanks(unit.project, parse_version(unit.version)))
 
     def foresee(self, unit: Unit) -> None:
-        """Raise what `check` does: what it says of a file depends on no other."""
+        """Raise the errors of `check`: they concern each file by itself."""
         self.check(unit)
 
     def stage(self, unit: Unit) -> None:
-        """Do nothing: an uploaded file is public at once, until indexes know drafts of a release (PEP 694)."""
+        """Do nothing: an uploaded file is public at once, until indexes support draft releases (PEP 694)."""
 
     def verify(self, unit: Unit) -> None:
-        """Do nothing: nothing is staged; `switch` reads back the hash of all it uploads."""
+        """Do nothing: nothing is staged; `switch` reads back the hashes of all files it uploads."""
 
     def switch(self, unit: Unit) -> Sequence[Published]:
-        """Upload what is not there, and return every file once the index lists it with its sha256.
+        """Upload the missing files, and return every file once the index lists it with its sha256.
 
-        Wheels of one platform come first, then the pure one, the sdist last: until the better file for a user is
-        there, a lesser one is not, and an installer takes the release before. In any other order somebody with a
-        GPU would get the pure wheel, or anybody would start a build.
+        Wheels of one platform come first, then the pure one, the sdist last: a user's best file is uploaded before the
+        lesser ones, and until then an installer takes the previous release. In any other order somebody with a GPU
+        would get the pure wheel, or anybody would start a build.
 
-        Raises as `check` does, InputError where the credentials are not right, Rejected where the index refuses a
-        file, MachineError where it cannot be reached, does not list in time what it took, or a file changed meanwhile.
+        Raises as `check` does, InputError if the credentials are wrong, Rejected if the index refuses a file,
+        MachineError if it cannot be reached, does not list an uploaded file in time, or a file changed meanwhile.
         """
         items = _select_items(unit, self.address)
         new = self._new(unit, items)
@@ -178,21 +178,21 @@ class PyPITarget:
         held = self._await_listing(unit, items, self._patience) if items else {}
         return [Published(item.name, _clean_text(held[item.name].url), item in new) for item in items]
 
-    # -- a release that turned out to be bad
+    # -- bad releases
 
     def yanks(self, project: str, version: Version) -> dict[str, str | None]:
-        """Return the files that the index lists of a version, each with why it is yanked; None where it is not."""
+        """Return the listed files of a version, each with the reason for its yank; None if it is not yanked."""
         return self._pages.yanks(project, version)
 
     def manage_page(self, project: str) -> str:
-        """Return the page where a maintainer yanks a project's releases; empty where that is not known."""
+        """Return the page where a maintainer yanks a project's releases, or "" if it is not known."""
         host = urlsplit(self._place.simple).netloc
         return f"https://{host}/manage/project/{project}/releases/" if self._place.has_rules else ""
 
-    # -- what is wrong
+    # -- problems
 
     def _new(self, unit: Unit, items: Sequence[Item]) -> list[Item]:
-        """Return which of a unit's files the index does not have; raise RejectedInput where it would not take them."""
+        """Return the unit's files that the index lacks; raise RejectedInput if it would not accept them."""
         if not items:
             return []
         held = self._pages.held(unit.project, items)
@@ -241,7 +241,7 @@ class PyPITarget:
         return InputError(f"{self.address}: {what}: {reason}", hint=hint)
 
     def _upload(self, unit: Unit, item: Item) -> None:
-        """Send one file; where that fails, ask the index whether it has it all the same, or from somebody else."""
+        """Upload one file; if that fails, ask the index whether it has the file, from us or from another publisher."""
         with self._outside.reporter.step(f"upload {item.name} to {self.address}"):
             _refuse_change(item)
             said = self._run_uploader(item)
@@ -259,14 +259,14 @@ class PyPITarget:
         return True
 
     def _run_uploader(self, item: Item) -> str | None:
-        """Run the uploader; return nothing where it did its work, else what it said, without any secret."""
+        """Run the uploader; return None on success, else its output without secrets."""
         limit = CONNECTING + item.size / SLOWEST
         what = f"{self.address} to take {item.name}, for {limit:.0f} s at most"
         with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder, self._waits.over(what):
             ended = run(
                 self._command(item.path.absolute()),
                 log=Path(folder) / "log",
-                cwd=Path(folder),  # where no module or config of the user's can take the place of the uploader's
+                cwd=Path(folder),  # an empty folder: no module or config there can replace the uploader's
                 env=self._environment(),
                 timeout=limit,
             )
@@ -282,11 +282,11 @@ class PyPITarget:
         uv = own if own.is_file() else "uv"
         if self._uploader == "uv":
             return [uv, "publish", "--no-progress", "--publish-url", self._place.upload, path]
-        options = ("--non-interactive", "--disable-progress-bar", "--verbose")  # the last shows what the index says
+        options = ("--non-interactive", "--disable-progress-bar", "--verbose")  # the last shows the index's answer
         return [sys.executable, "-m", "twine", "upload", *options, path]
 
     def _environment(self) -> dict[str, str]:
-        """Return the user's whole environment, in which an uploader and a keyring find what is theirs."""
+        """Return the user's whole environment, which the uploader and keyrings need."""
         environ = {name: value for name, value in self._outside.environ.items() if name not in ELSEWHERE}
         section = self._place.section
         if self._uploader == "twine":
@@ -303,7 +303,7 @@ class PyPITarget:
         return redact(text)
 
     def _failure(self, item: Item, status: int, words: str) -> FatwheelError:
-        """Return the error that an upload's end stands for; status 0: there was no answer."""
+        """Return the error for a failed upload; status 0: there was no answer."""
         answered = f"{status or ''} {words}".strip()
         if status in UNAUTHORISED or (not status and NO_CREDENTIALS.search(words)):
             return self._authorisation_error(f"{item.name} was not taken", answered)
@@ -322,9 +322,9 @@ class PyPITarget:
     # -- reading back
 
     def _await_listing(self, unit: Unit, items: Sequence[Item], patience: float) -> dict[str, Held]:
-        """Return what the index lists of `items`, once it lists them all with their sha256.
+        """Return the entries of `items` once the index lists them all with their sha256.
 
-        Raises InputError where it has one with other bytes, MachineError where it does not list all in time.
+        Raises InputError if the index has one with other bytes, MachineError if it does not list all in time.
         """
         start = time.monotonic()
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
@@ -345,7 +345,7 @@ class PyPITarget:
 
 
 class _Pages:
-    """The pages of one index, read as its user may read them."""
+    """The pages of one index, read with the user's credentials."""
 
     def __init__(self, address: str, place: Place, outside: Outside) -> None:
         self._address = address
@@ -353,9 +353,9 @@ class _Pages:
         self._outside = outside
 
     def held(self, project: str, items: Iterable[Item]) -> tuple[Held, ...] | None:
-        """Return what the index has of a project, or None where it has no such project.
+        """Return the index's files of a project, or None if it has no such project.
 
-        Where it gives no sha256 of a file that is one of `items`, the file is fetched to know it.
+        If the index gives no sha256 for one of `items`, the file is downloaded to compute it.
         """
         names = {item.name for item in items}
         with Waits(self._outside.reporter.say).over(f"{self._address} to list {project}"), self._client() as client:
@@ -366,7 +366,7 @@ class _Pages:
             return tuple(self._entry(client, package, asked=package.filename in names) for package in packages)
 
     def yanks(self, project: str, version: Version) -> dict[str, str | None]:
-        """Return the files of a version, each with why it is yanked; None where it is not."""
+        """Return the files of a version, each with the reason for its yank; None if it is not yanked."""
         with self._client() as client:
             try:
                 packages = self._page(client, project).packages
@@ -384,7 +384,7 @@ class _Pages:
         return Held(package.filename, sha256.lower(), package.url.partition("#")[0], known)
 
     def _page(self, client: PyPISimple, project: str) -> ProjectPage:
-        """Return a project's page, with the user's credentials where it is not for everybody."""
+        """Return a project's page, with the user's credentials if the page is not public."""
         fresh = {"Cache-Control": "no-cache"}
         try:
             return client.get_project_page(project, timeout=TIMEOUT, headers=fresh)
@@ -410,7 +410,7 @@ class _Pages:
             raise MachineError(msg, hint=f"check the network; {AGAIN}") from None
 
     def _simple(self, session: requests.Session) -> str:
-        """Return where the index is read; on first use, the first address near its upload address that is an index."""
+        """Return the address to read the index at; on first use, the first candidate that is an index."""
         if not self._place.simple:
             base = f"{self._place.upload.rstrip('/')}/"
             candidates = dict.fromkeys(urljoin(base, path) for path in SIMPLE_NEARBY)
@@ -440,7 +440,7 @@ class _Pages:
         return named or True
 
     def _credentials(self) -> tuple[str, str]:
-        """Return who the user is to this index, as twine finds it; raise InputError where it finds nobody."""
+        """Return the user and password for this index, as twine finds them; raise InputError if there are none."""
         environ = self._outside.environ
         user = environ.get("TWINE_USERNAME") or environ.get("UV_PUBLISH_USERNAME")
         password = environ.get("TWINE_PASSWORD") or environ.get("UV_PUBLISH_PASSWORD")
@@ -461,7 +461,7 @@ def _yank_reason(package: DistributionPackage) -> str | None:
 
 
 def _public_version(name: str) -> Version | None:
-    """Return the version in a file's name, without its local part; None where it is no wheel or sdist."""
+    """Return the version in a file's name, without its local part; None if it is neither wheel nor sdist."""
     try:
         return parse_version(project_and_version(name)[1].public)
     except ValueError:
@@ -469,7 +469,7 @@ def _public_version(name: str) -> Version | None:
 
 
 def _place(name: str, environ: Mapping[str, str]) -> Place:
-    """Return the index that the user means; raise InputError where there is none of that name."""
+    """Return the index that the user means; raise InputError if there is none of that name."""
     is_address = "://" in name
     section: RepositoryConfig = {"repository": name} if is_address else _section(name, environ)
     upload = section["repository"] or ""
@@ -483,7 +483,7 @@ def _place(name: str, environ: Mapping[str, str]) -> Place:
 def _parts(upload: str, name: str) -> SplitResult:
     try:
         parts = urlsplit(upload)
-        _ = parts.port  # which is looked at no sooner, and may be half of a password
+        _ = parts.port  # parsed only now; it may be part of a password
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -497,11 +497,11 @@ def _parts(upload: str, name: str) -> SplitResult:
 
 
 def _section(name: str, environ: Mapping[str, str]) -> RepositoryConfig:
-    """Return what the user's .pypirc, or twine without it, knows of an index."""
+    """Return the settings of an index from the user's .pypirc, or twine's defaults."""
     path = Path(environ.get("HOME") or environ.get("USERPROFILE") or "~").expanduser() / ".pypirc"
     try:
         config = get_config(str(path) if path.is_file() else os.devnull)
-    except (OSError, TwineException, ValueError, configparser.Error):  # its text may hold a password
+    except (OSError, TwineException, ValueError, configparser.Error):  # the error's text may contain a password
         msg = f"{path} cannot be read as the configuration of indexes"
         raise InputError(msg) from None
     if not config.get(name, {}).get("repository"):
@@ -511,7 +511,7 @@ def _section(name: str, environ: Mapping[str, str]) -> RepositoryConfig:
 
 
 def _select_items(unit: Unit, address: str) -> list[Item]:
-    """Return what goes there of a unit by its route, in upload order; raise InputError where the config is silent."""
+    """Return the unit's files for an index by its route, in upload order; raise InputError if the config has none."""
     if unit.route is Route.NONE:
         msg = f"nothing of {unit.project} goes to {address}: the config does not say what PyPI gets"
         raise InputError(msg, hint="set `pypi: wheels` below `publish:`")
@@ -538,21 +538,21 @@ def _has_local_version(wheel: str) -> bool:
     try:
         return parse_wheel_filename(wheel)[1].local is not None
     except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
-        return False  # then the rules say what is wrong with its name
+        return False  # the rules report what is wrong with its name
 
 
 # -- files
 
 
 def _refuse_change(item: Item) -> None:
-    """Raise MachineError where a file is not what was checked; the uploads before it may have taken an hour."""
+    """Raise MachineError if a file has changed since it was checked; earlier uploads may have taken an hour."""
     if sha256_of(item.path) != item.sha256:
         msg = f"{item.name} changed while it was published"
         raise MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
 def archive_of(path: Path) -> Archive:
-    """Return what the rules look at of a file; raise Rejected where it cannot be read."""
+    """Return the parts of a file that the rules check; raise Rejected if it cannot be read."""
     return _wheel(path) if path.name.endswith(".whl") else _sdist(path)
 
 
@@ -562,7 +562,7 @@ def _wheel(path: Path) -> Archive:
         infos = archive.infolist()
         members = tuple(info.filename for info in infos)
         unpacked = sum(info.file_size for info in infos)
-        file.seek(-min(path.stat().st_size, 22 + len(archive.comment)), os.SEEK_END)  # where the last record begins
+        file.seek(-min(path.stat().st_size, 22 + len(archive.comment)), os.SEEK_END)  # end of central directory
         flaws = (
             *_flaws(infos),
             *([] if file.read(4) == b"PK\x05\x06" else ["it goes on after the end of its zip file"]),
@@ -599,7 +599,7 @@ def _sdist(path: Path) -> Archive:
 
 
 def _stay(endpoint: str, answer: requests.Response, **_: object) -> None:
-    """Refuse to be sent to another index, which is what pypiserver does where it does not have a project."""
+    """Raise an error on a redirect to another index, as pypiserver sends for a project that it does not have."""
     there = urljoin(answer.url, answer.headers.get("Location", ""))
     if answer.is_redirect and answer.url.startswith(endpoint) and urlsplit(there).netloc != urlsplit(endpoint).netloc:
         raise NoSuchProjectError(answer.url, answer.url)
@@ -620,7 +620,7 @@ def _status(error: Exception) -> int:
 
 
 def _answer(said: str) -> tuple[int, str]:
-    """Return the status and the words that an uploader had from an index; 0 and its own last line without an answer."""
+    """Return the status and message that an uploader got from an index; without an answer, 0 and its own last line."""
     answer = ANSWER.search(said)
     if not answer:
         return 0, _clean_text(said.strip().rpartition("\n")[2])
@@ -628,5 +628,5 @@ def _answer(said: str) -> tuple[int, str]:
 
 
 def _clean_text(text: str) -> str:
-    """Return a server's words in one short line, without what would move a terminal's cursor."""
+    """Return a server's message as one short line, without terminal control characters."""
     return CONTROL.sub(" ", " ".join(text.split()))[:MOST_SAID]

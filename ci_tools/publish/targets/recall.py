@@ -1,7 +1,7 @@
-"""A release on GitHub that is retracted: its title and the top of its notes say so, and it is no longer the latest.
+"""Retracts a release on GitHub: marks its title and notes, and makes it a prerelease, so it is not the latest.
 
-That needs `prerelease`: of a release that is merely not made the latest, GitHub may make it the latest again when
-another one is deleted. Notes, title and flags of an immutable release may be changed (github/docs#45718).
+The `prerelease` flag is needed: if a release is only not the latest, GitHub may make it the latest again when another
+one is deleted. Notes, title and flags of an immutable release may be changed (github/docs#45718).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Found", "releases_of", "restore", "retract"]
 
 
 class Found(NamedTuple):
-    """A published release that holds files of a version."""
+    """A published release with files of a version."""
 
     number: int
     tag: str
@@ -47,8 +47,8 @@ class Found(NamedTuple):
 def releases_of(hub: Hub, project: str, version: Version) -> tuple[Found, ...]:
     """Return the published releases with files of a version: the stable one, and those of its candidates.
 
-    Raises InputError where a release cannot be marked: the repository is archived or not this token's to change, or
-    the release holds files of another version or project, which its mark would be of as well.
+    Raises InputError if a release cannot be marked: the repository is archived, the token may not change it, or the
+    release also holds files of another version or project, which its mark would include.
     """
     with hub.opened() as repository:
         _refuse_unwritable(hub, repository)
@@ -75,7 +75,7 @@ def _refuse_unwritable(hub: Hub, repository: Repository) -> None:
 
 
 def _versions(release: GitRelease) -> Iterator[tuple[str, Version]]:
-    """Yield the projects and public versions that a release has files of, whoever put them there."""
+    """Yield the projects and public versions of a release's files, including files that others added."""
     for asset in release.assets:
         try:
             project, version = project_and_version(asset.name)
@@ -85,7 +85,7 @@ def _versions(release: GitRelease) -> Iterator[tuple[str, Version]]:
 
 
 def retract(hub: Hub, number: int, reason: str) -> bool:
-    """Mark a release as retracted, and return whether that changed anything; raise InputError where notes are full."""
+    """Mark a release as retracted, and return whether that changed anything; raise InputError if its notes are full."""
     with hub.opened() as repository:
 
         def once(_: bool) -> bool:  # noqa: FBT001 - Hub.ask calls it so
@@ -113,7 +113,7 @@ def _refuse_full(release: GitRelease, notes: str) -> None:
 
 
 def _latest(repository: Repository) -> int:
-    """Return the number of the latest release, 0 where there is none."""
+    """Return the ID of the latest release, 0 if there is none."""
     try:
         return repository.get_latest_release().id
     except UnknownObjectException:
@@ -127,9 +127,9 @@ def _refuse_latest(repository: Repository, number: int) -> None:
 
 
 def restore(hub: Hub, number: int) -> bool:
-    """Take the mark of a release away, and return whether it had one.
+    """Remove the mark of a release, and return whether it had one.
 
-    Notes, title and flags are then what they were before; what somebody has changed meanwhile stays so.
+    Notes, title and flags are restored; changes that users made meanwhile are kept.
     """
     with hub.opened() as repository:
 
@@ -139,7 +139,7 @@ def restore(hub: Hub, number: int) -> bool:
             if before is None:
                 return False
             flags: dict[str, Any] = {"prerelease": before.prerelease}
-            if not before.prerelease:  # `legacy`: the higher version wins, and that may be a newer one by now
+            if not before.prerelease:  # `legacy`: the highest version wins, which may be a newer release by now
                 flags["make_latest"] = "legacy" if before.latest else "false"
             title = release.name or ""
             title = before.title if title == title_of(before.title or release.tag_name) else title.removeprefix(TITLE)

@@ -1,4 +1,4 @@
-"""Static checks on a finished wheel: one small generator per rule, each finding with what was found and expected."""
+"""Static checks on a finished wheel: one generator per rule, each finding with the found and the expected value."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def audit(
     to_pypi: bool | None = None,
     only: Collection[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return everything wrong with the wheel at `path`, in the order of `RULES`; nothing means it is good.
+    """Return everything wrong with the wheel at `path`, in the order of `RULES`; an empty result means it is good.
 
-    `job` is the plan's; without one, only what a wheel must always hold is checked. `to_pypi` says whether the wheel
-    goes there (None: it does unless its version is a local one). The members are unpacked below `work`, for as long
-    as it takes. `only` names the rules to ask, all of them where it is empty. A file that is no wheel has one finding.
+    `job` is the plan's; without one, only the rules that hold for every wheel are checked. `to_pypi` says whether the
+    wheel goes to PyPI (None: it does unless it has a local version). The members are unpacked below `work` during the
+    audit. `only` names the rules to check; empty means all. A file that is not a wheel has one finding.
     """
     try:
         wheel = open_wheel(path)
@@ -64,9 +64,9 @@ def audit(
 
 
 def device_images(path: Path, work: Path) -> tuple[str, ...]:
-    """Return the device images that the wheel at `path` holds of its own, such as sm_90 and compute_100, sorted.
+    """Return the device images in the wheel's own members, such as sm_90 and compute_100, sorted.
 
-    Raises Rejected where the wheel, or a library in it, cannot be read.
+    Raises Rejected if the wheel at `path`, or a library in it, cannot be read.
     """
     wheel = open_wheel(path)
     with wheel.archive, workplace(work) as folder:
@@ -74,7 +74,7 @@ def device_images(path: Path, work: Path) -> tuple[str, ...]:
 
 
 def _flaws(rule: Callable[[Subject], Iterator[Flaw]], subject: Subject) -> Iterator[Flaw]:
-    """Yield a rule's flaws; a member that cannot be read is one."""
+    """Yield a rule's flaws; a member that cannot be read counts as a flaw."""
     try:
         yield from rule(subject)
     except Rejected as error:

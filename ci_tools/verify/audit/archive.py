@@ -21,15 +21,15 @@ __all__ = ["members", "paths", "record", "size"]
 
 RECORD_HASHES = ("sha256", "sha384", "sha512")  # PEP 427: sha256 or better
 OTHERS_MAY_WRITE = 0o002
-FILE_KINDS = (0, stat.S_IFREG)  # the first where the archive was not made on Unix
-# Names that Windows gives to devices, whatever follows the first dot, and characters it does not take.
+FILE_KINDS = (0, stat.S_IFREG)  # 0 if the archive was not made on Unix
+# Windows reserves device names, with any extension, and forbids these characters (Win32, "Naming Files").
 RESERVED = re.compile(r"^(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\.|$)", re.IGNORECASE)
 NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[. ]$')
 LEFT_OVER = re.compile(
     r"(?:^|/)(?:__pycache__|\.git|\.hg|\.svn|\.DS_Store|__MACOSX|Thumbs\.db|\.pytest_cache|\.mypy_cache)(?:/|$)"
     r"|\.(?:orig|rej|swp|o|obj|py[co])$|/core\.\d+$|(?:^|/)core$"
 )
-# Folders and files that many projects have, so that one's would overwrite another's.
+# Names that many projects use, so that one project would overwrite another's files.
 COMMON = frozenset(
     {"test", "tests", "testing", "doc", "docs", "example", "examples", "build", "setup.py", "conftest.py"}
 )
@@ -58,7 +58,7 @@ def paths(subject: Subject) -> Iterator[Flaw]:
 
 
 def _clashes(names: Iterable[str]) -> Iterator[Flaw]:
-    """Windows and macOS hold two names that differ in case alone to be one."""
+    """Yield names that differ only in case: Windows and macOS treat them as one file."""
     spellings: dict[str, list[str]] = {}
     for name in sorted(names):
         spellings.setdefault(name.casefold(), []).append(name)
@@ -100,7 +100,7 @@ def _record_row(member: Member, row: Sequence[str]) -> Iterator[Flaw]:
 
 
 def _hash(member: Member, algorithm: str) -> str:
-    """Return the hash by the algorithm that RECORD took, or the usual one where that is too weak."""
+    """Return the member's hash by the algorithm in RECORD, or by SHA-256 if that algorithm is too weak."""
     if algorithm not in RECORD_HASHES[1:]:
         return member.sha256
     with member.open() as content:
@@ -128,7 +128,7 @@ def members(subject: Subject) -> Iterator[Flaw]:
 
 
 def _folders(name: str) -> Iterator[str]:
-    """Yield the folders that a member is in; of one in hundreds, those that a file system may hold."""
+    """Yield the folders that a member is in, at most the first `DEEPEST`: file systems hold no deeper ones."""
     parts = name.split("/")[:DEEPEST]
     return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
@@ -138,9 +138,9 @@ def _own_names(subject: Subject) -> set[str]:
 
 
 def _odd_mode(info: zipfile.ZipInfo) -> Iterator[Flaw]:
-    """Judge the mode a member was made with; that of another system than Unix is not told."""
+    """Check the mode of a member; an archive made on another system than Unix has none."""
     mode = info.external_attr >> 16
-    if stat.S_IFMT(mode) not in {*FILE_KINDS, stat.S_IFLNK, stat.S_IFDIR}:  # a link is another rule's
+    if stat.S_IFMT(mode) not in {*FILE_KINDS, stat.S_IFLNK, stat.S_IFDIR}:  # `paths` reports links
         yield Flaw(f"{info.filename} is no plain file", stat.filemode(mode), "a file")
     elif mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX) and not is_folder(info):
         yield Flaw(f"{info.filename} would run as another user", stat.filemode(mode), "-rw-r--r-- or -rwxr-xr-x")
@@ -154,9 +154,9 @@ def _may_be_written(info: zipfile.ZipInfo) -> bool:
 
 
 def _odd_name(name: str, subject: Subject) -> Iterator[Flaw]:
-    """Judge a name as Windows does, where the wheel may go there."""
+    """Check a name against the rules of Windows if the wheel may be installed there."""
     if not (subject.is_pure or any(tag.startswith("win") for tag in subject.platforms)) or DRIVE.match(name):
-        return  # a drive is another rule's
+        return  # `paths` reports drives
     parts = [part for part in name.split("/") if part not in {"", ".", ".."}]
     if any(RESERVED.match(part) or NOT_ON_WINDOWS.search(part) for part in parts):
         level = Level.WARNING if subject.is_pure else Level.ERROR

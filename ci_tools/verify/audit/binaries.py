@@ -1,4 +1,4 @@
-"""Rules about compiled code on the host: what it asks of Python, of the system, and of other libraries."""
+"""Rules about compiled code for the CPU: the Python symbols it uses and the limited API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["abi3", "python_symbols"]
 
 EVERY_PYTHON = re.compile(r"py\d+-none-")
 ABI3 = re.compile(r"cp3(\d+)-abi3-")
-EXTENSIONS = (".so", ".pyd")  # what abi3audit can read
+EXTENSIONS = (".so", ".pyd")  # the files that abi3audit can read
 PYTHON_SYMBOL = re.compile(r"_?Py[A-Z_]")
 
 
@@ -40,7 +40,7 @@ def python_symbols(subject: Subject) -> Iterator[Flaw]:
 
 
 def _read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
-    """Return the names an ELF library expects others to define."""
+    """Return the names that an ELF library expects other libraries to define."""
     symbols = read_elf(Extent.whole(library)).symbols(".dynsym")
     return frozenset(symbol.name for symbol in symbols if not symbol.section and symbol.name)
 
@@ -56,7 +56,7 @@ def abi3(subject: Subject) -> Iterator[Flaw]:
 
 
 def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path, str]:
-    """Give unpacked libraries the names by which abi3audit knows them, each in a folder of its own."""
+    """Write libraries under the file names that abi3audit expects, each in its own folder."""
     named = {}
     for number, member in enumerate(libraries):
         path = folder / str(number) / member.base
@@ -70,7 +70,7 @@ def _write_libraries(libraries: Iterable[Member], folder: Path) -> Mapping[Path,
 
 
 def _run_abi3audit(subject: Subject, lowest: Minor, libraries: tuple[Path, ...]) -> Mapping[str, Mapping[str, Any]]:
-    """Return what abi3audit reports; its status says that something is wrong, the report says what."""
+    """Return abi3audit's report; its exit status only says that something is wrong, the report says what."""
     report = subject.work / "report.json"
     command = (sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", str(lowest), "--report")
     ended = run([*command, "--output", report, *libraries], log=subject.work / "log")
@@ -78,7 +78,7 @@ def _run_abi3audit(subject: Subject, lowest: Minor, libraries: tuple[Path, ...])
 
 
 def _specs(report: Path, ended: Ended, wheel: str) -> Mapping[str, Mapping[str, Any]]:
-    """Read a report; raise Rejected where abi3audit could not read the wheel."""
+    """Return the specs of a report; raise Rejected if abi3audit could not read the wheel."""
     try:
         specs: Mapping[str, Mapping[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["specs"]
     except (OSError, ValueError):

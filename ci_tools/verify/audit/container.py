@@ -1,4 +1,4 @@
-"""A rule about the zip file itself: that every reader of it sees the same members."""
+"""A rule about the zip file itself: every reader of it must see the same members."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["container"]
 
 LOCAL = struct.Struct("<4s5H3I2H")  # APPNOTE.TXT 4.3.7: signature, version, flags, method, …, lengths of name and extra
 SIGNATURE = b"PK\x03\x04"
-SIZES_FOLLOW = 0x8  # the flag of a member whose sizes are written after it
+SIZES_FOLLOW = 0x8  # the flag of a member whose sizes follow its content
 LONGEST_SIZES = 24  # bytes: a signature, a checksum, and two sizes of eight bytes
 
 
 class Header(NamedTuple):
-    """A member's own header, where it stands, and where its content begins."""
+    """A member's local file header, and the offset of its content."""
 
     name: bytes
     method: int
@@ -33,7 +33,8 @@ class Header(NamedTuple):
 def container(subject: Subject) -> Iterator[Flaw]:
     """Nothing is in the archive but the members of its directory, and each header says what the directory says.
 
-    Installers read either one: what they disagree about would be installed by some and audited by none.
+    Some installers read the directory, others the headers: where these disagree, one file is audited and another one
+    installed.
     """
     infos = sorted(subject.wheel.archive.infolist(), key=lambda info: info.header_offset)
     with subject.wheel.path.open("rb") as file:
@@ -54,7 +55,7 @@ def container(subject: Subject) -> Iterator[Flaw]:
 
 
 def _header(file: BinaryIO, info: zipfile.ZipInfo) -> Header | None:
-    if info.header_offset < 0:  # what a damaged directory comes to
+    if info.header_offset < 0:  # zipfile computes this for a damaged directory
         return None
     file.seek(info.header_offset)
     data = file.read(LOCAL.size)

@@ -1,4 +1,4 @@
-"""Rules about what the members hold."""
+"""Rules about the content of the members."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["build_paths", "prediction", "pure", "text"]
 
-MOST_TEXT = 4 << 20  # bytes; what is longer is data
-# Folders of a person or of a builder's work. /usr, /opt, /dev and the like are the same on many machines.
-# /root/.cargo is where the images that Rust is built in have its packages, and says nothing of anybody.
-# Each starts with a character that stands for itself, which a search finds far quicker than one of several.
+MOST_TEXT = 4 << 20  # bytes; a longer file is data
+# Home folders and build folders. /usr, /opt, /dev and the like are the same on many machines. /root/.cargo holds
+# the packages in the images that Rust is built in, and identifies nobody.
+# Each pattern starts with a literal character, which a search finds much faster than a character class.
 BUILD_PATH = re.compile(
     rb"/(?:(?:home|Users)/[\w.-]{1,64}/|(?:root(?!/\.cargo/)|builds|project|__w)/|tmp/(?:pip-|build-|tmp))[\x21-\x7e]{1,200}"
 )
 WINDOWS_PATH = re.compile(rb":\\(?:[Uu]sers|a|actions)\\[\x20-\x7e]{1,200}")
-WITHIN_PATH = re.compile(rb"[\w.+-]")  # what precedes a part of a longer path, such as a toolset's own /root
+WITHIN_PATH = re.compile(rb"[\w.+-]")  # before a match: part of a longer path, such as a toolset's own /root
 LONGEST_PATH = 300
-# Files that are read to find others: a path of the builder's in them names nothing on the user's machine.
+# Files that point to other files: a path of the build machine in them does not exist on the user's machine.
 POINTERS = re.compile(r"\.(?:pth|egg-link|pc|la|cmake)$|\.dist-info/direct_url\.json$")
 POINTED = re.compile(
     rb"(?m)(?:file://|^|[\s\"'=:;])((?:/(?!/|usr/|dev/|proc/|etc/)|[A-Za-z]:[\\/])[\w.+-]+/[^\s\"';]*)"
@@ -44,7 +44,7 @@ def pure(subject: Subject) -> Iterator[Flaw]:
     found = {member.name: member.format for member in subject.members if member.format}
     if subject.is_pure:
         for name, kind in found.items():
-            launcher = subject.job is None and name.endswith(".exe")  # setuptools and others copy it on Windows alone
+            launcher = subject.job is None and name.endswith(".exe")  # setuptools and others add it on Windows only
             level = Level.WARNING if launcher else Level.ERROR
             yield Flaw(f"{name} is compiled, in a wheel for any platform", kind, "no compiled file", level)
     elif subject.tags and not found:
@@ -66,7 +66,7 @@ def prediction(subject: Subject) -> Iterator[Flaw]:
 
 
 def _is_the_tools_own(name: str, subject: Subject) -> bool:
-    """Whether it is metadata, or a library that auditwheel and its like put beside the packages."""
+    """Whether a member is metadata, or a library that a repair tool such as auditwheel added."""
     top = name.split("/", maxsplit=1)[0]
     return top == subject.wheel.dist_info or top.endswith(".libs")
 
@@ -77,8 +77,8 @@ def _is_the_tools_own(name: str, subject: Subject) -> bool:
 def build_paths(subject: Subject) -> Iterator[Flaw]:
     """No compiled file holds a path of the person or the folder it was built in, and no file leads to one.
 
-    Documentation may name such folders, so that other text is left. A path below a build's own fixed folder,
-    /tmp/fatwheel-NAME-VERSION-JOB, says nothing of the builder, and is the same in every build.
+    Other text is not checked: documentation may name such folders. A path below a build's own fixed folder,
+    /tmp/fatwheel-NAME-VERSION-JOB, does not identify the builder, and is the same in every build.
     """
     holding: dict[str, set[str]] = {}
     for member in subject.members:
@@ -95,7 +95,7 @@ def build_paths(subject: Subject) -> Iterator[Flaw]:
 
 
 def _paths(file: BinaryIO) -> Iterator[str]:
-    """Yield the paths of builders in a file that may be large; one may lie across two pieces."""
+    """Yield the builders' paths in a file, read in pieces that overlap, so that no path is cut."""
     rest = b""
     while chunk := file.read(CHUNK):
         content = rest + chunk
@@ -108,7 +108,7 @@ def _paths(file: BinaryIO) -> Iterator[str]:
 
 
 def _folder(path: str) -> str:
-    """Return the first parts of a path, which tell whose it is."""
+    """Return the first parts of a path, which identify its owner."""
     parts = re.split(r"([/\\])", path)
     return "".join(parts[:6])
 
@@ -136,15 +136,15 @@ def text(subject: Subject) -> Iterator[Flaw]:
 
 
 def _admits_this_python(specifier: str) -> bool:
-    """Whether a wheel is for the Python that audits it; code for a later one may have syntax that this one lacks."""
+    """Whether a wheel is for the Python that audits it: newer code may use syntax that this one lacks."""
     try:
         return parse_specifiers(specifier).contains(platform.python_version(), prereleases=True)
-    except ValueError:  # also more digits than Python converts
+    except ValueError:  # also for more digits than Python converts
         return True
 
 
 def _python(member: Member) -> Iterator[Flaw]:
-    """Parse a file; a package's own __init__ that does not is useless, where others may be templates or test data."""
+    """Parse a file: a top-level module or package that fails is an error; other files may be templates or test data."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -162,6 +162,6 @@ def _python(member: Member) -> Iterator[Flaw]:
 def _script(member: Member) -> Iterator[Flaw]:
     with member.open() as file:
         line = file.readline(LONGEST_PATH)
-    if SHEBANG.fullmatch(line) and not line.startswith(b"#!python"):  # which installers write anew
+    if SHEBANG.fullmatch(line) and not line.startswith(b"#!python"):  # installers rewrite this line
         shown = line.decode("utf-8", "replace").rstrip("\n")
         yield Flaw(f"{member.name} begins with a line that ends in CR LF", repr(shown), "LF alone")

@@ -1,4 +1,4 @@
-"""Rules about device code: that it is for the planned architectures, and that no kernel lacks one of them."""
+"""Rules about device code: it is for the planned architectures, and no kernel lacks one of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fatbinary", "held_images", "kernels"]
 
-LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # device code in a file of its own, often for one architecture
-GRAFTED = re.compile(r"(^|/)[^/]+\.libs/")  # where auditwheel and delvewheel put the libraries of other projects
+LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # files of device code, often for one architecture each
+GRAFTED = re.compile(r"(^|/)[^/]+\.libs/")  # the folders of other projects' libraries, from auditwheel and delvewheel
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})
 CUDA_IMAGE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<variant>[af]?)")
 
@@ -50,19 +50,19 @@ def fatbinary(subject: Subject) -> Iterator[Flaw]:
 
 
 def held_images(subject: Subject) -> tuple[str, ...]:
-    """Return the device images of all of a wheel's own members, in the order of their numbers."""
+    """Return the device images in all of a wheel's own members, sorted by number."""
     found = {str(image) for _, seen in read_each(_find_device_members(subject), images) for image in seen}
     return tuple(sorted(found, key=_as_numbers))
 
 
 def _as_numbers(image: str) -> tuple[bool, list[str | int], str]:
-    """Return what images sort by: machine code before PTX, sm_90 before sm_100."""
+    """Return the sort key of an image: machine code before PTX, sm_90 before sm_100."""
     parts = re.split(r"(\d+)", image)
     return image.startswith("compute_"), [int(part) if part.isdigit() else part for part in parts], image
 
 
 def _all(images: Iterable[str]) -> str:
-    """Return every one: the difference between two long lists may be the last."""
+    """Return all images in words: two long lists may differ only in the last one."""
     return ", ".join(sorted(images)) or "none"
 
 
@@ -72,7 +72,7 @@ def _is_for_gpus(job: Job) -> bool:
 
 
 def _find_device_members(subject: Subject) -> Iterator[Member]:
-    """Yield the project's own members that may hold device code, by their first bytes; PTX is text, its name tells."""
+    """Yield the project's own members that may hold device code: by their first bytes, or by name for PTX text."""
     for member in subject.members:
         may_hold = member.format in HOLDS_DEVICE_CODE or member.name.endswith(LOOSE)
         if may_hold and not member.damage and not GRAFTED.search(member.name):
@@ -80,7 +80,7 @@ def _find_device_members(subject: Subject) -> Iterator[Member]:
 
 
 def _list_job_images(job: Job) -> Iterator[str]:
-    """Yield the images of a library that is compiled for all that the job is for."""
+    """Yield the images of a library that is compiled for all architectures of the job."""
     if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
         yield from job.archs
         return
@@ -91,7 +91,7 @@ def _list_job_images(job: Job) -> Iterator[str]:
 
 
 def _images_by_library(subject: Subject, libraries: Iterable[str], asked: set[str]) -> Mapping[str, set[str]]:
-    """Return what each library is to hold: its own images where they are known, or else all that were asked for."""
+    """Return the images that each library should hold: its planned ones if known, else all of the job's."""
     if subject.job is None or not subject.job.libraries:
         return dict.fromkeys(libraries, asked)
     present = {member.name for member in subject.members}
@@ -99,7 +99,7 @@ def _images_by_library(subject: Subject, libraries: Iterable[str], asked: set[st
 
 
 def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]], asked: set[str]) -> Iterator[Flaw]:
-    """Yield what is wrong with files of device code: each may leave some out, together they may not."""
+    """Yield the flaws of files of device code: each may be for some architectures, together they must be for all."""
     loose = {name: seen for name, seen in found.items() if name.endswith(LOOSE)}
     expected = {image for images in planned.values() for image in images} or asked
     for name, seen in loose.items():
@@ -111,7 +111,7 @@ def _loose_files(found: Mapping[str, set[str]], planned: Mapping[str, set[str]],
 
 
 def _find_unserved_archs(job: Job, found: set[str]) -> Iterator[Flaw]:
-    """Say which of the architectures asked for no image can run on, in any library."""
+    """Yield a flaw for the requested architectures that no image in any library can run on."""
     if job.accelerator and job.accelerator.kind is AcceleratorKind.ROCM:
         unserved = [arch for arch in job.archs if not any(_serves(image, GfxArch.parse(arch)) for image in found)]
     else:
@@ -121,15 +121,15 @@ def _find_unserved_archs(job: Job, found: set[str]) -> Iterator[Flaw]:
 
 
 def _serves(image: str, arch: GfxArch) -> bool:
-    """Whether AMD GPUs of that architecture run the image: it is for them, or for a generic target that they are of."""
+    """Whether AMD GPUs of an architecture run the image: it is for them, or for a generic target that includes them."""
     try:
         return catalog.load().gfx.serves(GfxArch.parse(image), arch)
-    except ValueError:  # what a library says that is no architecture
+    except ValueError:  # the library's text is not an architecture
         return False
 
 
 def _runs(image: str, arch: CudaArch) -> bool:
-    """Whether a GPU of that architecture runs the image: machine code on its own major version, PTX from its own on."""
+    """Whether a GPU of an architecture runs the image: machine code within its major version, PTX from its own on."""
     match = CUDA_IMAGE.fullmatch(image)
     if match is None:
         return False
@@ -147,7 +147,7 @@ def _runs(image: str, arch: CudaArch) -> bool:
 def kernels(subject: Subject) -> Iterator[Flaw]:
     """Every kernel is there for each architecture that its source file, and its library, are compiled for.
 
-    All are warnings: known projects compile some kernels, or whole source files, for the architectures alone that they
+    All are warnings: known projects compile some kernels, or whole source files, only for the architectures that they
     launch them on.
     """
     if subject.is_pure:
@@ -163,7 +163,7 @@ def _units(library: BinaryIO) -> Sequence[Unit]:
 
 
 def _missing_in_unit(library: str, unit: Unit) -> Iterator[Flaw]:
-    """Yield the images of a source file that lack a kernel of it: there, it cannot be launched."""
+    """Yield the images of a source file that lack one of its kernels: the kernel cannot be launched there."""
     known = {code.image: code.kernels for code in unit.codes if code.kernels is not None}
     every = frozenset().union(*known.values())
     for image, own in known.items():
@@ -173,7 +173,7 @@ def _missing_in_unit(library: str, unit: Unit) -> Iterator[Flaw]:
 
 
 def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
-    """Yield what is compiled for some architectures alone, be it on purpose, as for `sm_90a`, or forgotten."""
+    """Yield the kernels that are compiled for only some architectures, by mistake or on purpose, as for `sm_90a`."""
     compiled: dict[str, set[Image]] = {}
     for unit in found:
         own = {code.image for code in unit.codes}

@@ -1,4 +1,4 @@
-"""A rule about entry points: that each names an object that the wheel, or a package it requires, has."""
+"""A rule about entry points: each must name an object in the wheel or in a package it requires."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_points"]
 
-ENTRY_POINT = re.compile(r"(?P<module>[\w.]+)\s*(?::\s*(?P<object>[\w.]+))?\s*(?:\[[^\]]*\])?")  # the specification's
+ENTRY_POINT = re.compile(r"(?P<module>[\w.]+)\s*(?::\s*(?P<object>[\w.]+))?\s*(?:\[[^\]]*\])?")  # PyPA's specification
 SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 MODULE = re.compile(r"(?P<path>.+?)(?:/__init__)?(?P<kind>\.py|\.[\w.-]*so|\.[\w.-]*pyd)")
 DEEPEST = 200  # folders within folders
-MOST_CODE = 1 << 20  # bytes of a module that is read for its names
+MOST_CODE = 1 << 20  # bytes; a larger module is not parsed for its names
 MAKES_NAMES = frozenset({"globals", "vars", "exec", "setattr", "__getattr__", "modules"})
 
 
 def entry_points(subject: Subject) -> Iterator[Flaw]:
     """Every entry point names a module of the wheel, and an object that this module defines.
 
-    An error for a command, which could not start; a warning for what other programs look up, which they may never do.
-    A module of another top-level package is a warning where the wheel requires something that may bring it. Where a
-    module makes its names as it runs, they are not judged.
+    An error for a command, which could not start; a warning for entry points that other programs look up, which may
+    never happen. A module of another top-level package is a warning if the wheel requires a project that may contain
+    it. A module that makes its names at run time is not judged.
     """
     parser = ConfigParser(delimiters=("=",), strict=True, interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign] # names of commands have upper case too
+    parser.optionxform = str  # type: ignore[assignment,method-assign] # names of commands are case-sensitive
     try:
         parser.read_string(subject.wheel.dist_info_text("entry_points.txt"))
     except ConfigError as error:
@@ -55,7 +55,7 @@ def entry_points(subject: Subject) -> Iterator[Flaw]:
 
 
 def _broken(module: str, name: str, modules: Mapping[str, Member | None], subject: Subject) -> Flaw | None:
-    """Return what an entry point names and the wheel lacks."""
+    """Return the flaw of an entry point whose module or object is missing, or None."""
     if module not in modules:
         is_ours = module.partition(".")[0] in modules or not subject.wheel.metadata.get_all("Requires-Dist")
         level = Level.ERROR if is_ours else Level.WARNING
@@ -68,13 +68,13 @@ def _broken(module: str, name: str, modules: Mapping[str, Member | None], subjec
 
 
 def _modules(subject: Subject) -> Mapping[str, Member | None]:
-    """Return the modules of the wheel by name, with the file that tells their names; None for a package without one."""
+    """Return the wheel's modules by name, each with its Python file; None for one without a file to read."""
     found: dict[str, Member | None] = {}
     for member in subject.members:
         name = DATA.sub("", member.name)
         match = MODULE.fullmatch(name)
         parts = (match["path"] if match else name).split("/")[:DEEPEST]
-        for count in range(1, len(parts)):  # a folder is a package, whatever lies in it (PEP 420)
+        for count in range(1, len(parts)):  # any folder is a package (PEP 420)
             found.setdefault(".".join(parts[:count]), None)
         if match:
             found[".".join(parts)] = member if match["kind"] == ".py" else None
@@ -82,7 +82,7 @@ def _modules(subject: Subject) -> Mapping[str, Member | None]:
 
 
 def _names(member: Member) -> frozenset[str] | None:
-    """Return the names that a module defines in any of its branches, None where only running it would tell."""
+    """Return the names that a module defines in any branch, or None if only running it would show them."""
     if member.info.file_size > MOST_CODE or member.damage:
         return None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
@@ -93,7 +93,7 @@ def _names(member: Member) -> frozenset[str] | None:
 
 
 def _find_bindings(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a statement binds, within a function too, and those by which it may bind others."""
+    """Yield the names that a statement binds, in functions too, and the calls that may bind others."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):

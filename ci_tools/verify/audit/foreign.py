@@ -1,4 +1,4 @@
-"""Rules about what belongs to other projects: their libraries, and their places among the packages."""
+"""Rules about other projects: copies of their libraries, and files in their packages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bundled", "overwritten"]
 
-# What repair tools put into a name: auditwheel `libcudart-0123abcd.so.13`, torchvision's `libcudart.0123abcd.so.13`,
-# delvewheel `cudart64_13-` and 32 digits.
+# Hashes that repair tools add to a name: auditwheel `libcudart-0123abcd.so.13`, torchvision's
+# `libcudart.0123abcd.so.13`, delvewheel `cudart64_13-` and 32 digits.
 HASH = re.compile(r"[-.](?=[0-9a-f]*\d)[0-9a-f]{8,64}(?=\.(?:so|dll|dylib)\b)")
 TORCH = re.compile(
     r"(?:lib)?(?:torch(?:_cpu|_cuda(?:_linalg|_cpp|_cu)?|_hip|_xpu|_python|_global_deps|_nvshmem)?|c10(?:_cuda|_hip|_xpu)?"
@@ -30,7 +30,7 @@ TORCH = re.compile(
 DRIVER = re.compile(r"lib(?:cuda|nvidia-ml)\.so(?:\.\d+)*|nvcuda\.dll|nvml\.dll")
 CUDA_ON_WINDOWS = re.compile(r"(?:cu(?:dart|blas|blasLt|dnn|fft|rand|solver|sparse)|nv(?:rtc|JitLink))\w*64\w*\.dll")
 BRINGS_CUDA = re.compile(r"torch|nvidia-.+|cuda-toolkit|rocm(?:-sdk)?(?:-.+)?")
-# Top-level packages that every environment of torch has, by the project that owns them.
+# Top-level packages in every environment with torch, with the projects that own them.
 OWNERS = {
     **dict.fromkeys(("torch", "torchgen", "functorch"), "torch"),
     **dict.fromkeys(("pip", "setuptools", "packaging", "wheel", "numpy", "triton"), ""),
@@ -42,10 +42,10 @@ DATA = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 def bundled(subject: Subject) -> Iterator[Flaw]:
     """No library of the wheel is a copy of one that torch, the driver or a package it requires brings.
 
-    An error: two copies of torch in one process register every operator twice, and a driver's library has to be that of
-    the machine's kernel module. The runtimes of CUDA, ROCm and oneAPI are one where the wheel requires torch or the
-    packages that bring them: whichever copy is loaded first serves both, and they may differ in version. A wheel that
-    requires neither may bring them for itself. Repair tools do so by themselves; `--exclude` keeps them from it.
+    An error: two copies of torch in one process register every operator twice, and the driver's library must match the
+    machine's kernel module. The runtimes of CUDA, ROCm and oneAPI count as such copies if the wheel requires torch or
+    the packages that install them: the copy that is loaded first serves both, and the versions may differ. A wheel that
+    requires neither may contain its own copy. Repair tools copy libraries by default; `--exclude` prevents it.
     """
     own = subject.wheel.named[0] if subject.wheel.named else ""
     required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
@@ -71,10 +71,10 @@ def _is_runtime(name: str) -> bool:
 def overwritten(subject: Subject) -> Iterator[Flaw]:
     """Members stay out of the top-level packages of other projects.
 
-    An error within torch's packages, and where the `__init__.py` of a package is another project's: of one that the
-    wheel requires, or that installers and torch need. The project that is installed last wins, and to remove one breaks
-    the other. What else lies in a package of a required project is a warning, for some projects are meant to be added
-    to.
+    An error within torch's packages, and for the `__init__.py` of a package of another project: one that the wheel
+    requires, or that installers and torch need. The project that is installed last wins, and removing one breaks the
+    other. Any other file in a package of a required project is a warning, since some projects allow others to add
+    files.
     """
     own = canonicalize_name(subject.wheel.named[0]) if subject.wheel.named else ""
     required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
@@ -84,14 +84,14 @@ def overwritten(subject: Subject) -> Iterator[Flaw]:
         tops.setdefault(name.partition("/")[0].removesuffix(".py"), []).append(name)
     for top, names in tops.items():
         owner = _owner(top, required)
-        if owner and owner != own and not (owner == "triton" and owner in own):  # which has builds of other names
+        if owner and owner != own and not (owner == "triton" and owner in own):  # triton has builds under other names
             is_whole = owner == "torch" or f"{top}/__init__.py" in names or f"{top}.py" in names
             level = Level.ERROR if is_whole else Level.WARNING
             yield Flaw(f"{top} belongs to the project {owner}", abbreviate(names), "a package of its own", level)
 
 
 def _owner(top: str, required: Collection[str]) -> str:
-    """Return the project that a top-level package is known to be of, or nothing."""
+    """Return the project that is known to own a top-level package, or ""."""
     if top in OWNERS:
         return OWNERS[top] or top
     same = canonicalize_name(top)

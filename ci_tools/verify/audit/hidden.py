@@ -1,4 +1,4 @@
-"""Rules about what nobody would look for in a wheel: code inside of other files, code that always runs, and secrets."""
+"""Rules about what nobody expects in a wheel: code inside other files, code that always runs, and secrets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["hidden", "secrets", "startup"]
 
 ZIP = b"PK\x03\x04"
-MOST_NESTED = 10_000  # members of an archive within the wheel that are looked at
+MOST_NESTED = 10_000  # at most so many members of a nested archive are read
 MOST_DEPTH = 3  # archives within archives
-MOST_NESTED_BYTES = 64 << 20  # of an archive within an archive
+MOST_NESTED_BYTES = 64 << 20  # bytes read of an archive within an archive
 ELF_START = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01[\x00-\x12]")
-PADDING = re.compile(rb"([\x00\t\n\r \xff])\1*")  # one byte, again and again
+PADDING = re.compile(rb"([\x00\t\n\r \xff])\1*")  # one byte, repeated
 CREDENTIALS = re.compile(
     r"(?:^|/)(?:\.pypirc|\.netrc|_netrc|\.git-credentials|\.aws/credentials|\.docker/config\.json)$"
 )
@@ -35,7 +35,7 @@ KEY = re.compile(
     re.MULTILINE,
 )
 KEY_STARTS = b"-----BEGIN "
-MOST_TEXT = 1 << 20  # bytes; a key lies in a short file
+MOST_TEXT = 1 << 20  # bytes; keys are in short files
 EXAMPLE = re.compile(
     r"(?:^|/)(?:[^/]*_)?(?:tests?|testing|testdata|examples?|samples?|docs?|fixtures?)(?:_[^/]*)?/|\.(?:pyi?|md|rst|txt)$"
 )
@@ -46,9 +46,9 @@ VEILED = re.compile(rb"\b(?:base64|marshal|zlib|codecs|urllib|socket|subprocess)
 def hidden(subject: Subject) -> Iterator[Flaw]:
     """No compiled file lies within another file, where no other rule would look at it.
 
-    An error behind padding, for nothing but a loader that was made for it finds it there. In an archive within the
-    wheel it is an error in our own builds, and a warning in other wheels: some carry archives as test data. An archive
-    that cannot be read is not judged: it may be any file that begins like one.
+    An error behind padding, since only a loader made for it would find it. In an archive within the wheel, it is an
+    error in our own builds, and a warning in other wheels: some contain archives as test data. An archive that cannot
+    be read is not judged: it may be any file that begins like one.
     """
     for member in subject.members:
         if member.damage or member.format:
@@ -64,7 +64,7 @@ def hidden(subject: Subject) -> Iterator[Flaw]:
 
 
 def _is_padded(file: BinaryIO) -> bool:
-    """Whether a file is an ELF file but for one byte that is repeated before it."""
+    """Whether a file is an ELF file behind a single repeated byte."""
     head = file.read(1)
     while head and (found := PADDING.fullmatch(head)):
         piece = file.read(CHUNK)
@@ -75,7 +75,7 @@ def _is_padded(file: BinaryIO) -> bool:
 
 
 def _find_compiled_members(file: BinaryIO, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the members of a zip file that are compiled, with their formats; nothing for a file of another kind."""
+    """Yield the compiled members of a zip file, with their formats; nothing for a file of another kind."""
     if file.read(len(ZIP)) != ZIP or not depth:
         return
     try:
@@ -96,8 +96,8 @@ def _find_compiled_members(file: BinaryIO, depth: int) -> Iterator[tuple[str, st
 def startup(subject: Subject) -> Iterator[Flaw]:
     """No member is a .pth file beside the packages, which Python reads, and whose imports it runs, at every start.
 
-    A warning: some projects cannot do without (setuptools, coverage), and no user expects it. An error where its code
-    is veiled, or fetches other code: that is how packages were made to steal (the Python Packaging Advisory Database).
+    A warning: some projects need one (setuptools, coverage), but users do not expect it. An error if its code is hidden
+    or fetches other code, a known attack (the Python Packaging Advisory Database).
     """
     for member in subject.members:
         if TOP_PTH.match(member.name) and member.info.file_size <= MOST_TEXT:
@@ -110,8 +110,8 @@ def startup(subject: Subject) -> Iterator[Flaw]:
 def secrets(subject: Subject) -> Iterator[Flaw]:
     """No member holds the credentials of an account, or a private key.
 
-    An error, for what was published once is known to all. A key in a folder of tests or examples, in source code or in
-    documentation is a warning: there it is a sample more often than not, and so is one that a password protects.
+    An error, since a published secret is known to everybody. A key in a folder of tests or examples, in source code or
+    in documentation is a warning, since it is usually a sample; so is a key that a password protects.
     """
     for member in subject.members:
         if CREDENTIALS.search(member.name):
@@ -123,7 +123,7 @@ def secrets(subject: Subject) -> Iterator[Flaw]:
 
 
 def _key(member: Member) -> str:
-    """Return the kind of the private key in a file, nothing where it has none."""
+    """Return the kind of the private key in a file, or "" if it has none."""
     content = member.read()
     found = KEY.search(content) if KEY_STARTS in content else None
     return found["kind"].decode() if found else ""

@@ -1,4 +1,4 @@
-"""A rule about machine code for CPUs: that it runs on every CPU that the platform tag promises."""
+"""A rule about machine code for the CPU: it must run on every CPU that the platform tag promises."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ NOTES = ".note.gnu.property"
 NOTE_HEADER = 12  # bytes before a note's name: the sizes of name and content, and the kind; then comes "GNU\0"
 ISA_NEEDED = 0xC0008002  # x86-64 psABI: GNU_PROPERTY_X86_ISA_1_NEEDED, four bytes of bits
 LEVELS = {2: "x86-64-v2", 4: "x86-64-v3", 8: "x86-64-v4"}
-VZEROUPPER = b"\xc5\xf8\x77"  # compilers end each function with it that uses the registers of AVX
+VZEROUPPER = b"\xc5\xf8\x77"  # compilers put it at the end of each function that uses AVX registers
 CPUID = b"\x0f\xa2"
-LONGEST = 3  # bytes of those
-FEW = 2  # how often bytes that are no instruction may look like one
-PER_BYTES = 1 << 22  # and one time more in so many bytes, a quarter of what chance gives
+LONGEST = 3  # bytes of the longest of these instructions
+FEW = 2  # so many matches may be data rather than instructions
+PER_BYTES = 1 << 22  # and one more per so many bytes: chance gives one in four times as many
 
 
 class Code(NamedTuple):
-    """What a library's code asks of the CPU."""
+    """The CPU features that a library's code uses."""
 
-    level: str = ""  # that the loader refuses to do without; nothing where it asks for none
+    level: str = ""  # the level that the loader requires; empty: none
     avx: bool = False  # whether it has AVX instructions
-    asks: bool = False  # whether it may ask the CPU what it has, or lets another library do so
+    asks: bool = False  # whether it may query the CPU's features, itself or by another library
 
 
 def instructions(subject: Subject) -> Iterator[Flaw]:
     """Libraries for x86-64 run on each such CPU, or choose their code by the CPU that they meet.
 
-    An error where the loader is told to refuse older CPUs: the tag `x86_64` promises them (PEP 600), and no installer
-    sees that note. A warning where no library of the wheel asks the CPU and one has AVX instructions, as of
-    `-march=x86-64-v3` or `-march=native`: it ends with "illegal instruction" on a CPU without them. It is not certain,
-    for a caller in another package may have asked.
+    An error if the loader is told to refuse older CPUs: the tag `x86_64` promises them (PEP 600), and installers do not
+    read that note. A warning if a library has AVX instructions, as of `-march=x86-64-v3` or `-march=native`, and no
+    library of the wheel queries the CPU: on a CPU without AVX, it ends with "illegal instruction". It is not certain,
+    since a caller in another package may have checked.
     """
     if subject.is_pure:
         return
@@ -77,12 +77,12 @@ def _code(library: BinaryIO) -> Code:
 
 
 def _is_asking(symbol: str) -> bool:
-    """Whether a function of another library tells what the CPU has, as libgcc's, glibc's and torch's cpuinfo do."""
+    """Whether a function of another library queries the CPU's features, as in libgcc, glibc and torch's cpuinfo."""
     return "cpu" in symbol.lower() or symbol == "getauxval"
 
 
 def _count(elf: Elf, section: Section, found: dict[bytes, int]) -> None:
-    """Count instructions in a section by their bytes, piece by piece; one may lie across two pieces."""
+    """Count instructions in a section by their bytes, in pieces that overlap, so that no instruction is cut."""
     content = elf.content(section)
     for start in range(0, content.size, CHUNK):
         piece = content.read(start, min(CHUNK + LONGEST - 1, content.size - start))
@@ -91,7 +91,7 @@ def _count(elf: Elf, section: Section, found: dict[bytes, int]) -> None:
 
 
 def _level(elf: Elf) -> str:
-    """Return the highest level that a note has the loader insist on."""
+    """Return the highest level that the library's notes require of the loader."""
     bits = 0
     for section in elf.named(NOTES):
         notes = elf.content(section).read()

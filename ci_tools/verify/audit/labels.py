@@ -1,4 +1,4 @@
-"""Rules about what a wheel says of itself: its name, its tags, what it requires."""
+"""Rules about a wheel's metadata: its name, its tags, its requirements."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["index", "licence", "metadata", "names", "requirements", "requires_py
 
 TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")
 SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expression", "license-file"})
-INTRODUCED = "introduced in metadata version"  # an index takes such a field, as setuptools has long written them
+INTRODUCED = "introduced in metadata version"  # indexes accept such a field: setuptools has long written them
 LICENCE_FILE = re.compile(r"(?:^|/)[^/]*(?:licen[cs]e|copying|notice|authors|copyright)|^licenses/", re.IGNORECASE)
 GRAFTED = re.compile(r"(?:^[^/]+\.libs|/\.dylibs)/")
 LIBRARY_NAME = re.compile(r"(?:lib)?(?P<name>[A-Za-z]*)")
-PATCHES = (*range(30), 999)  # the patch releases a minor version may have, and any that is to come
+PATCHES = (*range(30), 999)  # possible patch releases of a minor version, and a future one
 
 
 def names(subject: Subject) -> Iterator[Flaw]:
@@ -63,8 +63,8 @@ def names(subject: Subject) -> Iterator[Flaw]:
 def tags(subject: Subject) -> Iterator[Flaw]:
     """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones.
 
-    Where a wheel of others for one platform says Root-Is-Purelib, it is a warning: NVIDIA's do, and what is installed
-    works wherever Python has one folder for both.
+    In a wheel from elsewhere for one platform, Root-Is-Purelib is a warning: NVIDIA's wheels have it, and it works
+    wherever Python has one folder for both kinds of packages.
     """
     if subject.wheel.named is None:
         return
@@ -81,7 +81,7 @@ def tags(subject: Subject) -> Iterator[Flaw]:
 
 
 def _expand_tag(tag: str) -> frozenset[str]:
-    """Return the tags a line of WHEEL stands for; one that is none stands for itself."""
+    """Return the tags that a line of WHEEL stands for; an invalid tag stands for itself."""
     try:
         return frozenset(map(str, parse_tag(tag)))
     except ValueError:
@@ -121,14 +121,14 @@ def requires_torch(subject: Subject) -> Iterator[Flaw]:
 
 
 def requirements(wheel: Wheel) -> Iterator[Requirement]:
-    """Yield what a wheel requires; a text that is no requirement is the `metadata` rule's."""
+    """Yield a wheel's requirements; the `metadata` rule reports those that cannot be parsed."""
     for text in wheel.metadata.get_all("Requires-Dist", []):
         with suppress(ValueError):
             yield parse_requirement(text)
 
 
 def _admits(specifier: SpecifierSet, minor: Minor) -> bool:
-    """Whether any release of a minor version is in the specifier."""
+    """Whether the specifier contains any release of a minor version."""
     return any(specifier.contains(f"{minor}.{patch}", prereleases=True) for patch in PATCHES)
 
 
@@ -149,7 +149,7 @@ def metadata(subject: Subject) -> Iterator[Flaw]:
 
 
 def _text(subject: Subject, file: str) -> Iterator[Flaw]:
-    """Judge the bytes of a file in dist-info; raise Rejected where they are no UTF-8."""
+    """Check the bytes of a file in dist-info; raise Rejected if they are not UTF-8."""
     content = subject.wheel.dist_info_text(file)
     if "\0" in content:
         yield Flaw(f"{file} holds a zero byte", "NUL", "text")
@@ -160,25 +160,25 @@ def _text(subject: Subject, file: str) -> Iterator[Flaw]:
 
 
 def _find_metadata_errors(content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the field and the sentence of everything `packaging` refuses in METADATA."""
+    """Yield the field and the message of every error that `packaging` finds in METADATA."""
     try:
         Metadata.from_email(content, validate=True)
     except ExceptionGroup as group:
         for error in group.exceptions:
             yield getattr(error, "field", ""), str(error).splitlines()[0]
-    except RecursionError:  # of Python's email, in a content type of thousands of brackets
+    except RecursionError:  # raised by Python's email for a content type with thousands of brackets
         yield "Description-Content-Type", "a field is nested too deeply to be read"
 
 
-# ---------------------------------------------------------------- what an index takes
+# ---------------------------------------------------------------- an index's own rules
 
 
 def index(subject: Subject) -> Iterator[Flaw]:
     """METADATA has what an index takes and shows: a description that renders, known classifiers, no address to require.
 
-    An error where the wheel may go to PyPI and only the upload would tell: readme_renderer is what PyPI renders with.
-    Of classifiers, a warning: PyPI may know newer ones than this machine, and older wheels have what it knew then. A
-    `file:` requirement is an error anywhere, since it names a place on the machine of whoever built the wheel.
+    An error if the wheel may go to PyPI and only the upload would show it: PyPI renders with readme_renderer. Unknown
+    classifiers are a warning: PyPI may know newer ones than this machine, and older wheels have those of their time. A
+    `file:` requirement is always an error, since it names a path on the machine that built the wheel.
     """
     content = subject.wheel.dist_info_data("METADATA")
     strictness = Level.ERROR if subject.to_pypi else Level.WARNING
@@ -222,7 +222,7 @@ def _expression(expression: str) -> Iterator[Flaw]:
 
 
 def _check_grafts(subject: Subject, files: Sequence[str]) -> Iterator[Flaw]:
-    """Look for the name of each library that was put into the wheel in the licence files."""
+    """Check that the licence files name each library of another project in the wheel."""
     grafted = {member.base for member in subject.members if GRAFTED.search(member.name) and member.format}
     told = "\n".join([*files, *(subject.wheel.dist_info_data(name).decode("utf-8", "replace") for name in files)])
     untold = {name for name in grafted if LIBRARY_NAME.match(name)["name"].lower() not in told.lower()}  # type: ignore[index]

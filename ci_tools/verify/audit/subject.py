@@ -1,4 +1,4 @@
-"""What a rule is given: the wheel, its members unpacked once, and the job the wheel should be the result of."""
+"""The input of a rule: the wheel, its members unpacked once, and the job that should have made it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "Flaw", "Member", "Subject", "abbreviate", "read_each"]
 
 CHUNK = 1 << 20
-SMALL = 1 << 16  # bytes of a member that is kept in memory: a file of its own costs more than its content
-MOST_IN_MEMORY = 64 << 20  # bytes of all such members
-SHOWN = 5  # how many of many a message names
+SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
+MOST_IN_MEMORY = 64 << 20  # bytes of all members in memory
+SHOWN = 5  # a message names at most so many items
 Read = TypeVar("Read")
 
 
 class Flaw(NamedTuple):
-    """What one rule found wrong."""
+    """A problem that a rule found."""
 
     message: str
     found: str
@@ -42,13 +42,13 @@ class Flaw(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A file of the wheel: its entry, its content or the file that has it, and what was seen while it was unpacked."""
+    """A file of the wheel: its entry, its content or unpacked file, and what unpacking found."""
 
     info: zipfile.ZipInfo
     content: bytes | Path
-    sha256: str  # as RECORD spells it
-    format: str  # of a compiled file, by its first bytes; nothing for any other
-    damage: str = ""  # why it cannot be read to its end
+    sha256: str  # in RECORD's form
+    format: str  # of a compiled file, by its first bytes; empty for other files
+    damage: str = ""  # why it cannot be read completely; empty: it can
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class Member(NamedTuple):
         return self.info.filename
 
     def open(self) -> BinaryIO:
-        """Return the content as a stream that can be sought in."""
+        """Return the content as a seekable stream."""
         return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
 
     def read(self) -> bytes:
@@ -71,13 +71,13 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A wheel under audit, the job it should be the result of if that is known, and the sizes its targets take."""
+    """A wheel under audit, the job that should have made it if known, and the size limits of its targets."""
 
     wheel: Wheel
     job: Job | None
     limits: Mapping[str, int]
     to_pypi: bool
-    work: Path  # a folder for what a rule's tool writes
+    work: Path  # a folder for the files of a rule's tool
 
     @cached_property
     def tags(self) -> frozenset[str]:
@@ -96,7 +96,7 @@ class Subject:
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
-        """Every file of the wheel, each inflated once, here."""
+        """Every file of the wheel, each decompressed once."""
         room = MOST_IN_MEMORY
         found = []
         try:
@@ -116,20 +116,20 @@ class Subject:
 
     @cached_property
     def linkings(self) -> Mapping[str, Linking | Rejected]:
-        """What each library needs at run time, or why it cannot be read; those of an any-platform wheel are left."""
+        """The run-time needs of each library, or why it cannot be read; empty for an any-platform wheel."""
         libraries = () if self.is_pure else self.libraries
         return {member.name: _linking(member) for member in libraries}
 
     @property
     def readable_linkings(self) -> Mapping[str, Linking]:
-        """What each library needs at run time, those left out that cannot be read."""
+        """The run-time needs of each library that can be read."""
         return {name: found for name, found in self.linkings.items() if isinstance(found, Linking)}
 
     def _read_into_memory(self, info: zipfile.ZipInfo) -> Member:
         chunks, damage = [], ""
         try:
             for chunk in self.wheel.chunks(info):
-                chunks.append(chunk)  # noqa: PERF402 - what was read before the damage is kept
+                chunks.append(chunk)  # noqa: PERF402 - the chunks before a damage are kept
         except Rejected as error:
             damage = error.message
         content = b"".join(chunks)
@@ -158,14 +158,14 @@ def _linking(member: Member) -> Linking | Rejected:
 
 
 def abbreviate(items: Iterable[str]) -> str:
-    """Return a few of many, sorted."""
+    """Return the first few items in sorted order, and the number of the others."""
     some = sorted(items)
     more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
     return ", ".join(some[:SHOWN]) + more or "none"
 
 
 def read_each(members: Iterable[Member], read: Callable[[BinaryIO], Read]) -> Iterator[tuple[str, Read]]:
-    """Yield each member's name and what `read` reads in it; raise Rejected, with the name, where it is malformed."""
+    """Yield each member's name and the result of `read`; raise Rejected, with the name, for a malformed member."""
     for member in members:
         with member.open() as stream:
             try:

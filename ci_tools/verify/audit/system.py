@@ -1,4 +1,4 @@
-"""Rules about where a library runs: the machine and the system of its tag, and where it looks for other libraries."""
+"""Rules about where a library runs: the machine and system of its tag, and where it looks for other libraries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["debug", "platform", "rpath", "stack", "text_relocations"]
 MOST_DEBUG_BYTES = 16 << 20
 
 FORMATS = {"linux": ("ELF",), "win": ("PE",), "macosx": ("Mach-O", "Mach-O universal")}
-MACHINES = {  # what the end of a platform tag asks of a library
+MACHINES = {  # the machines of a library, by the end of the platform tag
     "universal2": {"x86_64", "arm64"},
     "win32": {"win32"},
     **{name: {name} for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "s390x", "riscv64", "loongarch64")},
@@ -35,10 +35,10 @@ MACHINES = {  # what the end of a platform tag asks of a library
 }
 LIBRARY = re.compile(r"\.(?:pyd|dll|dylib|so(?:\.\d+)*)$")
 POLICY = re.compile(r"(manylinux|musllinux)\w*?_(?P<machine>x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64)$")
-LOADER = re.compile(r"ld(?:64)?[-.]")  # ld-linux-x86-64.so.2, ld64.so.2: what loads every library
-MUSL = ("musllinux_1_1", "musllinux_1_2")  # those auditwheel knows; it raises on any other
+LOADER = re.compile(r"ld(?:64)?[-.]")  # ld-linux-x86-64.so.2, ld64.so.2: the dynamic loader
+MUSL = ("musllinux_1_1", "musllinux_1_2")  # auditwheel raises for any other
 ORIGIN = re.compile(r"^\$(?:ORIGIN|\{ORIGIN\})(?=/|$)")
-SHARED = re.compile(r"^/(?:tmp|var/tmp|dev/shm)(?:/|$)")  # everybody may write there
+SHARED = re.compile(r"^/(?:tmp|var/tmp|dev/shm)(?:/|$)")  # world-writable
 DATA = re.compile(r"^[^/]+\.data/(?P<scheme>[^/]+)/")
 
 
@@ -52,14 +52,14 @@ def platform(subject: Subject) -> Iterator[Flaw]:
             yield Flaw(f"{name} cannot be read: {one.message}", "unreadable", "a whole file")
     policies = [policy for tag in subject.platforms if (policy := _policy(tag))]
     if policies:
-        oldest = max(policies, key=lambda policy: policy.priority)  # what it allows, the others allow too
+        oldest = max(policies, key=lambda policy: policy.priority)  # the other policies allow all that it allows
         own = {part for name, one in subject.readable_linkings.items() for part in (name.rpartition("/")[2], one.name)}
         for name, one in subject.readable_linkings.items():
             yield from _find_policy_gaps(name, one, oldest, own, _strictness(subject))
 
 
 def _foreign(member: Member, platforms: frozenset[str]) -> Iterator[Flaw]:
-    """Compare a library with the tags; a file for a GPU or another such device has a machine not known here."""
+    """Check a library's system and machine against the tags; device files have a machine that is not known here."""
     wanted = _formats(platforms)
     if wanted and member.format not in wanted:
         yield Flaw(f"{member.name} is for another operating system", member.format, abbreviate(wanted))
@@ -78,13 +78,13 @@ def _formats(platforms: frozenset[str]) -> set[str]:
 
 
 def _strictness(subject: Subject) -> Level:
-    """Return a warning where another package may bring a library: our own builds leave none to other packages."""
+    """Return a warning if another package may contain a missing library: only wheels of others may rely on that."""
     requires = subject.wheel.metadata.get_all("Requires-Dist", [])
     return Level.WARNING if subject.job is None and requires else Level.ERROR
 
 
 def _find_policy_gaps(name: str, one: Linking, policy: Policy, own: set[str], strictness: Level) -> Iterator[Flaw]:
-    """Yield what a library needs beyond a policy, the libraries of the wheel and those torch or a driver brings."""
+    """Yield a library's needs that neither the policy, the wheel, torch nor a driver provides."""
     brought = {library for library in one.needed if library in own or _is_brought(library)}
     system = {library for library in one.needed if library in policy.whitelist or LOADER.match(library)}
     missing = set(one.needed) - brought - system
@@ -103,7 +103,7 @@ def _has(policy: Policy, version: str) -> bool:
 
 
 def _newest(policy: Policy, versions: Iterable[str]) -> str:
-    """Name the newest version a policy has, of what was asked for."""
+    """Return the newest versions that a policy has of the requested prefixes, in words."""
     prefixes = sorted({version.partition("_")[0] for version in versions})
     return ", ".join(f"at most {prefix}_{max(policy.symbol_versions[prefix], key=_numbers)}" for prefix in prefixes)
 
@@ -114,7 +114,7 @@ def _numbers(version: str) -> list[int]:
 
 @cache
 def _policy(tag: str) -> Policy | None:
-    """Return auditwheel's policy for a platform tag; nothing for a tag that promises no other system, as linux does."""
+    """Return auditwheel's policy for a platform tag, or None for a tag without one, such as linux."""
     from auditwheel.architecture import Architecture  # type: ignore[import-untyped] # noqa: PLC0415 - it is slow
     from auditwheel.libc import Libc  # type: ignore[import-untyped] # noqa: PLC0415 - as above
     from auditwheel.policy import WheelPolicies  # noqa: PLC0415 - as above
@@ -143,9 +143,10 @@ def rpath(subject: Subject) -> Iterator[Flaw]:
 
 
 def _run_path(library: str, part: str, *, in_plan: bool) -> Iterator[Flaw]:
-    """Judge one folder of a run path.
+    """Check one folder of a run path.
 
-    A folder of the builder's machine does harm where somebody else may fill it; where not, good wheels have it too.
+    A folder of the build machine is a danger if somebody else can create it; otherwise good wheels have such folders
+    too.
     """
     relative, count = ORIGIN.subn("", part)
     expected = "a path from $ORIGIN within site-packages"
@@ -159,7 +160,7 @@ def _run_path(library: str, part: str, *, in_plan: bool) -> Iterator[Flaw]:
 
 
 def _leaves(library: str, relative: str) -> bool:
-    """Whether a path from a library's folder leaves site-packages; what is installed elsewhere may look anywhere."""
+    """Whether a path from a library's folder leaves site-packages; files installed elsewhere may point anywhere."""
     scheme = DATA.match(library)
     if scheme and scheme["scheme"] not in {"purelib", "platlib"}:
         return False
@@ -170,9 +171,9 @@ def _leaves(library: str, relative: str) -> bool:
 def text_relocations(subject: Subject) -> Iterator[Flaw]:
     """No library has the loader write into its code.
 
-    An error: musl and SELinux refuse to load such a library, and where it is loaded its pages are shared with nobody.
-    It comes of one object that was compiled without -fPIC, so that compiling it anew mends it. On 32-bit x86 it is
-    a warning, since hand-written assembly there often has no other way.
+    An error: musl and SELinux refuse to load such a library, and where it is loaded, processes cannot share its pages.
+    The cause is an object compiled without -fPIC; compiling it again with -fPIC solves it. On 32-bit x86 it is a
+    warning, since hand-written assembly there often has no other way.
     """
     level = Level.WARNING if all(tag.endswith("i686") for tag in subject.platforms) else Level.ERROR
     for name, one in subject.readable_linkings.items():
@@ -183,7 +184,8 @@ def text_relocations(subject: Subject) -> Iterator[Flaw]:
 def debug(subject: Subject) -> Iterator[Flaw]:
     """No library carries tens of megabytes for a debugger.
 
-    A warning: such a wheel works, every user fetches what few of them can use, and some projects ship it on purpose.
+    A warning: such a wheel works, but every user downloads data that few of them can use, and some projects include it
+    on purpose.
     """
     for name, one in subject.readable_linkings.items():
         if one.debug_bytes > MOST_DEBUG_BYTES:

@@ -1,4 +1,4 @@
-"""Rules about torch: that every release which the wheel serves has what its libraries ask for."""
+"""Rules about torch: every release that the wheel serves must have the symbols that its libraries need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIBRARIES = re.compile(r"lib(?:torch(?:_cpu|_cuda|_python|_hip|_xpu)?|c10(?:_cud
 
 
 class Asked(NamedTuple):
-    """The torch symbols that a library asks others for, those it can do without, and all that it defines."""
+    """The torch symbols that a library needs, those it can do without, and all symbols that it defines."""
 
     required: frozenset[str]
     weak: frozenset[str]
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     """Every torch symbol that a library asks for is in each torch the wheel serves, from the lowest up.
 
-    What the libraries of the wheel define themselves is theirs, and a weak symbol that is missing is a warning.
+    Symbols that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning.
     """
     job = subject.job
     served = _list_releases(job) if job else frozenset()
@@ -59,8 +59,8 @@ def torch_symbols(subject: Subject) -> Iterator[Flaw]:
 def torch_requirement(subject: Subject) -> Iterator[Flaw]:
     """Wheels whose libraries use torch require torch in METADATA.
 
-    A warning: without it, an installer makes an environment in which the import fails. Some projects say it in their
-    documentation alone, so that no installer takes another build of torch for them. One in an extra is enough.
+    A warning: without it, an installer makes an environment in which the import fails. Some projects state it only in
+    their documentation, so that no installer replaces the user's build of torch. A requirement in an extra is enough.
     """
     required = {canonicalize_name(one.name) for one in requirements(subject.wheel)}
     own = subject.wheel.named[0] if subject.wheel.named else ""
@@ -74,7 +74,7 @@ def torch_requirement(subject: Subject) -> Iterator[Flaw]:
 
 
 def _list_releases(job: Job) -> frozenset[Minor]:
-    """Return the torch releases a wheel is installed with: where nothing narrows them, all later ones too."""
+    """Return the torch releases a wheel is installed with; without an upper bound, all later releases too."""
     asked = frozenset(cell.torch for cell in job.covers if cell.torch)
     if not asked or job.requires_torch:
         return asked
@@ -94,7 +94,7 @@ def _read_symbols(library: BinaryIO) -> Asked:
 def _group_by_releases(
     symbols: Iterable[str], served: frozenset[Minor], job: Job
 ) -> Mapping[frozenset[Minor], frozenset[str]]:
-    """Return the symbols that releases lack, by the releases that do."""
+    """Return the missing symbols, grouped by the torch releases that lack them."""
     accelerator = job.accelerator.kind if job.accelerator else None
     lacking: dict[str, set[Minor]] = {}
     for release in served.intersection(tables().releases):

@@ -1,9 +1,8 @@
-"""The finder: the front page of an index, where a visitor picks a machine and copies the command for it.
+"""The finder: the front page of an index, where a visitor selects a machine and copies the install command.
 
-The page lists the projects, as PEP 503 wants it, and knows no more of them. What it shows of one is in
-`finder/PROJECT.js`, a script that it loads when the project is picked, since a script is all that a page opened from a
-folder may load. That file is small because nothing is in it twice: combinations point to rows, rows to outcomes, and
-outcomes to texts.
+The page lists only the projects (PEP 503). The data of each project is in `finder/PROJECT.js`, a script that the page
+loads when the project is selected, since a page opened from a folder may load nothing but scripts. That file is small
+because nothing is in it twice: combinations point to rows, rows to outcomes, and outcomes to texts.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ __all__ = ["DATA", "File", "Listing", "Shelf", "data_path", "front_page", "proje
 
 HERE = Path(__file__).parent
 DATA = "finder"  # the folder of the projects' data, beside the front page
-NOT_ASKED = -1  # in a row: the release has nothing to say of the combination
-NO_FILE = -1  # in an outcome: there is a reason instead of a file
+NOT_ASKED = -1  # in a row: the release does not cover the combination
+NO_FILE = -1  # in an outcome: a reason instead of a file
 SYSTEMS = {"linux": "Linux", "macos": "macOS", "windows": "Windows"}
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "ARM64", "arm64": "ARM64"}
 ACCELERATORS = {AcceleratorKind.CUDA: "CUDA", AcceleratorKind.ROCM: "ROCm", AcceleratorKind.XPU: "Intel XPU"}
@@ -52,16 +51,16 @@ Value = TypeVar("Value", bound="Hashable")
 
 
 class File(NamedTuple):
-    """One file of an index, as a visitor sees it."""
+    """One file of an index, as shown to a visitor."""
 
     name: str
     address: str  # relative to the index's root and quoted, or a whole URL
     size: int  # bytes
     sha256: str
-    pin: str = ""  # its own version, local part and all: 0.1.0+cu130
+    pin: str = ""  # its version with the local part: 0.1.0+cu130
     uploaded: str = ""  # RFC 3339, UTC
     requires_python: str = ""
-    yanked: str | None = None  # the reason; None where it is not yanked
+    yanked: str | None = None  # the reason; None: it is not yanked
     folder: str = ""  # the index folder that lists it
     platform: str = ""  # linux-cuda; empty for the pure wheel and the sdist
     archs: tuple[str, ...] = ()  # 9.0, 10.0+PTX
@@ -75,7 +74,7 @@ class File(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """One version of a project: its files, and what it has for each combination a visitor may have."""
+    """One version of a project: its files, and the file or reason for each combination that a visitor may have."""
 
     version: str  # without a local version
     files: tuple[File, ...] = ()
@@ -83,7 +82,7 @@ class Listing(NamedTuple):
 
 
 class Shelf(NamedTuple):
-    """Everything an index has of one project."""
+    """All versions and files of one project in an index."""
 
     project: str
     listings: tuple[Listing, ...]  # the newest first
@@ -138,7 +137,7 @@ def _file(file: IndexedFile, pin: str, catalog: Catalog, provenance: str) -> Fil
 
 
 def _drivers(file: IndexedFile, catalog: Catalog) -> tuple[str, str]:
-    """Return the oldest drivers for a file's machine code and for its PTX; known for CUDA on Linux alone."""
+    """Return the oldest drivers for a file's machine code and for its PTX; only known for CUDA on Linux."""
     if not file.platform.startswith("linux"):
         return "", ""
     cuda = _cuda(file.folder.partition("torch")[0], catalog)  # of cu130torch2.10
@@ -148,7 +147,7 @@ def _drivers(file: IndexedFile, catalog: Catalog) -> tuple[str, str]:
 
 
 def _cuda(label: str, catalog: Catalog) -> Cuda | None:
-    """Return the CUDA release that a label such as `cu130` names: asked of the known ones, for cu1210 has no dot."""
+    """Return the CUDA release of a label such as `cu130`, among the known ones, since `cu1210` has no dot."""
     known = (cuda for version, cuda in catalog.cuda.items() if label == f"cu{version.digits}")
     return next(known, None)
 
@@ -157,7 +156,7 @@ def _cuda(label: str, catalog: Catalog) -> Cuda | None:
 
 
 def data_path(project: str) -> str:
-    """Return where the data of a project lies in the index."""
+    """Return the key of a project's data in the index."""
     return f"{DATA}/{canonicalize_name(project)}.js"
 
 
@@ -171,18 +170,18 @@ def project_data(shelf: Shelf, catalog: Catalog) -> bytes:
 
 
 class _Table(Generic[Value]):
-    """Values that stand once, and are pointed to by their place."""
+    """A table of distinct values that are referred to by their index."""
 
     def __init__(self) -> None:
         self.places: dict[Value, int] = {}
 
     def place(self, value: Value) -> int:
-        """Return the place of a value, which is the next one where it is new."""
+        """Return the index of a value, adding the value if it is new."""
         return self.places.setdefault(value, len(self.places))
 
 
 class _Tables:
-    """What all versions of a project share."""
+    """The tables that all versions of a project share."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -191,16 +190,16 @@ class _Tables:
         self.torches: _Table[str] = _Table()
         self.pythons: _Table[str] = _Table()
         self.texts: _Table[str] = _Table()
-        self.rows: _Table[tuple[int, ...]] = _Table()  # for each Python an outcome
+        self.rows: _Table[tuple[int, ...]] = _Table()  # one outcome per Python
         self.grids: _Table[tuple[int, ...]] = _Table()  # system, accelerator, torch, row; and so on
 
     def dump(self) -> dict[str, object]:
-        """Return the tables as JSON has them."""
+        """Return the tables as JSON values."""
         return {name: list(table.places) for name, table in vars(self).items() if isinstance(table, _Table)}
 
 
 def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
-    outcomes: _Table[tuple[int, int]] = _Table()  # a file, and the text that says why
+    outcomes: _Table[tuple[int, int]] = _Table()  # a file, and the text with the reason
     places = {file.name: place for place, file in enumerate(listing.files)} if listing.offers else {}
     rows: dict[tuple[int, int, int], dict[int, int]] = {}
     for offer in listing.offers:
@@ -238,13 +237,13 @@ def _is_pre(version: str) -> bool:
 
 
 def _describe_file(file: File) -> dict[str, object]:
-    """Return what is known of a file; what is empty is left out, apart from the reason of a yank."""
+    """Return the known facts of a file; empty ones are left out, except the reason of a yank."""
     known = zip(File._fields, file, strict=True)
     return {name: value for name, value in known if value or (name == "yanked" and value is not None)}
 
 
 def _system(platform: str, catalog: Catalog) -> tuple[str, str]:
-    """Return the name and the label of a platform's machine; those of a platform that nobody knows are its own."""
+    """Return the name and label of a platform's machine; an unknown platform's own name for both."""
     try:
         facts = catalog.platforms[Platform(platform)]
     except (ValueError, KeyError):
@@ -254,7 +253,7 @@ def _system(platform: str, catalog: Catalog) -> tuple[str, str]:
 
 
 def _accelerator(label: str, catalog: Catalog) -> str:
-    """Return how people call an accelerator: CUDA 13.0."""
+    """Return the usual name of an accelerator: CUDA 13.0."""
     cuda = _cuda(label, catalog)
     if cuda:
         return f"CUDA {cuda.version}"
@@ -271,7 +270,7 @@ def _accelerator(label: str, catalog: Catalog) -> str:
 def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -> bytes:
     """Return the front page of an index: the list of its projects (PEP 503), and the finder.
 
-    The policy in it lets no script run but the page's own, and those that it loads.
+    Its content security policy allows only the page's own scripts, and those that they load.
     """
     page, style, script = _parts()
     policy = (
@@ -294,7 +293,7 @@ def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -
 
 @functools.cache
 def _parts() -> tuple[Template, str, str]:
-    """Return the page, its style and its script, as they came with the toolkit."""
+    """Return the page, its style and its script, as installed with the package."""
     page, style, script = (
         (HERE / name).read_text(encoding="utf-8") for name in ("page.html", "finder.css", "finder.js")
     )
@@ -302,5 +301,5 @@ def _parts() -> tuple[Template, str, str]:
 
 
 def _hash(text: str) -> str:
-    """Return a text's hash as a content security policy names it."""
+    """Return a text's hash in the notation of a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,4 +1,4 @@
-"""What an index needs once it is published: read again and mended, files added and yanked, releases promoted."""
+"""Maintenance of a published index: verify and repair it, add and yank files, promote releases."""
 
 from __future__ import annotations
 

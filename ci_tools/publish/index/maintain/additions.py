@@ -1,4 +1,4 @@
-"""Files that Fatwheel did not build, audited without a plan and published to an index like any other."""
+"""Publishes files that Fatwheel did not build to an index, audited without a plan."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Added", "Addition", "add", "preview"]
 
-ADDED = "added"  # the origin of such files, and the name of what is published of each release
-READABLE = "archive"  # the rule that a file can be read at all
-ACCELERATOR = re.compile(r"cpu|xpu|(cu|rocm)[0-9]")  # how a local version begins that seems to name a folder
+ADDED = "added"  # the origin of such files, and the name of their release unit
+READABLE = "archive"  # the rule that a file is readable
+ACCELERATOR = re.compile(r"cpu|xpu|(cu|rocm)[0-9]")  # the start of a local version that seems to name a folder
 
 
 class Addition(NamedTuple):
-    """Files to add, and where an index lists them."""
+    """Files to add, and the folders of an index that list them."""
 
     files: tuple[Path, ...]
-    folder: str = ""  # the index folder that they go to; empty: the one that the local version names, or every one
+    folder: str = ""  # their index folder; empty: the one in the local version, or every folder
     also: tuple[str, ...] = ()  # other folders that list them
-    despite: frozenset[str] = frozenset()  # rules of the audit that may find something wrong
+    despite: frozenset[str] = frozenset()  # rules of the audit whose errors are accepted
 
 
 class Added(NamedTuple):
-    """What was published, and what the audit found that did not keep it from being so."""
+    """The published files, and the accepted findings of the audit."""
 
     shown: tuple[Shown, ...]
     findings: tuple[Finding, ...]
 
 
 def add(targets: Sequence[WheelIndex], addition: Addition, outside: Outside) -> Added:
-    """Publish files that others built to an index and its mirrors, each release whole and labelled as added.
+    """Publish files that others built to an index and its mirrors, each release as a whole and labelled as added.
 
-    Raises InputError for what is no wheel or sdist, and where the index cannot take it; Rejected where the audit finds
-    something wrong.
+    Raises InputError for a file that is neither wheel nor sdist, and if the index cannot accept it; Rejected if the
+    audit finds an error.
     """
     units = _units(addition)
     findings = _audit(addition, outside)
@@ -71,7 +71,7 @@ def add(targets: Sequence[WheelIndex], addition: Addition, outside: Outside) -> 
 def preview(
     targets: Sequence[WheelIndex], addition: Addition, outside: Outside
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Finding, ...]]:
-    """Return what adding files would change, for each release at the index, and what the audit finds."""
+    """Return what adding files would change, for each release at the index, and the audit's findings."""
     units = _units(addition)
     findings = _audit(addition, outside)
     changes = tuple(
@@ -88,11 +88,11 @@ def _journals(targets: Sequence[WheelIndex], unit: Unit, outside: Outside) -> Pa
     return outside.cache / "additions" / hashlib.sha256(what.encode()).hexdigest()
 
 
-# ---------------------------------------------------------------- what is added
+# ---------------------------------------------------------------- files to add
 
 
 def _units(addition: Addition) -> tuple[Unit, ...]:
-    """Return the releases that the files are of; raise RejectedInput with all that is wrong with their names."""
+    """Return the releases of the files; raise RejectedInput with all errors in their names."""
     problems = [problem for path in addition.files for problem in _problems(path, addition)]
     if problems:
         raise RejectedInput(problems)
@@ -126,7 +126,7 @@ def _problems(path: Path, addition: Addition) -> Iterator[Problem]:
 
 
 def _folder(version: Version, addition: Addition) -> str:
-    """Return the folder of a file: what its local version names; nothing where that is not about an accelerator."""
+    """Return the folder of a file from its local version, or "" if that does not name an accelerator."""
     local = version.local or ""
     return addition.folder or (local if FOLDER.fullmatch(local) or ACCELERATOR.match(local) else "")
 
@@ -138,7 +138,7 @@ def _item(path: Path, version: Version, addition: Addition) -> Item:
 
 
 def _describe_wheel(name: str, accelerator: str) -> Made:
-    """Return what is known of a wheel that no plan has: next to nothing."""
+    """Return the few known facts of a wheel that is in no plan."""
     return Made(
         job="",
         kind="pure" if name.endswith("-none-any.whl") else "native",
@@ -153,11 +153,11 @@ def _describe_wheel(name: str, accelerator: str) -> Made:
     )
 
 
-# ---------------------------------------------------------------- whether it is good
+# ---------------------------------------------------------------- audit
 
 
 def _audit(addition: Addition, outside: Outside) -> tuple[Finding, ...]:
-    """Audit every file; raise Rejected where one is bad, InputError where `despite` names no rule."""
+    """Audit every file; raise Rejected if one is bad, InputError if `despite` names an unknown rule."""
     _refuse_no_rule(addition.despite)
     found: list[Finding] = []
     for path in addition.files:

@@ -1,4 +1,4 @@
-"""What can be wrong with an index, in a sentence each."""
+"""The flaws that an index can have, in a sentence each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 GONE = "the file is gone"
 DAMAGED = "the file has other bytes than its manifest says"
 OTHER_SIZE = "its manifest gives the file another size"
-LOST = MappingProxyType(  # by what the manifest says of the file
+LOST = MappingProxyType(  # by the file's `lost` in the manifest
     {
         "gone": "the file is still gone; no page lists it",
         "damaged": "the file still has other bytes than its manifest says; no page lists it",
@@ -33,19 +33,19 @@ LOST = MappingProxyType(  # by what the manifest says of the file
 )
 BACK = "its bytes are back, and no page lists it"
 NO_METADATA = "no METADATA lies beside the file, or another one"
-UNREAD = "it cannot be read now"  # and why
+UNREAD = "it cannot be read now"  # followed by the reason
 STALE = "the page is not what its manifest makes it"
 OTHERS = "others wrote the page or added to it, or it is not whole"
-NOT_ON_IT = "the page is not ours alone, and does not list"  # and what
+NOT_ON_IT = "the page is not ours alone, and does not list"  # followed by the missing items
 UNLISTED = "no page lists it: a publisher was stopped, or is at work"
 UNFINISHED = "it lacks a project or a folder: a publisher was stopped, or is at work"
-BROKEN = "it is damaged"  # and why
+BROKEN = "it is damaged"  # followed by the reason
 
 
 class Flaw(NamedTuple):
-    """Something of an index that is not as its manifests say, and what was done about it."""
+    """A part of an index that disagrees with its manifests, and how it was repaired."""
 
     key: str
     what: str
     done: str = ""
-    is_left: bool = False  # whether nothing could be done about it
+    is_left: bool = False  # whether it could not be repaired

@@ -1,4 +1,4 @@
-"""The directory of an index, made again from its manifests and pages, where it is damaged or gone."""
+"""Rebuilds a lost or damaged directory of an index from its manifests and pages."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["directory_from_pages"]
 
 
 def directory_from_pages(index: WheelIndex) -> Directory:
-    """Return the projects and folders that the manifests and the sealed pages of an index show.
+    """Return the projects and folders in the manifests and the sealed pages of an index.
 
-    Where a front page is not one of ours, the root is not ours alone: others' pages are never written over.
+    If a front page is not ours, the root is not only ours: pages of others are never overwritten.
     """
     store = index.store
     fronts = {folder: _pages(store, folder) for folder in sorted({ROOT, *filter(FOLDER.fullmatch, store.folders())})}
@@ -49,7 +49,7 @@ def directory_from_pages(index: WheelIndex) -> Directory:
 
 
 def _root(fronts: Mapping[str, bytes], projects: AbstractSet[str]) -> Root:
-    """Return whose the front pages are: those of others without any line of ours were to be left alone."""
+    """Return the owner of the front pages: if pages of others have none of our lines, they were to stay unchanged."""
     others = {key: page for key, page in fronts.items() if not is_sealed(page)}
     has_line = False
     for key, page in others.items():
@@ -59,14 +59,14 @@ def _root(fronts: Mapping[str, bytes], projects: AbstractSet[str]) -> Root:
 
 
 def _pages(store: Store, place: str) -> dict[str, bytes]:
-    """Return the pages of a folder that are there, by their keys."""
+    """Return the existing pages of a folder, by their keys."""
     folder = f"{place}/" if place else ""
     read = {key: store.read(key) for key in (*store.page_keys(folder), f"{folder}index.json")}
     return {key: found[0] for key, found in read.items() if found}
 
 
 def _projects(store: Store, fronts: Iterable[Mapping[str, bytes]]) -> set[str]:
-    """Return the projects of ours: those that have a page of ours at the root, or that a front page of ours lists."""
+    """Return our projects: those with one of our pages at the root, or on one of our front pages."""
     sealed = [(key, page) for pages in fronts for key, page in pages.items() if is_sealed(page)]
     listed = {name for key, page in sealed for name in projects_on(page, key)}
     return listed | {name for name in store.folders() if is_project(name) and _has_page(store, ROOT, name)}

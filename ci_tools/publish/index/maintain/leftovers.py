@@ -1,4 +1,4 @@
-"""What publishers noted that they would put into an index, and no manifest names: they were stopped, or are at work."""
+"""Files that publishers noted and no manifest names: the publishers were interrupted, or are still at work."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["forget_notes", "leftovers"]
 
 
 def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
-    """Yield what is noted, is there and is not named; all else that is not named is other people's.
+    """Yield a flaw for every noted file that exists and is not in a manifest; any other unlisted file is of others.
 
-    So is what lay at a noted place before the note: a publisher puts its own file elsewhere then.
+    This includes a file that was at a noted key before the note: the publisher then puts its own file elsewhere.
     """
     noted = _read_note_times(ledger)
     keys = sorted(key for key in noted.keys() - named if _is_publishers(key) and ledger.store.find(key))
@@ -33,7 +33,7 @@ def leftovers(ledger: Ledger, named: AbstractSet[str]) -> Iterator[Flaw]:
 
 
 def _read_note_times(ledger: Ledger) -> dict[str, str]:
-    """Return the keys that are noted, and those of METADATA beside them, each with the time of its first note."""
+    """Return the noted keys, and those of METADATA beside them, each with the time of its first note."""
     found: dict[str, str] = {}
     for entry in sorted(ledger.store.entries(ledger.notes), key=lambda entry: entry.modified):
         for key in _keys(ledger, entry.key):
@@ -43,7 +43,7 @@ def _read_note_times(ledger: Ledger) -> dict[str, str]:
 
 
 def _keys(ledger: Ledger, note: str) -> frozenset[str]:
-    """Return what a note names; a damaged one says nothing."""
+    """Return the keys in a note; a damaged note counts as empty."""
     read = ledger.store.read(note)
     with suppress(ValueError):
         return parse_staged_keys(read[0]).keys if read else frozenset()
@@ -51,7 +51,7 @@ def _keys(ledger: Ledger, note: str) -> frozenset[str]:
 
 
 def _is_publishers(key: str) -> bool:
-    """Whether a publisher puts files of such a name anywhere: wheels, sdists, their METADATA, documents of variants."""
+    """Whether publishers make files of such a name: wheels, sdists, their METADATA, documents of variants."""
     folder, _, name = key.removesuffix(METADATA_SUFFIX).rpartition("/")
     try:
         return bool(project_and_version(name))
@@ -60,7 +60,7 @@ def _is_publishers(key: str) -> bool:
 
 
 def forget_notes(index: WheelIndex, look: Look) -> None:
-    """Remove the notes that nothing is left of; while a manifest is damaged, nobody knows which these are."""
+    """Remove the notes whose files are all gone or listed; none while a manifest is damaged, since it may list them."""
     if any(flaw.what.startswith(BROKEN) for flaw in look.flaws):
         return
     ledger = Ledger(index.store, "")

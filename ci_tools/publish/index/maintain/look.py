@@ -1,4 +1,4 @@
-"""An index read again: every file and every page, beside what its manifests say."""
+"""Reads an index again: every file and every page, to compare them with the manifests."""
 
 from __future__ import annotations
 
@@ -26,26 +26,25 @@ __all__ = ["Look", "inspect_directory", "look_at", "manifest_of", "read", "refus
 
 
 class Look(NamedTuple):
-    """An index as it was read: what disagrees with its manifests, and what they make of it."""
+    """An index as read: its flaws, and its directory and manifests."""
 
     flaws: tuple[Flaw, ...]
-    directory: Directory  # with every project and folder that there is
-    manifests: tuple[Manifest, ...]  # those that can be read
-    generation: int  # the highest of its pages
+    directory: Directory  # with every existing project and folder
+    manifests: tuple[Manifest, ...]  # the readable ones
+    generation: int  # the highest generation of its pages
 
 
 def verify(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
-    """Read an index whole, every file and every page, and return what disagrees with its manifests.
+    """Read every file and every page of an index, and return everything that disagrees with its manifests.
 
-    What no manifest names is no flaw, unless a publisher of ours noted that it would put it there. Raises InputError
-    where there is no index.
+    An unlisted file is a flaw only if one of our publishers noted it before. Raises InputError if there is no index.
     """
     refuse_no_index(index)
     return read(index, outside).flaws
 
 
 def refuse_no_index(index: WheelIndex) -> None:
-    """Raise InputError where no publisher has made an index: nothing is made, changed or removed there."""
+    """Raise InputError if no publisher has made an index here: nothing is created, changed or removed then."""
     ledger = Ledger(index.store, "")
     if not ledger.is_there() and not ledger.projects():
         msg = f"there is no index at {index.address}, expected {index.store.url(ledger.directory_key)}"
@@ -53,7 +52,7 @@ def refuse_no_index(index: WheelIndex) -> None:
 
 
 def read(index: WheelIndex, outside: Outside) -> Look:
-    """Read an index, and tell the user what was found."""
+    """Read an index, and report the result to the user."""
     with outside.reporter.step(f"read {index.address}") as step:
         look = look_at(index)
         verdict = f"{len(look.flaws)} flaws" if look.flaws else "all as it should be"
@@ -62,16 +61,16 @@ def read(index: WheelIndex, outside: Outside) -> Look:
 
 
 def _foreign(manifests: Iterable[Manifest]) -> str:
-    """Return how many files Fatwheel did not build, by how they came here."""
+    """Return how many files Fatwheel did not build, by their origin."""
     origins = [file.origin for manifest in manifests for file in manifest.files.values() if file.origin]
     counts = [f"{origins.count(origin)} {origin}" for origin in sorted(set(origins))]
     return f"not built by Fatwheel: {', '.join(counts)}" if counts else ""
 
 
 def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
-    """Read an index; of its files, with `only` just those at some keys.
+    """Read an index; with `only`, of its files just those at some keys.
 
-    Where a manifest is damaged, nobody knows what it lists, so that nothing is said to be unlisted.
+    If a manifest is damaged, its files are unknown, so that no file is reported as unlisted.
     """
     ledger = Ledger(index.store, "")
     known, flaws = inspect_directory(index, ledger)
@@ -94,7 +93,7 @@ def look_at(index: WheelIndex, only: AbstractSet[str] | None = None) -> Look:
 
 
 def inspect_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, list[Flaw]]:
-    """Return the directory, made again where it is gone or damaged, with the projects that it lacks; what is wrong."""
+    """Return the directory, rebuilt if lost or damaged, with its missing projects added; and its flaws."""
     flaws = []
     try:
         known = _directory(index, ledger) if ledger.is_there() else directory_from_pages(index)
@@ -108,7 +107,7 @@ def inspect_directory(index: WheelIndex, ledger: Ledger) -> tuple[Directory, lis
 
 
 def _directory(index: WheelIndex, ledger: Ledger) -> Directory:
-    """Return the directory as it is; raise Damaged where it was read twice, and is: an answer that was cut is not."""
+    """Return the directory; raise Damaged if two reads show damage, since one answer may be truncated."""
     with suppress(Damaged):
         return ledger.directory()
     read_file(index, ledger.directory_key, "?")
@@ -116,15 +115,15 @@ def _directory(index: WheelIndex, ledger: Ledger) -> Directory:
 
 
 def manifest_of(ledger: Ledger, project: str) -> Manifest:
-    """Return the manifest of a project that the index is known to have; raise Damaged where it cannot be read."""
+    """Return the manifest of a project that the index is known to have; raise Damaged if it cannot be read."""
     key = ledger.manifest_key(project)
-    if ledger.store.find(key) is None:  # whatever the directory says, which may be gone too
+    if ledger.store.find(key) is None:  # whether or not the directory has the project: it may be lost too
         raise Damaged(ledger.store, key, "it is gone", hint=RESTORE)
     return ledger.manifest(project)
 
 
 def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:
-    """Return the manifest of a project, or that it cannot be read."""
+    """Return the manifest of a project, or a flaw if it cannot be read."""
     try:
         return manifest_of(ledger, project)
     except Damaged as error:
@@ -132,7 +131,7 @@ def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:
 
 
 def _complete_directory(known: Directory, manifests: Iterable[Manifest]) -> Directory:
-    """Return a directory with every folder that a manifest names or a publisher began, as shown."""
+    """Return a directory with every folder that a manifest names or a publisher began, all active."""
     files = (file for manifest in manifests for file in manifest.files.values())
     needed = {folder for file in files for folder in file.folders if folder}
     return known._replace(folders=known.folders | known.filling | needed, filling=frozenset())

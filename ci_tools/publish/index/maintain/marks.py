@@ -1,4 +1,4 @@
-"""Files of an index that only who pins them still gets: yanked (PEP 592), or not any more."""
+"""Yanks files of an index (PEP 592), so that only users who pin them get them, and takes yanks back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["refuse_unprintable", "yank"]
 
 
 def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]:
-    """Mark what `release` names as yanked, or with None as not yanked any more; return the names of the files.
+    """Yank the files that `release` names, or take their yank back with None; return their names.
 
     It names every file of a release (`demo==1.0`), those of one local version (`demo==1.0+cu130`), or one file. Raises
-    InputError where there is no index, or nothing of that name in it, and for a reason that no page can show.
+    InputError if there is no index, or nothing of that name in it, and for a reason that pages cannot show.
     """
     named = selection_of(release)
     refuse_unprintable(reason or "")
@@ -39,7 +39,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
 
 
 def refuse_unprintable(reason: str) -> None:
-    """Raise InputError for control characters, and for surrogates, which stand for bytes that are no UTF-8."""
+    """Raise InputError for control characters, and for surrogates, which stand for bytes that are not UTF-8."""
     wrong = next((character for character in reason if unicodedata.category(character) in {"Cc", "Cs"}), "")
     if wrong:
         msg = f"--reason: it holds {wrong!a}, expected UTF-8 text without control characters"

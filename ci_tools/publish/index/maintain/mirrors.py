@@ -1,6 +1,6 @@
-"""An index beside its mirror: what one of them has and the other lacks, and that brought there.
+"""Compares an index with its mirror, and copies the files that only one of them has.
 
-Both hold the same. A mirror lags where a publisher was stopped between the two, or where one of them lost something.
+Both should have the same files. One lags if a publisher was interrupted between the two, or if it lost a file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEFT = "left: say which one is right, by `fatwheel index add` or `yank`"
 
 
 class _Gap(NamedTuple):
-    """A file that one place has, and the other lacks or says something else of."""
+    """A file that one place has, and the other lacks or has a different entry for."""
 
     place: WheelIndex
     other: WheelIndex
@@ -43,14 +43,14 @@ class _Gap(NamedTuple):
 
 
 def differences(first: WheelIndex, mirror: WheelIndex) -> tuple[Flaw, ...]:
-    """Return in what a mirror is not like the first; of what both have, the first is right."""
+    """Return the differences of a mirror from the first index; of files that both have, the first is right."""
     return tuple(Flaw(gap.place.store.url(gap.file.key), gap.what) for gap in _gaps(first, mirror))
 
 
 def copy_missing(first: WheelIndex, mirror: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
-    """Bring to each place what only the other has, and return what was done.
+    """Copy to each place the files that only the other has, and return the results.
 
-    Bytes that are not what their manifest says are not brought. Raises MachineError where a store fails.
+    A file whose bytes do not match its manifest is not copied. Raises MachineError if a store fails.
     """
     return tuple(_mend_gap(gap, outside) for gap in _gaps(first, mirror))
 
@@ -72,7 +72,7 @@ def _gaps(first: WheelIndex, mirror: WheelIndex) -> Iterator[_Gap]:
 
 
 def _common_fields(file: IndexedFile) -> IndexedFile:
-    """Return what both places must say alike; where a file lies apart, and whether it is lost, is a place's own."""
+    """Return the fields that both places must share: each has its own separate folders and lost files."""
     return file._replace(apart="", lost="")
 
 
@@ -89,7 +89,7 @@ def _mend_gap(gap: _Gap, outside: Outside) -> Flaw:
 
 
 def _own(gap: _Gap) -> IndexedFile:
-    """Return what the first says of a file, where the mirror has it."""
+    """Return the first index's entry of a file, with the mirror's own separate folder and lost state."""
     project = Ledger(gap.place.store, "").manifest(_project(gap.file))
     there = next(file for file in project.called(gap.file.name) if file.sha256 == gap.file.sha256)
     return gap.file._replace(apart=there.apart, lost=there.lost)
@@ -100,7 +100,7 @@ def _project(file: IndexedFile) -> str:
 
 
 def _is_brought(gap: _Gap) -> bool:
-    """Put the bytes of a file, and its METADATA, where the place has nothing or the same; return whether that is so."""
+    """Copy a file and its METADATA if the place has nothing else at its keys; return whether it has them now."""
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         path = fetch(gap.other, gap.file.key, Path(folder))
         if sha256_of(path) != gap.file.sha256:
@@ -115,7 +115,7 @@ def _is_brought(gap: _Gap) -> bool:
 
 
 def _name(place: WheelIndex, file: IndexedFile) -> None:
-    """Let a place list a file."""
+    """Add a file to a place's manifest and pages."""
     ledger = Ledger(place.store, "")
     with place.store.alone():
         _, manifest = ledger.change_manifest(_project(file), lambda now: now.add_files([file]))

@@ -1,4 +1,4 @@
-"""The pages of an index as they were read: those that are not what their manifests make them."""
+"""Compares the pages of an index, as read, with the pages that their manifests give."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = ["Look", "front_flaws", "is_page", "page_flaws"]
 
 
 class Look(NamedTuple):
-    """What is wrong with pages, and the highest generation of those that are there."""
+    """The flaws of pages, and the highest generation of the existing pages."""
 
     flaws: tuple[Flaw, ...]
     generation: int
 
 
 def is_page(key: str) -> bool:
-    """Return whether a key is that of a page, which ends in a seal where we wrote it."""
+    """Return whether a key is a page's, which ends in a seal if we wrote it."""
     return not key or key.endswith("/") or key.rpartition("/")[2] in {"index.html", "index.json"}
 
 
 def page_flaws(index: WheelIndex, pages: Iterable[Page]) -> Look:
-    """Return the pages of projects that are not what they should be."""
+    """Return the flaws of project pages that are not as they should be."""
     read = [(key, page.data, index.store.read(key)) for page in pages for key in page.keys]
     flaws = (_page_flaw(*one) for one in read)
     return Look(tuple(flaw for flaw in flaws if flaw), _highest(found for _, _, found in read))
@@ -52,7 +52,7 @@ def _page_flaw(key: str, data: bytes, read: tuple[bytes, Found] | None) -> Flaw 
 
 
 def front_flaws(index: WheelIndex, pages: Iterable[Page], directory: Directory) -> Look:
-    """Return the front pages that are not what they should be; of those that others write, what of ours they lack."""
+    """Return the flaws of front pages; for pages of others, the lines of ours that they lack."""
     if directory.root is Root.KEPT:
         return Look((), 0)
     flaws, generation = [], 0
@@ -60,7 +60,7 @@ def front_flaws(index: WheelIndex, pages: Iterable[Page], directory: Directory) 
         read = {key: index.store.read(key) for key in page.keys}
         has_others = any(found and not is_sealed(found[0]) for found in read.values())
         for key, found in read.items():
-            is_theirs = found is None and has_others and directory.root is Root.SHARED  # to put under another key
+            is_theirs = found is None and has_others and directory.root is Root.SHARED  # under another key
             flaws += [] if is_theirs else [_front_flaw(key, page.data, found, directory)]
         generation = max(generation, _highest(read.values()))
     return Look(tuple(flaw for flaw in flaws if flaw), generation)
@@ -72,7 +72,7 @@ def _front_flaw(key: str, data: bytes, read: tuple[bytes, Found] | None, directo
     try:
         there = set(projects_on(read[0], key))
         is_theirs = bool(there - directory.projects) or lists_files(Stranger(key, *read))
-    except ValueError:  # it is no page: in an index of ours, nobody needs it
+    except ValueError:  # not a page: our own index does not need it
         return Flaw(key, OTHERS) if directory.root is Root.OWN else None
     if directory.root is Root.OWN and not is_theirs:
         return Flaw(key, OTHERS)

@@ -1,4 +1,4 @@
-"""The very bytes of a release that one index holds, published to others."""
+"""Promotes a release: publishes exactly the bytes that one index holds to others."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = ["promote"]
 
 
 def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, outside: Outside) -> tuple[Shown, ...]:
-    """Publish the very bytes of a release that one index holds to others, as a stable release.
+    """Publish exactly the bytes of a release in one index to others, as a stable release.
 
-    Raises InputError for what is not to become a stable release, Rejected where a file is not what its manifest says.
+    Raises InputError for a release that may not become stable, Rejected if a file does not match its manifest.
     """
     named = selection_of(release)
     _refuse_nowhere(source, targets, named)
@@ -45,7 +45,7 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
     manifest = ledger.manifest(named.project)
     files = named.files(manifest)
     _refuse_unready(source, files)
-    # As its files have it, `1.0` where somebody asks for `1.0.0`.
+    # As spelled in its files: `1.0`, even if the user writes `1.0.0`.
     version = project_and_version(min(files))[1].public
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         with outside.reporter.step(f"fetch {len(files)} files from {source.address}"):
@@ -68,7 +68,7 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
 
 
 def _refuse_nowhere(source: WheelIndex, targets: Iterable[WheelIndex], named: Selection) -> None:
-    """Raise InputError where there is nothing to promote, or nowhere to promote it to."""
+    """Raise InputError if there is nothing to promote, or no other index to promote it to."""
     if not named.is_whole:
         msg = f"{named.file or named.version} is a part of a release, expected {named.project}=={named.version.public}"
         raise InputError(msg, hint="a release is promoted whole, as it was tried")
@@ -82,7 +82,7 @@ def _refuse_nowhere(source: WheelIndex, targets: Iterable[WheelIndex], named: Se
 
 
 def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile]) -> None:
-    """Raise InputError where files are yanked, or of several candidates, which nobody has tried together."""
+    """Raise InputError if files are yanked, or of several candidates, which were never tried together."""
     yanked = sorted(name for name, file in files.items() if file.yanked is not None)
     if yanked:
         msg = f"{yanked[0]} is yanked in {source.address}, expected a release that is not"

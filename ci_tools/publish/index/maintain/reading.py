@@ -1,4 +1,4 @@
-"""The files of an index, read whole, where an answer that was cut is never taken for a damaged file."""
+"""Reads files of an index completely, and never treats a truncated answer as a damaged file."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "fetch", "file_flaws", "read_file"]
 
-MOST_UNREAD = 10  # files in a row: the store fails then, and not a file
+MOST_UNREAD = 10  # unreadable files in a row: then the store fails, not a file
 
 
 class Reading(NamedTuple):
-    """What lies at a key."""
+    """The content at a key."""
 
     sha256: str  # empty: nothing is there
     size: int  # bytes
 
 
 def read_file(index: WheelIndex, key: str, sha256: str) -> Reading:
-    """Return what lies at a key where a file of that hash is expected; anything else is read a second time.
+    """Return the content at a key; if it does not have the expected hash, it is read a second time.
 
-    Raises FatwheelError where that cannot be told: the store fails, two answers differ, or one is not as long as the
-    store says the file is.
+    Raises FatwheelError if the content is uncertain: the store fails, two answers differ, or one does not have the
+    length that the store reports.
     """
     first = _read(index, key)
     if first.sha256 == sha256:
@@ -65,9 +65,9 @@ def _read(index: WheelIndex, key: str) -> Reading:
 
 
 def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw]:
-    """Yield what is wrong with some files; what lies elsewhere is not read.
+    """Yield the flaws of some files; files on other servers are not read.
 
-    Raises FatwheelError where many in a row cannot be read.
+    Raises FatwheelError if many in a row cannot be read.
     """
     unread = 0
     for file in (file for file in files if not file.is_outside):
@@ -102,7 +102,7 @@ def _flaws(index: WheelIndex, file: IndexedFile) -> Iterator[Flaw]:
 
 
 def _check_lost_file(file: IndexedFile, read: Reading) -> Iterator[Flaw]:
-    """Yield whether a file that no page lists could be listed again; one that is yanked is missed by nobody."""
+    """Yield the flaw of an unlisted file: its bytes are back, or still lost; a lost file that is yanked has none."""
     if read.sha256 == file.sha256:
         yield Flaw(file.key, BACK)
     elif file.yanked is None:
@@ -110,7 +110,7 @@ def _check_lost_file(file: IndexedFile, read: Reading) -> Iterator[Flaw]:
 
 
 def fetch(index: WheelIndex, key: str, folder: Path) -> Path:
-    """Bring one file of an index here."""
+    """Download one file of an index into a folder."""
     path = folder / (key.rpartition("/")[2] or "page")
     with write_atomically(path) as sink:
         for chunk in index.store.chunks(key):

@@ -1,6 +1,6 @@
-"""The manifest of a project, made again from its pages and from what lies in the index, where it is damaged or gone.
+"""Rebuilds a lost or damaged manifest of a project from its pages and the files in the index.
 
-Only pages that end in their seal are believed. What no page says cannot be known again, and is said to be unknown.
+Only pages with a valid seal are used. Facts that are on no page cannot be recovered, and are reported as unknown.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ DOCUMENT = re.compile(r".+-variants\.json")
 
 
 class Rebuilt(NamedTuple):
-    """A manifest that was made again, and what could not be known again."""
+    """A rebuilt manifest, and the facts that could not be recovered."""
 
     manifest: Manifest
     unknown: tuple[str, ...]
 
 
 class _Found(NamedTuple):
-    """What lies at a place, as the pages of some folders list it."""
+    """The file at a place, as the pages of some folders list it."""
 
     key: str
     row: Listed
@@ -60,7 +60,7 @@ class _Found(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """The pages of a project that are whole: the rows of each folder, and the folders that have none."""
+    """The complete pages of a project: the rows of each folder, and the folders without one."""
 
     rows: Mapping[str, tuple[Listed, ...]]
     unread: tuple[str, ...]
@@ -68,9 +68,9 @@ class Pages(NamedTuple):
 
 
 def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Rebuilt | None:
-    """Return the manifest of a project as its own pages have it; None where none of them is whole.
+    """Return the manifest of a project from its own pages; None if none of them is complete.
 
-    A file whose bytes are not there is kept as lost, so that no page lists it until they are.
+    A file whose bytes are missing is kept as lost, so that no page lists it until they are back.
     """
     pages = _pages(index, project, folders)
     if not pages.rows:
@@ -89,7 +89,7 @@ def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str])
     manifest = Manifest(project, pages.generation, links=links).add_files(whole)
     manifest = manifest._replace(offers=_offers(index, manifest), place=_new_place(whole))
     unknown = [*_unknown(index, manifest, pages), *(f"what {file.name} needs" for file in files if file not in whole)]
-    with suppress(ValueError):  # of a page that says what no manifest may
+    with suppress(ValueError):  # raised for a page with values that no manifest may have
         return Rebuilt(parse_manifest(manifest.dumps(), project), tuple(unknown))
     return None
 
@@ -112,7 +112,7 @@ def _pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Pages:
 
 
 def _group_by_place(pages: Pages) -> dict[str, dict[str, Listed]]:
-    """Return what the pages say of each place that they lead to, by the folders of these pages."""
+    """Return the rows of each place on the pages, by the pages' folders."""
     found: dict[str, dict[str, Listed]] = {}
     for folder, rows in pages.rows.items():
         for row in rows:
@@ -121,7 +121,7 @@ def _group_by_place(pages: Pages) -> dict[str, dict[str, Listed]]:
 
 
 def _richest(rows: Mapping[str, Listed]) -> Listed:
-    """Return the row that says most: JSON has the size and the time, HTML has neither."""
+    """Return the row with the most facts: JSON has the size and the time, HTML has neither."""
     return max(rows.values(), key=lambda row: sum(bool(value) for value in row))
 
 
@@ -149,7 +149,7 @@ def _file(
 
 
 def _locate_file(file: IndexedFile, key: str) -> IndexedFile:
-    """Return a file with the folder that it lies in, and that of its own below, or with where it lies instead."""
+    """Return a file with its folder and separate folder, or with its other place."""
     *folders, last = key.split("/")
     folder = folders.pop(0) if folders and FOLDER.fullmatch(folders[0]) else ""
     apart = folders.pop(0) if folders and APART.fullmatch(folders[0]) else ""
@@ -158,9 +158,9 @@ def _locate_file(file: IndexedFile, key: str) -> IndexedFile:
 
 
 def _assign_folders(file: IndexedFile, listed: frozenset[str], known: frozenset[str]) -> IndexedFile:
-    """Return a file with the folders that list it, of those whose pages are known."""
+    """Return a file with the folders that list it, among those with readable pages."""
     if file.folder == GENERIC and "+" not in file.name:
-        listed = listed - {VARIANTS}  # it lists them by itself
+        listed = listed - {VARIANTS}  # variants are always listed there
     if file.folder and file.folder in listed and ROOT not in listed:
         return file._replace(also=tuple(sorted(listed - {file.folder})))
     is_everywhere = not file.folder and known <= listed
@@ -168,7 +168,7 @@ def _assign_folders(file: IndexedFile, listed: frozenset[str], known: frozenset[
 
 
 def _read_variant(store: Store, file: IndexedFile) -> IndexedFile:
-    """Return a wheel variant with what it needs, as the document beside its page has it."""
+    """Return a wheel variant with its properties, from the document beside its page."""
     label = variant_label(file.name)
     read = store.read(f"{VARIANTS}/{'-'.join(file.name.split('-')[:2])}-variants.json") if label else None
     if read is None:
@@ -186,7 +186,7 @@ def _read_variant(store: Store, file: IndexedFile) -> IndexedFile:
 
 
 def _finder_data(store: Store, project: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return what the finder knows of a project's files, by their names and hashes."""
+    """Return the finder's data of a project's files, by their names and hashes."""
     read = store.read(data_path(project))
     found = FINDER.fullmatch(read[0]) if read else None
     with suppress(ValueError, KeyError, TypeError):
@@ -196,7 +196,7 @@ def _finder_data(store: Store, project: str) -> dict[tuple[str, str], dict[str, 
 
 
 def _offers(index: WheelIndex, manifest: Manifest) -> dict[str, str]:
-    """Return what the index keeps of the offers of each version; they name files, and files have versions."""
+    """Return the stored offers of each version; they name files, and a file's name has its version."""
     ledger = Ledger(index.store, "")
     found: dict[str, str] = {}
     for entry in sorted(
@@ -211,14 +211,14 @@ def _offers(index: WheelIndex, manifest: Manifest) -> dict[str, str]:
 
 
 def _new_place(files: Iterable[IndexedFile]) -> str:
-    """Return the folder that an index which others began keeps a project's files in."""
+    """Return the folder where an index that others began keeps a project's files."""
     places = {file.at.rpartition("/")[0] for file in files if file.at and not file.is_outside}
     place = next(iter(places)) if len(places) == 1 else ""
     return place if is_project(place) else ""
 
 
 def _unknown(index: WheelIndex, manifest: Manifest, pages: Pages) -> Iterator[str]:
-    """Yield what could not be known again, in a few words each."""
+    """Yield the facts that could not be recovered, in a few words each."""
     if any(not file.origin for file in manifest.files.values()):
         yield "which jobs built its files"
     if index.address.partition("?")[0].endswith("/test"):

@@ -1,4 +1,4 @@
-"""Manifests that cannot be read, made again from the pages that were made from them."""
+"""Recovers unreadable manifests from the pages that were made from them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["recover_manifests"]
 
 
 def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
-    """Make manifests again that are damaged or gone, and return what could not be known again of each.
+    """Rebuild manifests that are damaged or lost, and return the facts of each that could not be recovered.
 
-    Where no page of a project is whole, its manifest stays as it is. Raises MachineError where it changes meanwhile.
+    If no page of a project is complete, its manifest stays as it is. Raises MachineError if it changes meanwhile.
     """
     ledger = Ledger(index.store, "")
     directory, _ = inspect_directory(index, ledger)
@@ -48,9 +48,9 @@ def _damage(ledger: Ledger, project: str) -> Damaged | None:
 
 
 def _recover(index: WheelIndex, directory: Directory, project: str, error: Damaged) -> Iterator[Flaw]:
-    """Make one manifest again; the bytes that are damaged are kept, as the last repair's."""
+    """Rebuild one manifest; the damaged bytes are kept for undo, as by a repair."""
     found = index.store.find(error.key)
-    damaged = read_file(index, error.key, "?").sha256  # read twice: an answer that was cut is no damage
+    damaged = read_file(index, error.key, "?").sha256  # read twice: a truncated answer is not damage
     ledger = Ledger(index.store, "")
     if _damage(ledger, project) is None:
         return

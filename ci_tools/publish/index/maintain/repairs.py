@@ -1,4 +1,4 @@
-"""An index mended, as far as that makes nothing worse: what is changed is recorded first, and can be put back."""
+"""Repairs an index where that makes nothing worse: changes are recorded first, and can be undone."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DONE = MappingProxyType(
         UNLISTED: "removed",
     }
 )
-# What stays where it is found once more, by how its sentence begins, and what ends it.
+# Flaws that a repair leaves, by the start of their sentence, each with the remedy.
 STAYS = MappingProxyType(
     {
         **dict.fromkeys(LOST.values(), "publish its very bytes again or put them back, or yank it"),
@@ -72,12 +72,12 @@ AGAIN = "mend it again when nothing is damaged and nobody publishes"
 
 
 def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False) -> tuple[Flaw, ...]:
-    """Mend what `verify` finds, and return what a second look finds done about each flaw.
+    """Repair the flaws that `verify` finds, and return what a second check finds done about each.
 
     A file that is gone or has other bytes is not listed until its bytes are back; its entry stays. A manifest that is
-    damaged or gone is made again from the pages. What a publisher noted and no manifest names stays, since one may just
-    be bringing it, unless `remove_unlisted` says that none is; what no publisher noted stays in any case. Raises
-    InputError where there is no index.
+    damaged or lost is rebuilt from the pages. A file that a publisher noted and no manifest names stays, since a
+    publisher may be at work, unless `remove_unlisted` says that none is; a file that no publisher noted always stays.
+    Raises InputError if there is no index.
     """
     refuse_no_index(index)
     with index.store.alone():
@@ -101,14 +101,14 @@ def _is_mendable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
 
 
 def _describe_repair(flaw: Flaw, left: AbstractSet[Flaw]) -> Flaw:
-    """Return a flaw with what was done about it, or why nothing was."""
+    """Return a flaw with its repair, or with the reason why there was none."""
     if flaw not in left:
         return flaw._replace(done=DONE.get(flaw.what, "written again"))
     why = next((why for begins, why in STAYS.items() if flaw.what.startswith(begins)), AGAIN)
     return flaw._replace(done=f"left: {why}", is_left=True)
 
 
-# ---------------------------------------------------------------- what is changed
+# ---------------------------------------------------------------- changes
 
 
 def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
@@ -127,12 +127,12 @@ def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
     named = {key for manifest in changed for file in manifest.files.values() for key in keys_of(file)}
     for key in removed - named:
         index.store.remove(key)
-    with suppress(Damaged):  # a folder that is filling waits for the page of that project, and is found so
+    with suppress(Damaged):  # a filling folder waits for that project's page; the second check reports it
         index.show(ledger, changed)
 
 
 def _edit(index: WheelIndex, manifest: Manifest, suspects: AbstractSet[str]) -> Edit:
-    """Return what becomes of the suspects among a project's files, each looked at once more."""
+    """Return the new entries of a project's suspect files, each checked once more."""
     before = {file.key: file for file in manifest.files.values() if file.key in suspects}
     after = {key: _right(index, file) for key, file in before.items()}
     changed = {key for key in before if before[key] != after[key]}
@@ -140,10 +140,10 @@ def _edit(index: WheelIndex, manifest: Manifest, suspects: AbstractSet[str]) -> 
 
 
 def _right(index: WheelIndex, file: IndexedFile) -> IndexedFile:
-    """Return what a manifest has to say of a file: that it is lost, or its size where it is not."""
+    """Return the correct entry of a file: lost, or with its actual size."""
     try:
         found = read_file(index, file.key, file.sha256)
-    except FatwheelError:  # nobody knows what is there
+    except FatwheelError:  # its content is unknown
         return file
     if found.sha256 == file.sha256:
         return file._replace(size=found.size, lost="")
@@ -151,7 +151,7 @@ def _right(index: WheelIndex, file: IndexedFile) -> IndexedFile:
 
 
 def _file_edits(index: WheelIndex, look: Look, removed: AbstractSet[str]) -> Iterator[FileEdit]:
-    """Yield the files that are overwritten or removed, other than pages that are ours alone."""
+    """Yield the files to overwrite or remove, except pages that are only ours."""
     own = Ledger(index.store, "").directory_key
     for key, what, *_ in look.flaws:
         if key in removed:
@@ -170,7 +170,7 @@ def _mend_directory(ledger: Ledger, look: Look) -> None:
 
 
 def _store_metadata(index: WheelIndex, key: str) -> None:
-    """Put a wheel's METADATA beside it, as the wheel has it."""
+    """Write a wheel's METADATA beside it, as in the wheel."""
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         wheel = fetch(index, key.removesuffix(METADATA_SUFFIX), Path(folder))
         content = content_of_bytes(metadata_of(wheel)[0])

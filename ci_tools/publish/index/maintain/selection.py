@@ -1,4 +1,4 @@
-"""Files of an index as a user names them: a release, one of its local versions, or one file."""
+"""Parses the user's selection of files in an index: a release, one of its local versions, or one file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Selection", "selection_of"]
 
-ENDINGS = (".whl", ".tar.gz", ".zip")  # of the files that an index lists
+ENDINGS = (".whl", ".tar.gz", ".zip")  # endings of the files that an index lists
 
 
 class Selection(NamedTuple):
@@ -34,7 +34,7 @@ class Selection(NamedTuple):
         return not self.file and not self.version.local
 
     def files(self, manifest: Manifest) -> dict[str, IndexedFile]:
-        """Return its files by their keys in the manifest; raise InputError where the index has none."""
+        """Return its files by their keys in the manifest; raise InputError if the index has none."""
         names = {key: self._name(file.name) for key, file in manifest.files.items()}
         found = {key: file for key, file in manifest.files.items() if names[key] == self._file_or_version}
         if not found:
@@ -49,13 +49,13 @@ class Selection(NamedTuple):
         return self.file or self.version
 
     def _name(self, file: str) -> str | Version:
-        """Return what a file is known by among those that this selection is made from."""
+        """Return the part of a file's name that this selection compares."""
         version = project_and_version(file)[1]
         return file if self.file else version if self.version.local else parse_version(version.public)
 
 
 def selection_of(text: str) -> Selection:
-    """Return what a user names; raise InputError where it is neither `PROJECT==VERSION` nor the name of a file."""
+    """Return a selection from its text; raise InputError if it is neither `PROJECT==VERSION` nor a file name."""
     try:
         return _file(text) if text.endswith(ENDINGS) else _release(text)
     except ValueError:
@@ -68,7 +68,7 @@ def _file(name: str) -> Selection:
 
 
 def _release(text: str) -> Selection:
-    """Return the release that a requirement names; raise ValueError where it asks for more or less than one version."""
+    """Return the release that a requirement names; raise ValueError if it does not name exactly one version."""
     requirement = parse_requirement(text)
     (specifier,) = requirement.specifier
     if specifier.operator != "==" or requirement.extras or requirement.url or requirement.marker:

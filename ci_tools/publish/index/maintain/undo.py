@@ -1,7 +1,7 @@
-"""What the last repair changed: recorded before it is changed, so that it can be put back.
+"""Records the changes of the last repair before they are made, so that they can be undone.
 
-`.fatwheel/undo.json` has each entry of a manifest and each file as it was and as it became; what was overwritten or
-removed lies in `.fatwheel/undo/`, by its hash, until the next repair that changes something.
+`.fatwheel/undo.json` has each manifest entry and each file before and after the repair; overwritten and removed files
+are kept in `.fatwheel/undo/`, by their hash, until the next repair that changes something.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ __all__ = ["Edit", "FileEdit", "finish_record", "record_edits", "undo_repair"]
 
 RECORD = f"{OWN}undo.json"
 KEPT = f"{OWN}undo/"
-UNKNOWN = "?"  # what a file becomes, before it has become it
+UNKNOWN = "?"  # the new content of a file before it is written
 ENTRY, FILE = "the last repair changed what its manifest says of it", "the last repair wrote or removed it"
 CHANGED = "left: it has changed since"
 
 
 class Edit(NamedTuple):
-    """Entries of a manifest by the keys of their files, as they were and as they become."""
+    """Manifest entries by the keys of their files, before and after a repair."""
 
     project: str
     before: Mapping[str, IndexedFile]
     after: Mapping[str, IndexedFile]
 
     def apply(self, manifest: Manifest) -> Manifest:
-        """Return a manifest with the entries as they become, where they are what they were."""
+        """Return a manifest with the new entries, where it still has the old ones."""
         changed = {key: file for key, file in manifest.files.items() if self.before.get(file.key) == file}
         return manifest._replace(files={**manifest.files, **{key: self.after[changed[key].key] for key in changed}})
 
     def revert(self, manifest: Manifest) -> Manifest:
-        """Return a manifest with the entries as they were, where they are what they became."""
+        """Return a manifest with the old entries, where it still has the new ones."""
         return Edit(self.project, before=self.after, after=self.before).apply(manifest)
 
 
 class FileEdit(NamedTuple):
-    """A file, as it was and as it becomes: the sha256, nothing where there is none."""
+    """A file's sha256 before and after a repair; "" if there is no file."""
 
     key: str
     before: str
@@ -65,7 +65,7 @@ class FileEdit(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a repair changes."""
+    """The changes of a repair."""
 
     edits: Mapping[str, Edit]  # by project
     files: Mapping[str, FileEdit]  # by key
@@ -82,7 +82,7 @@ class Record(NamedTuple):
 
 
 def _parse(data: bytes) -> Record:
-    """Read a record; raise ValueError where it is none."""
+    """Read a record; raise ValueError if it is invalid."""
     try:
         table = json.loads(data)
         edits = {
@@ -100,7 +100,7 @@ def _entries(text: str, project: str) -> dict[str, IndexedFile]:
 
 
 def _read(index: WheelIndex) -> Record | None:
-    """Return what is recorded; raise InputError where it cannot be read."""
+    """Return the record; raise InputError if it cannot be read."""
     read = index.store.read(RECORD)
     try:
         return _parse(read[0]) if read else None
@@ -109,16 +109,16 @@ def _read(index: WheelIndex) -> Record | None:
         raise InputError(msg, hint=f"what it overwrote lies in {index.store.url(KEPT)}") from None
 
 
-# ---------------------------------------------------------------- recorded
+# ---------------------------------------------------------------- recording
 
 
 def record_edits(index: WheelIndex, edits: Iterable[Edit], files: Iterable[FileEdit]) -> None:
-    """Record what a repair is about to change, and keep the files that it overwrites or removes.
+    """Record the changes that a repair is about to make, and keep the files that it overwrites or removes.
 
-    What a repair before had begun, and did not end, is kept as it was before that one.
+    If an earlier repair was interrupted, the state before that one is kept.
     """
     old = None
-    with suppress(InputError):  # a damaged record is of no use to anybody
+    with suppress(InputError):  # a damaged record is useless
         old = _read(index)
     begun = old if old and not old.is_done else Record({}, {})
     new = Record(
@@ -132,7 +132,7 @@ def record_edits(index: WheelIndex, edits: Iterable[Edit], files: Iterable[FileE
 
 
 def _join_edits(old: Edit | None, new: Edit) -> Edit:
-    """Return what two repairs in a row do to a manifest; where somebody has changed an entry between, the second's."""
+    """Return two consecutive edits as one; for an entry that was changed between them, only the second."""
     if old is None:
         return new
     is_begun = {key for key in old.before if new.before.get(key) in (old.before[key], old.after[key])}
@@ -145,7 +145,7 @@ def _since(old: FileEdit | None, new: FileEdit) -> FileEdit:
 
 
 def _keep(index: WheelIndex, file: FileEdit) -> None:
-    """Keep the bytes that a file has before it is changed."""
+    """Keep a copy of a file's bytes before the file is changed."""
     if not file.before or index.store.find(f"{KEPT}{file.before}"):
         return
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
@@ -158,7 +158,7 @@ def _keep(index: WheelIndex, file: FileEdit) -> None:
 
 
 def finish_record(index: WheelIndex) -> None:
-    """Note that a repair is done, and what became of the files that it changed."""
+    """Mark the repair as finished, with the new content of the files that it changed."""
     old = None
     with suppress(InputError):
         old = _read(index)
@@ -178,20 +178,20 @@ def _store_bytes(index: WheelIndex, key: str, data: bytes) -> None:
 
 
 def _forget(index: WheelIndex, kept: Record | None) -> None:
-    """Remove the files that a record does not name."""
+    """Remove the kept files that a record does not name."""
     needed = {f"{KEPT}{file.before}" for file in kept.files.values()} if kept else set()
     for key in tuple(index.store.listed(KEPT)):
         if key not in needed:
             index.store.remove(key)
 
 
-# ---------------------------------------------------------------- put back
+# ---------------------------------------------------------------- undoing
 
 
 def undo_repair(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
-    """Put back what the last repair changed, where nobody has changed it since; return what became of each thing.
+    """Undo the last repair, except for parts that were changed since; return the result of each part.
 
-    Raises InputError where there is no index, or no repair to undo.
+    Raises InputError if there is no index, or no repair to undo.
     """
     refuse_no_index(index)
     with index.store.alone(), outside.reporter.step(f"undo the last repair of {index.address}"):
@@ -207,23 +207,23 @@ def undo_repair(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
 
 
 def _undo(index: WheelIndex, found: Record) -> Iterator[Flaw]:
-    """Put everything back: entries and their pages first, then files, of which pages may be some."""
+    """Undo everything: first entries and their pages, then files, some of which may be pages."""
     ledger, changed = Ledger(index.store, ""), []
     for project, edit in sorted(found.edits.items()):
-        if ledger.manifest_key(project) in found.files:  # the whole manifest is put back
+        if ledger.manifest_key(project) in found.files:  # the whole manifest is restored below
             continue
         before, after = ledger.change_manifest(project, edit.revert)
         changed.append(after)
         yield from _entry_flaws(before, edit)
-    with suppress(Damaged):  # a folder that is filling waits for a project whose manifest is damaged
+    with suppress(Damaged):  # a filling folder waits for a project with a damaged manifest
         index.show(ledger, changed)
-    # What the index keeps for itself comes last: from then on a damaged manifest is as damaged as it was.
+    # The index's private state is restored last: then a damaged manifest is damaged again.
     for file in sorted(found.files.values(), key=lambda file: (file.key.startswith(OWN), file.key)):
         yield _undo_file(index, file)
 
 
 def _entry_flaws(found: Manifest, edit: Edit) -> Iterator[Flaw]:
-    """Yield what became of each entry, by what a manifest was found to say."""
+    """Yield the result of each entry, by its value in the manifest."""
     now = {file.key: file for file in found.files.values()}
     for key in sorted(edit.before):
         is_left = now.get(key) not in (edit.before[key], edit.after[key])
@@ -231,7 +231,7 @@ def _entry_flaws(found: Manifest, edit: Edit) -> Iterator[Flaw]:
 
 
 def _undo_file(index: WheelIndex, file: FileEdit) -> Flaw:
-    """Put one file back, where it is still what the repair made of it."""
+    """Restore one file, if it is still as the repair left it."""
     there = index.store.find(file.key)
     now = index.sha256_at(file.key)
     if now == file.before:
@@ -249,6 +249,6 @@ def _undo_file(index: WheelIndex, file: FileEdit) -> Flaw:
 
 
 def _is_our_page(index: WheelIndex, key: str) -> bool:
-    """Whether a page is one that we wrote, which can always be written again."""
+    """Whether we wrote a page, so that it can always be written again."""
     read = index.store.read(key) if is_page(key) else None
     return read is not None and is_sealed(read[0])
