@@ -1,4 +1,4 @@
-"""Every error Fatwheel raises on purpose: one sentence, then a hint, and the exit status it stands for."""
+"""All errors that Fatwheel raises on purpose: one sentence, an optional hint, and an exit status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
-MOST_SHOWN = 50  # problems of one input
+MOST_SHOWN = 50  # problems listed for one input
 
 
 class FatwheelError(Exception):
@@ -34,10 +34,10 @@ class FatwheelError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.standing = ""  # what had been done when it came, and what the same command does next
+        self.standing = ""  # the work done before the error, and what the same command does next
 
     def __str__(self) -> str:
-        """Return the sentence, with the hint and the standing each on a line of its own."""
+        """Return the sentence, followed by the hint and the standing, each on a separate line."""
         hint = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{self.message}{hint}{f'{chr(10)}  {self.standing}' if self.standing else ''}"
 
@@ -87,9 +87,10 @@ class RejectedInput(InputError):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return `did you mean …?` for the closest of `names`, or the names themselves when none is close.
+    """Return `did you mean …?` for the closest of `names`, or a list of the names if none is close.
 
-    Several that begin with the name are all close, and no version is close to another by its letters: 2.16 is not 2.6.
+    If several names extend this name with a dash, all of those are listed. Versions are never compared by their
+    characters: 2.16 is not close to 2.6.
     """
     known = sorted(names)
     if VERSION.fullmatch(name) and all(map(MINOR.fullmatch, known)):
@@ -97,7 +98,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     longer = [one for one in known if name and one.startswith(f"{name}-")]
     if len(longer) > 1:
         return f"expected one of {', '.join(longer)}"
-    cutoff = 0.6 if name[:1].isdigit() else 0.5  # 3.9 is not meant as 3.15
+    cutoff = 0.6 if name[:1].isdigit() else 0.5  # 3.9 is not a misspelt 3.15
     close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
 

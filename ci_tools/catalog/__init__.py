@@ -1,6 +1,6 @@
-"""What is known of torch, CUDA, ROCm, Python and the platforms: data files, read once.
+"""The known facts of torch, CUDA, ROCm, Python and the platforms, read once from data files.
 
-A new torch, CUDA, ROCm or Python is a line in a data file beside this module.
+To add a new torch, CUDA, ROCm or Python, add a line to a data file beside this module.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class PlatformFacts(NamedTuple):
     wheel_platform: str
     runner: str
     extension_suffix: str
-    container: str = ""  # the image that jobs of that wheel platform are built in, with {version} of the accelerator
-    toolkit_container: str = ""  # the same with a CUDA toolkit in it, with {version} of that
+    container: str = ""  # the image in which jobs are built; {version} is the accelerator's
+    toolkit_container: str = ""  # the same with a CUDA toolkit installed; {version} is the toolkit's
 
     @property
     def host(self) -> str:
-        """The machine as the torch table names it, `linux-x86_64`."""
+        """The machine in the notation of the torch table, such as `linux-x86_64`."""
         return f"{self.os}-{self.machine}"
 
     def suffix(self, python: Python) -> str:
-        """Return how the name of a library ends that this Python alone can load (PEP 3149)."""
+        """Return the file name suffix of extension modules that only this Python can load (PEP 3149)."""
         digits = f"{python.version.digits}{'t' if python.free_threaded else ''}"
         return self.extension_suffix.format(digits=digits)
 
@@ -58,13 +58,13 @@ class Cuda(NamedTuple):
 
     version: Minor
     architectures: frozenset[str]  # "9.0", "9.0a", "10.0f"
-    pypi: str  # the exact cuda-toolkit version on the package index; empty where it has no compiler there
+    pypi: str  # the exact cuda-toolkit version on PyPI; empty if that has no compiler
     driver: str  # the Linux driver it ships with: the floor for its PTX
     sass_driver: str  # the oldest Linux driver branch that runs its SASS
-    has_image: bool = False  # whether upstream publishes an image with it
+    has_image: bool = False  # whether upstream publishes a container image with it
 
     def knows(self, arch: CudaArch) -> bool:
-        """Whether its nvcc compiles for `arch`."""
+        """Whether nvcc of this release compiles for `arch`."""
         return f"{arch.capability}{arch.variant}" in self.architectures
 
 
@@ -72,39 +72,39 @@ class Rocm(NamedTuple):
     """One ROCm release."""
 
     version: Minor
-    clang: int  # the major version of LLVM that its compiler is; 0 where that was not seen
+    clang: int  # the major version of LLVM in its compiler; 0 if unknown
     architectures: frozenset[str]  # gfx90a, gfx9-4-generic
-    torch: tuple[str, ...]  # what upstream's wheels of torch are built for; empty where that was not seen
-    driver: str  # the oldest Linux kernel driver that it was tested with; empty where that was not seen
+    torch: tuple[str, ...]  # the architectures of upstream's torch wheels; empty if unknown
+    driver: str  # the oldest Linux kernel driver it was tested with; empty if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GfxFacts:
-    """What is so of AMD's targets whatever the release."""
+    """The facts of AMD's targets that are the same in every release."""
 
-    runs_on: Mapping[str, frozenset[str]]  # of a generic target: the processors that run its code
-    features: Mapping[str, frozenset[str]]  # of a feature: the targets that take it
+    runs_on: Mapping[str, frozenset[str]]  # generic target to the processors that run its code
+    features: Mapping[str, frozenset[str]]  # feature to the targets that have it
 
     def serves(self, code: GfxArch, asked: GfxArch) -> bool:
-        """Whether code for one target runs wherever code for another does."""
+        """Whether `code` runs on every machine that runs code for `asked`."""
         is_there = asked.processor in {code.processor, *self.runs_on.get(code.processor, ())}
         return is_there and {*code.features} <= {*asked.features}
 
 
 class BuildMinutes(NamedTuple):
-    """How long one build may take by default, in minutes, by what it compiles."""
+    """The default time limit of one build in minutes, by the kind of code it compiles."""
 
     pure: int
     native: int
     accelerator: int  # device code: CUDA, ROCm, XPU
 
     def of(self, facts: PlatformFacts) -> int:
-        """Return that of a native build for a platform."""
+        """Return the limit of a native build for a platform."""
         return self.accelerator if facts.accelerator else self.native
 
 
 class Headers(NamedTuple):
-    """The smallest wheel that carries a torch release's headers; `size` in bytes."""
+    """The smallest wheel that contains a torch release's headers; `size` in bytes."""
 
     file: str
     sha256: str
@@ -113,7 +113,7 @@ class Headers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchRelease:
-    """One minor release of torch, and what upstream ships of it, by host."""
+    """One minor release of torch, and the builds that upstream ships of it, by host."""
 
     version: Minor
     patch: str
@@ -124,7 +124,7 @@ class TorchRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All tables, and the sha256 of the files they came from."""
+    """All tables, and the sha256 of their data files."""
 
     platforms: Mapping[Platform, PlatformFacts]
     pythons: tuple[Python, ...]
@@ -134,13 +134,13 @@ class Catalog:
     torch: Mapping[Minor, TorchRelease]
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
-    brought: tuple[str, ...]  # file name patterns of libraries that torch or a driver brings; no wheel carries a copy
+    brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: str
 
     def explain_missing_torch(
         self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python
     ) -> str:
-        """Return why upstream has no such torch, as far as the catalog knows, or nothing where it has one."""
+        """Return why upstream has no such torch, as far as the catalog knows; "" if it has one."""
         host = self.platforms[platform].host
         release = self.torch[torch]
         if python not in release.pythons.get(host, ()):
@@ -155,7 +155,7 @@ class Catalog:
 
 @functools.cache
 def load() -> Catalog:
-    """Read the data files that come with the toolkit."""
+    """Return the catalog, read from the data files beside this module."""
     data = {name: (HERE / name).read_bytes() for name in FILES}
     tables = {name: tomllib.loads(content.decode()) for name, content in data.items()}
     return Catalog(

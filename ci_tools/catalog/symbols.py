@@ -1,10 +1,10 @@
-"""Which symbols each release of torch exports, as data read from torch itself.
+"""The symbols that each release of torch exports, as data read from torch itself.
 
-The tables are in `catalog/torch_symbols`: `releases.toml` says which wheels they were read from, `c.tsv` has the C
-functions, and `cpp.tsv.xz`, packed for its size, the C++ names of torch's namespaces. Of C++, names outside `at`,
-`c10`, `c10d`, `caffe2`, `torch` and the `TH` types of the Python binding are left out, and so is all that torch
-carries of other projects. Another build of a release may differ: torch 2.6 for CUDA was read from a wheel with the old
-ABI of `std::string`, so that its CUDA functions that take one are known by the old name alone.
+The tables are in `catalog/torch_symbols`: `releases.toml` names the wheels they were read from, `c.tsv` has the C
+functions, and `cpp.tsv.xz`, compressed because of its size, has the C++ names of torch's namespaces. These are `at`,
+`c10`, `c10d`, `caffe2`, `torch`, and the `TH` types of the Python binding; other C++ names, including those of other
+projects that torch contains, are skipped. Other builds of a release may differ: torch 2.6 for CUDA was read from a
+wheel with the old ABI of `std::string`, so its CUDA functions that take a string are known only by their old names.
 
 A maintainer adds a release with `python -m ci_tools.cli.torch_table 2.16.0`.
 """
@@ -33,7 +33,7 @@ __all__ = ["FOLDER", "Source", "Tables", "is_torch_symbol", "missing", "tables",
 
 FOLDER = Path(__file__).parent / "torch_symbols"
 RELEASES, C_TABLE, CPP_TABLE = "releases.toml", "c.tsv", "cpp.tsv.xz"
-# Some of the names that start so are of torch's copy of one Python's interpreter, and not for others.
+# Some names with this prefix belong to torch's copy of one Python's interpreter internals, and are not for others.
 C_SYMBOL = re.compile(r"(aoti_torch_|aoti_record_|torch_|TH[CP](?!_Py))")
 # Itanium C++ ABI, 5.1: special names (vtables, typeinfo, thunks, guards), function locals, then the nested name.
 CPP_SYMBOL = re.compile(
@@ -42,7 +42,7 @@ CPP_SYMBOL = re.compile(
 
 
 class Source(NamedTuple):
-    """A torch release in the tables, and the wheels it was read from."""
+    """A torch release in the tables, and the wheels its symbols were read from."""
 
     version: Minor
     patch: str
@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """For every symbol, the releases that have it: in any build, or in the libraries of CUDA builds alone."""
+    """For every symbol, the releases that have it: in every build, or only in the libraries of CUDA builds."""
 
     sources: tuple[Source, ...]
     every_build: Mapping[str, frozenset[Minor]]
@@ -58,7 +58,7 @@ class Tables(NamedTuple):
 
     @property
     def releases(self) -> tuple[Minor, ...]:
-        """The torch versions that are tabled, oldest first."""
+        """The torch versions in the tables, oldest first."""
         return tuple(source.version for source in self.sources)
 
     def known(self, symbol: str, accelerator: AcceleratorKind | None) -> frozenset[Minor]:
@@ -68,14 +68,15 @@ class Tables(NamedTuple):
 
 
 def is_torch_symbol(symbol: str) -> bool:
-    """Whether torch alone would define a symbol: its namespace, or for C its prefix, is torch's."""
+    """Whether only torch would define a symbol: its namespace, or its prefix for C, is torch's."""
     return bool((CPP_SYMBOL if symbol.startswith("_Z") else C_SYMBOL).match(symbol))
 
 
 def missing(symbols: Iterable[str], torch: Minor, accelerator: AcceleratorKind | None = None) -> frozenset[str]:
-    """Return those of `symbols` that are torch's, and that a tabled release's builds for `accelerator` lack.
+    """Return those of `symbols` that are torch's and that this release's builds for `accelerator` lack.
 
-    Builds for ROCm and XPU are not tabled: for them only what another release has in every build can be missing.
+    The tables have no builds for ROCm and XPU: for them, a symbol can be missing only if another release has it in
+    every build.
     """
     table = tables()
     is_tabled = accelerator in {None, AcceleratorKind.CUDA}
@@ -93,7 +94,7 @@ def missing(symbols: Iterable[str], torch: Minor, accelerator: AcceleratorKind |
 
 @functools.cache
 def tables(folder: Path = FOLDER) -> Tables:
-    """Read the tables."""
+    """Return the tables, read from a folder."""
     listed = tomllib.loads((folder / RELEASES).read_text(encoding="utf-8"))["release"]
     sources = tuple(Source(Minor.parse(one["version"]), one["patch"], tuple(one["wheels"])) for one in listed)
     found = Tables(sources, {}, {})
@@ -108,14 +109,14 @@ def tables(folder: Path = FOLDER) -> Tables:
 
 
 def _between(text: str, releases: Sequence[Minor]) -> Iterator[Minor]:
-    """Yield the releases of `2.6-2.8,2.10`."""
+    """Yield the releases in a text such as `2.6-2.8,2.10`."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         yield from (one for one in releases if Minor.parse(first) <= one <= Minor.parse(last or first))
 
 
 def write_tables(table: Tables, folder: Path) -> None:
-    """Write the tables to `folder`, sorted, so that the same symbols give the same files."""
+    """Write the tables to `folder`, sorted, so that the same symbols always give the same files."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = sorted(_lines(table))
     (folder / RELEASES).write_text("\n".join(map(_format_source, table.sources)), encoding="utf-8")
@@ -138,7 +139,7 @@ def _lines(table: Tables) -> Iterator[str]:
 
 
 def _ranges(found: frozenset[Minor], releases: Sequence[Minor]) -> Iterator[str]:
-    """Yield `2.6-2.8`, `2.10`: the runs of releases that follow one another."""
+    """Yield the releases as ranges of consecutive ones: `2.6-2.8`, `2.10`."""
     run: list[Minor] = []
     for release in (*releases, None):
         if release in found:

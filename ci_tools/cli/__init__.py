@@ -1,1 +1,1 @@
-"""The command line: arguments, verbs, and what they print."""
+"""The command line: its arguments, its verbs, and their output."""

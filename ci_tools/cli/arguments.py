@@ -1,4 +1,4 @@
-"""The arguments of the command line: every verb with what it takes."""
+"""The arguments of the command line: every verb with its options."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["parser"]
 
 
 class _Parser(argparse.ArgumentParser):
-    """Argument errors in the same voice as every other."""
+    """An argparse parser whose errors have the same form as all other errors."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, hint=f"`{self.prog} --help` lists what there is")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; `verb` of what it parses names the verb."""
+    """Return the parser of the whole command line; the attribute `verb` of its result names the verb."""
     whole = _Parser(
         prog="fatwheel", description="The fewest wheels that serve everybody: plan, build, audit, validate, publish."
     )
@@ -282,7 +282,7 @@ def _add_doctor(verbs: Verbs) -> None:
 
 
 def _add_conversation(verbs: Verbs) -> None:
-    """Add what a workflow says where people read it."""
+    """Add the verbs with which a workflow writes issues and comments for people."""
     text = "open an issue for the owner of a platform whose scheduled run failed, and close it after one that did not"
     tell = _verb(verbs, "tell", text)
     default = Path(loader.DEFAULT_NAME)
@@ -303,7 +303,7 @@ def _add_conversation(verbs: Verbs) -> None:
 
 
 def _add_canary(verbs: Verbs) -> None:
-    """Add what canary.yml tries GitHub with."""
+    """Add the verbs with which canary.yml tests GitHub."""
     canary = _verb(verbs, "canary", "try one thing that only GitHub can show, and note what came of it")
     canary.add_argument("check", metavar="CHECK", help="what to try, as canary.yml names it")
     canary.add_argument("--name", default="", metavar="NAME", help="which one, where several jobs try the same")
@@ -360,7 +360,7 @@ def _edition_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_nonempty(text: str) -> str:
-    """Return an argument; refuse one that is empty, as a variable is that nobody set."""
+    """Return an argument; refuse an empty one, which often comes from an unset variable."""
     if not text.strip():
         msg = "it is empty, expected a value: leave the option out where there is none"
         raise argparse.ArgumentTypeError(msg)

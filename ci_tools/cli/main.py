@@ -1,4 +1,4 @@
-"""The command line: parse, call one function, print."""
+"""The verbs of the command line: each parses its options, calls one function and prints the result."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-DONE, BAD = 0, 1  # the others are the errors' own
-INTERRUPTED = 130  # 128 + SIGINT, as shells say it
-LITTLE = 1 << 20  # bytes that a full disk may still have: too few for what was to be written
+DONE, BAD = 0, 1  # the other exit statuses belong to the errors
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
+LITTLE = 1 << 20  # bytes: a disk with less free space counts as full
 STDOUT = "standard output"
-TEMPORARY = "TMPDIR"  # the variable that names the folder for temporary files (POSIX); Python asks it everywhere
+TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); Python reads it on every system
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0 done, 1 judged bad, 2 wrong input, 3 the machine failed."""
+    """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
     stderr = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -82,15 +82,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
     options = parser().parse_args(arguments)
     status = VERBS[options.verb](options, _outside(stderr, options))
-    _flush_stdout()  # here, where a full disk is still told as one
+    _flush_stdout()  # here, where a full disk is still reported as such
     return status
 
 
 @contextmanager
 def _own_temporary() -> Iterator[None]:
-    """Let all that this run and its commands put into the temporary folder lie in one, which a next run can remove.
+    """Put all temporary files of this run and its commands into one folder, which the next run can remove.
 
-    Where there is no such folder that can be written, a verb that needs one says so.
+    If no such folder can be created, the run goes on; a verb that needs one will report that.
     """
     before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
     with ExitStack() as stack:
@@ -115,7 +115,7 @@ def _flush_stdout() -> None:
 
 
 def _explain_os_error(error: OSError) -> MachineError:
-    """Return what the machine could not do, with the file, or the disk, that it could not do it at."""
+    """Return an error for the failed system call, with the file or the full disk that it failed on."""
     place = error.filename2 or error.filename
     if not place and error.errno in NO_ROOM:
         place = _full_disks()
@@ -123,7 +123,7 @@ def _explain_os_error(error: OSError) -> MachineError:
         _drop_stdout()
     said = f"{error.strerror or error}{f' ({place})' if place else ''}"
     cache = cache_folder(os.environ)
-    # Of a folder that cannot be made, the system names the first that is missing above it.
+    # If a folder cannot be created, the system names the topmost missing folder above it.
     if place and error.errno not in NO_ROOM and _is_beside(Path(str(place)).absolute(), cache):
         msg = f"the cache {cache} cannot be used: {said}"
         return MachineError(msg, hint="let FATWHEEL_CACHE name a folder that is yours and can be written")
@@ -131,24 +131,24 @@ def _explain_os_error(error: OSError) -> MachineError:
 
 
 def _is_beside(place: Path, cache: Path) -> bool:
-    """Whether a path is the cache, something in it, or a folder that it lies in."""
+    """Whether a path is the cache, lies in it, or contains it."""
     return place.is_relative_to(cache) or cache.is_relative_to(place)
 
 
 def _drop_stdout() -> None:
-    """Let what was not printed yet go nowhere, or Python would try again at its end."""
+    """Discard the unprinted output: otherwise Python would try again to write it when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _full_disks() -> str:
-    """Return the folders that this command writes to and that have no room left."""
+    """Return the folders that this command writes to and that have no free space left."""
     folders = dict.fromkeys((Path.cwd(), cache_folder(os.environ), Path(tempfile.gettempdir())))
     full = [str(folder) for folder in folders if folder.exists() and shutil.disk_usage(folder).free < LITTLE]
     return " or ".join(full) or f"{STDOUT}, or a file that the system does not name"
 
 
 def _interrupt(*_: object) -> NoReturn:
-    """Take a polite kill as Ctrl-C, so that what was begun is cleaned up."""
+    """Handle SIGTERM like Ctrl-C, so that unfinished work is cleaned up."""
     raise KeyboardInterrupt
 
 
@@ -163,7 +163,7 @@ def _print_error(stderr: Console, error: FatwheelError) -> int:
 
 @contextmanager
 def _inert(environ: Mapping[str, str]) -> Iterator[None]:
-    """Keep GitHub from taking anything printed meanwhile for a command: much of it is a project's own words."""
+    """Stop GitHub from reading workflow commands in the output: much of it is untrusted text of a project."""
     token = secrets.token_hex(16) if steps.is_on(environ) else ""
     if token:
         print(commands.stop(token), file=sys.stderr, flush=True)
@@ -234,7 +234,7 @@ def _plan(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _say_held(plan: Plan, outside: Outside) -> None:
-    """Say which targets of a release have files of its version already; a commit without its tag releases nothing."""
+    """Report the targets that already have files of this version; a commit without its tag releases nothing."""
     from ci_tools.publish import foresight, publishing
     from ci_tools.publish.targets.addresses import targets_of
 
@@ -252,7 +252,7 @@ def _refuse_another(plan: Plan, package: str | None) -> None:
 
 
 def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
-    """Plan the edition that was asked for."""
+    """Make the plan of the requested edition."""
     pinned = getattr(options, "plan", None)
     tag = options.tag or (make.resolve_tag(options.ref, path, outside) if options.ref else "")
     run = Run(tuple(options.torch), tuple(options.gpu_runner))
@@ -260,7 +260,7 @@ def _make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Pla
 
 
 def _edition(options: argparse.Namespace) -> Edition | None:
-    """Return the edition that the command line names, None where git is asked for it."""
+    """Return the edition that the command line names; None if git determines it."""
     if options.nightly:
         return edition.nightly(options.nightly)
     return UNTAGGED if options.untagged else None
@@ -343,12 +343,12 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
 
 
 def _outputs(values: Mapping[str, str]) -> str:
-    """Return what a workflow's step writes to $GITHUB_OUTPUT; no value has a second line."""
+    """Return the lines that a workflow step writes to $GITHUB_OUTPUT; every value is a single line."""
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
 def _step(options: argparse.Namespace, outside: Outside) -> int:
-    """Run the verb that a workflow's step asks for; what it prints is the step's outputs, its page, or its log."""
+    """Run the verb of a workflow step; its output becomes the step's outputs, its summary page, or its log."""
     today = datetime.now(timezone.utc).strftime("%Y%m%d")
     step = steps.step_of(options.name, outside.environ, today)
     files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
@@ -358,7 +358,7 @@ def _step(options: argparse.Namespace, outside: Outside) -> int:
         outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
         try:
             status = _run(Console(stderr=True), step.arguments)
-        except LeftUndone as error:  # which is no failure: what was printed counts
+        except LeftUndone as error:  # not a failure: the output is still written
             undone = error
     for path in files:
         with path.open("a", encoding="utf-8") as file:
@@ -449,7 +449,7 @@ def _audit(options: argparse.Namespace, outside: Outside) -> int:
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
         tables.show(tables.findings_table(findings, len(named)))
-    if steps.is_on(outside.environ):  # there, an error is shown beside the run as well
+    if steps.is_on(outside.environ):  # in GitHub Actions, errors are also shown as annotations
         files.refuse_findings(findings, plan)
     return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
 
@@ -475,7 +475,7 @@ def _validate(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
-    """Try what the plan says of some sites; the source is asked for its scripts, or to build from the sdist."""
+    """Validate the files of some sites of the plan; the source is used only for its scripts or to build the sdist."""
     from ci_tools.verify import files
 
     path = options.config or plan_file.config_of(options.plan)
@@ -489,7 +489,7 @@ def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -
 
 
 def _site(plan: Plan, word: str) -> Site:
-    """Return the site of a name, or of a number."""
+    """Return the site with a name or number; raise InputError if there is none."""
     sites = {site.name: site for site in plan.sites}
     known = {**{str(number): site for number, site in enumerate(plan.sites)}, **sites}
     if word not in known:
@@ -553,7 +553,7 @@ def _trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG0
 
 
 def _share(plan: Plan, only: str | None) -> Plan:
-    """Return what one workflow makes of a plan: a platform's own wheels, or all that have no workflow of their own."""
+    """Return the part of a plan that one workflow builds: one platform, or all without a separate workflow."""
     return plan_file.own(_only(plan, only), Platform(only)) if only else plan_file.together(plan)
 
 
@@ -626,7 +626,7 @@ def _index_verify(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _find_flaws(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
-    """Return the flaws of an index and its mirrors; where there are any, with the address of each."""
+    """Return the flaws of an index and its mirrors; if there are mirrors, with the full address of each flaw."""
     from ci_tools.publish.targets.addresses import indexes_of
 
     indexes = indexes_of(target, outside)
@@ -637,7 +637,7 @@ def _find_flaws(target: str, outside: Outside, look: Callable[[WheelIndex], Sequ
 def _compare_mirrors(
     target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[Flaw]]
 ) -> tuple[Flaw, ...]:
-    """Return in what the mirrors of an index are not like it."""
+    """Return the differences between an index and its mirrors."""
     from ci_tools.publish.targets.addresses import indexes_of
 
     first, *others = indexes_of(target, outside)

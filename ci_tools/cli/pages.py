@@ -1,6 +1,6 @@
-"""A page of GitHub-flavoured Markdown for a maintainer with ten seconds: of a plan, or of the files of a release.
+"""Writes a plan, or the files of a release, as a page of GitHub-flavoured Markdown for a maintainer with ten seconds.
 
-Everything on it that somebody else wrote goes through `markdown`, and shows as the text it is.
+All untrusted text on the page is escaped by `markdown`, and is shown literally.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_OF_A_COMMENT", "MOST_OF_A_STEP", "plan_page", "release_page", "unattested_page"]
 
-MOST_OF_A_STEP = 1_000_000  # bytes; GitHub takes 1 MiB of a step's summary, and nothing of one that is larger
-MOST_OF_A_COMMENT = 65_000  # bytes; GitHub takes 65,536 characters
-MOST_OF_A_CELL = 600  # characters; what is longer is cut
+MOST_OF_A_STEP = 1_000_000  # bytes; GitHub accepts 1 MiB per step summary, and drops a larger one entirely
+MOST_OF_A_COMMENT = 65_000  # bytes; GitHub accepts 65,536 characters
+MOST_OF_A_CELL = 600  # characters; longer texts are cut
 MOST_OF_A_LOG = 20_000  # characters, the last ones
 MOST_NAMES = 3  # wheels that a line names one by one
 SHORT_HASH = 12
@@ -60,7 +60,7 @@ NO_WHEEL = {SKIPPED: "no wheel", "": "not asked for"}
 
 
 class _Section(NamedTuple):
-    """A part of a page: what it starts with, its lines, of which it may lose the last ones, and what it ends with."""
+    """A part of a page: its head, its lines, of which the last ones may be cut, and its tail."""
 
     head: str
     rows: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class _Section(NamedTuple):
 
 
 def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
-    """Return the page of a plan, of at most `most` bytes; a comparison comes first."""
+    """Return the page of a plan, of at most `most` bytes; a comparison, if given, comes first."""
     if comparison is None:
         return _page(
             [_heading(plan), *_idle(plan), *_left(plan), *_wheels(plan), *_list_skips(plan), *_warnings(plan)], most
@@ -78,7 +78,7 @@ def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = M
 
 
 def release_page(finished: Finished, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
-    """Return the page of a release folder, of at most `most` bytes: what failed and who owns it comes first."""
+    """Return the page of a release folder, of at most `most` bytes; failures and their owners come first."""
     plan = finished.plan
     sections = [
         _heading(plan),
@@ -99,7 +99,7 @@ def release_page(finished: Finished, comparison: Comparison | None = None, *, mo
 
 
 def unattested_page(files: Sequence[Path]) -> str:
-    """Return what a release says on its page that nobody signed."""
+    """Return the note on the page of a release whose files are not attested."""
     what = "nothing that GitHub signed says which run made them"
     return f"⚠️ **Not attested:** {_count(len(files), 'file')}, each as its receipt says; {what}.\n\n"
 
@@ -108,7 +108,7 @@ def unattested_page(files: Sequence[Path]) -> str:
 
 
 def _page(sections: Iterable[_Section], most: int) -> str:
-    """Put sections under each other until there is no more room, and say so where there is more."""
+    """Join the sections that fit into `most` bytes, and add a note if any had to be cut."""
     page, room, is_cut = "", most - len(CUT.encode()), False
     for section in sections:
         fitting = _fitting(section, room - len(page.encode()))
@@ -122,7 +122,7 @@ def _whole(section: _Section) -> tuple[str, ...]:
 
 
 def _fitting(section: _Section, room: int) -> str | None:
-    """Return a section with as many of its lines as fit into `room` bytes; None where not one does."""
+    """Return a section with as many of its lines as fit into `room` bytes; None if none fits."""
     whole = "".join(_whole(section))
     if len(whole.encode()) <= room:
         return whole
@@ -141,26 +141,26 @@ def _fitting(section: _Section, room: int) -> str | None:
 
 
 def _fold(title: str, sections: Iterable[_Section], *, is_open: bool = False) -> Iterator[_Section]:
-    """Yield sections behind a line that opens them; `title` is Markdown."""
+    """Yield sections folded behind a clickable title, which is Markdown."""
     start = f"<details{' open' if is_open else ''}><summary>{title}</summary>\n\n"
     for head, rows, tail in sections:
         yield _Section(start + head, rows, f"{tail}</details>\n\n")
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[_Section]:
-    """Yield a table with a title, nothing where it has no lines; its cells are Markdown."""
+    """Yield a table with a title, or nothing if it has no rows; its cells are Markdown."""
     lines = tuple(map(row, rows))
     if lines:
         yield _Section(f"{title}\n\n{table_head(*columns)}" if title else table_head(*columns), lines, "\n")
 
 
 def _output(lines: Iterable[str]) -> _Section:
-    """Return lines as a program wrote them."""
+    """Return the output of a program as preformatted lines."""
     return _Section("<pre>\n", tuple(map(markdown.output, lines)), "</pre>\n")
 
 
 def _cut(value: object, most: int = MOST_OF_A_CELL) -> str:
-    """Return a text as Markdown, its end cut where it is long."""
+    """Return a text escaped as Markdown, with its end cut if it is longer than `most` characters."""
     whole = str(value)
     return text(whole if len(whole) <= most else f"{whole[: most - 1]}…")
 
@@ -170,7 +170,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _lines(parts: Iterable[str]) -> str:
-    """Return parts of a cell under each other."""
+    """Return the parts of a table cell, each on a line of its own."""
     return "<br>".join(parts)
 
 
@@ -178,7 +178,7 @@ def _lines(parts: Iterable[str]) -> str:
 
 
 def _heading(plan: Plan) -> _Section:
-    """Return the sentence that a page starts with."""
+    """Return the heading of a page."""
     wheels, served = len(plan.jobs), len(plan.covered)
     serve = "wheel serves" if wheels == 1 else "wheels serve"
     sentence = f"{wheels:,} {serve} {served:,} of {_count(plan.cells, 'combination')}"
@@ -186,13 +186,13 @@ def _heading(plan: Plan) -> _Section:
 
 
 def _idle(plan: Plan) -> Iterator[_Section]:
-    """Yield that there is nothing to do, where that is so."""
+    """Yield a note if there is nothing to build."""
     if not plan.jobs:
         yield _Section("**There is nothing to build.**\n\n")
 
 
 def _left(plan: Plan) -> Iterator[_Section]:
-    """Yield which platforms are left to workflows of their own."""
+    """Yield a note for each platform that a separate workflow builds."""
     for platform in left(plan):
         yield _Section(f"{code(platform)} is left to its own workflow (`own-workflow: true`), and not built here.\n\n")
 
@@ -203,7 +203,7 @@ def _wheels(plan: Plan) -> Iterator[_Section]:
 
 
 def _list_skips(plan: Plan) -> Iterator[_Section]:
-    """Yield what gets no wheel, and why."""
+    """Yield the combinations without a wheel, and the reasons."""
     skipped = [(cells, reason) for (job, reason), cells in group_cells(plan) if job == SKIPPED]
     title = (
         f"{_count(len(plan.skipped), 'combination')} {'gets' if len(plan.skipped) == 1 else 'get'} no wheel, and why"
@@ -231,7 +231,7 @@ def _group_by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
 
 
 def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...]:
-    """Return a line of the plan's table."""
+    """Return one row of the plan's table."""
     names = [code(job.name) for job in jobs]
     more = len(names) - MOST_NAMES
     shown = names if more <= 1 else [*names[: MOST_NAMES - 1], f"… {more} more …", names[-1]]
@@ -241,7 +241,7 @@ def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...
 
 
 def _reasons(covered: Iterable[Covered]) -> Iterator[str]:
-    """Yield the reasons of some cells; where there are several, each with the platforms it is for."""
+    """Yield the reasons of some cells; if there are several, each with its platforms."""
     platforms: dict[str, dict[str, None]] = {}
     for item in covered:
         platforms.setdefault(item.reason, {})[str(item.cell.platform)] = None
@@ -262,7 +262,7 @@ def _warnings(plan: Plan) -> Iterator[_Section]:
 
 
 def _changes(comparison: Comparison) -> Iterator[_Section]:
-    """Yield what a change does to the plan: the sentence first, then a table, then all of it behind a line."""
+    """Yield the effect of a change on the plan: first sentences, then a table, then folded details."""
     against = f" <sub>against {code(comparison.against)}</sub>"
     for sentence, reasons in sentences(comparison, code, _cut):
         lines = tuple(f"- {_cut(reason)}\n" for reason in reasons)
@@ -285,7 +285,7 @@ def _arrow(before: str, after: str) -> str:
 
 
 def _details(comparison: Comparison) -> Iterator[_Section]:
-    """Yield the jobs that are new, gone or others, the cells that gain or lose a wheel, and new warnings."""
+    """Yield the jobs that are new, gone or changed, the cells that gain or lose a wheel, and the new warnings."""
     jobs = [
         *((code(job.name), "new", code(job.wheel)) for job in comparison.added),
         *((code(job.name), "gone", code(job.wheel)) for job in comparison.removed),
@@ -300,7 +300,7 @@ def _details(comparison: Comparison) -> Iterator[_Section]:
 
 
 def _count_cell_changes(comparison: Comparison) -> Iterator[_Section]:
-    """Yield how many cells have a wheel that had none, or none any more, and why they have none."""
+    """Yield how many cells gain or lose a wheel, or still have none, and the reasons."""
     counts: dict[tuple[str, str, str, str], int] = {}
     for cell, *jobs, reason in comparison.moved:
         before, after = (NO_WHEEL.get(str(job), WHEEL) for job in jobs)
@@ -319,7 +319,7 @@ def _count_cell_changes(comparison: Comparison) -> Iterator[_Section]:
 
 
 def _state(finished: Finished) -> Iterator[_Section]:
-    """Yield whether the release is good, and of each platform that failed, whose it is."""
+    """Yield whether the release is ready, and each platform that failed with its owner."""
     failing = _failing(finished)
     owners = {str(platform.platform): platform.owner for platform in finished.plan.request.platforms}
     rows = tuple(
@@ -330,7 +330,7 @@ def _state(finished: Finished) -> Iterator[_Section]:
     if rows:
         yield _Section("", rows, "\n")
     names = [withheld.name for withheld in finished.withheld]
-    is_part = not finished.plan.sdist and not finished.plan.request.run.torch  # of one platform alone
+    is_part = not finished.plan.sdist and not finished.plan.request.run.torch  # of one platform only
     if CORE in names or (names and is_part):
         what = "what everybody needs" if CORE in names else text(names[0])
         yield _Section(f"⛔ **Not ready to publish:** {what} is not whole yet.\n\n")
@@ -344,20 +344,20 @@ def _state(finished: Finished) -> Iterator[_Section]:
 
 
 def _few(parts: Sequence[str]) -> list[str]:
-    """Return the first of some parts, and how many more there are."""
+    """Return the first few of some parts, and the number of the others."""
     more = len(parts) - MOST_NAMES
     return [*parts[:MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _describe_owner(owner: str) -> str:
-    """Return whose a platform is; a user or a team is named so that GitHub tells them."""
+    """Return the owner of a platform; a user or team is mentioned, so that GitHub notifies them."""
     if not owner:
         return ""
     return f", owned by {owner if markdown.OWNER.fullmatch(owner) else code(owner)}"
 
 
 def _failing(finished: Finished) -> dict[str, list[str]]:
-    """Return what is wrong by platform: audit findings that are errors, trials that failed, wheels that are missing."""
+    """Return the failures by platform: audit errors, failed trials and missing wheels."""
     jobs = {job.name: job for job in finished.plan.jobs}
     sites = {site.name: site for site in finished.plan.sites}
     failing: dict[str, list[str]] = {}
@@ -380,7 +380,7 @@ def _failing(finished: Finished) -> dict[str, list[str]]:
 
 
 def _files(finished: Finished) -> Iterator[_Section]:
-    """Yield the files with their sizes and hashes, the whole ones as `sha256sum --check` reads them."""
+    """Yield the files with their sizes and short hashes, and the full hashes in the format of `sha256sum --check`."""
     rows = (_file(name, job, finished) for name, job in finished.files.items())
     yield from _table("### Files", ("File", " Size", "sha256", "Audit"), rows)
     known = [receipt for name in finished.files if (receipt := finished.receipts.get(name))]
@@ -399,7 +399,7 @@ def _file(name: str, job: str, finished: Finished) -> tuple[str, ...]:
 
 
 def _audit(receipt: Receipt) -> str:
-    """Return what the audit of a file came to."""
+    """Return the result of a file's audit."""
     errors = sum(finding.level is Level.ERROR for finding in receipt.findings)
     warnings = len(receipt.findings) - errors
     if errors:
@@ -409,21 +409,21 @@ def _audit(receipt: Receipt) -> str:
     return f"⚠️ {_count(warnings, 'warning')}" if warnings else "✅ good"
 
 
-# ---------------------------------------------------------------- what was tried where
+# ---------------------------------------------------------------- trials
 
 
 class _Place(NamedTuple):
-    """Where something was tried, or was to be: a machine, and a Python on it."""
+    """A place where a file was tried, or should be: a machine, and a Python on it."""
 
     job: str
     machine: str
     python: str
-    name: str  # as the receipt has it
+    name: str  # as in the receipt
     validated: Validated | None
 
     @property
     def verdict(self) -> str:
-        """What came of it, in the words of MARKS."""
+        """The outcome, as a key of MARKS."""
         return _verdict(self.validated.trials) if self.validated else "not run"
 
 
@@ -437,7 +437,7 @@ def _verdict(trials: Sequence[Trial]) -> str:
 
 
 def _places(finished: Finished) -> list[_Place]:
-    """Return the plan's sites, then every other place that a receipt knows."""
+    """Return the plan's sites, then every other place in the receipts."""
     known = {(site.job, site.name): site for site in finished.plan.sites}
     tried: dict[tuple[str, str], Validated] = {}
     for receipt in finished.receipts.values():
@@ -461,7 +461,7 @@ def _machine(runner: Sequence[str], *, gpu: bool) -> str:
 
 
 def _list_trials(finished: Finished) -> Iterator[_Section]:
-    """Yield a table of what was tried: a line for each wheel, a column for each machine."""
+    """Yield a table of the trials: a row for each wheel, a column for each machine."""
     places = _places(finished)
     machines = list(dict.fromkeys(place.machine for place in places))
     rows = []
@@ -475,7 +475,7 @@ def _list_trials(finished: Finished) -> Iterator[_Section]:
 
 
 def _format_verdicts(places: Iterable[_Place]) -> Iterator[str]:
-    """Yield each verdict on a machine, with the Pythons that it is of."""
+    """Yield each verdict on a machine, with its Pythons."""
     pythons: dict[str, list[str]] = {}
     for place in places:
         pythons.setdefault(place.verdict, []).append(place.python)
@@ -484,13 +484,13 @@ def _format_verdicts(places: Iterable[_Place]) -> Iterator[str]:
 
 
 def _legend(places: Iterable[_Place]) -> str:
-    """Return what the marks mean that are shown; the figures beside them are Pythons."""
+    """Return the meaning of the marks in the table; the numbers beside the marks are Python versions."""
     shown = {place.verdict for place in places}
     return f"<sub>{' · '.join(f'{mark} {word}' for word, mark in MARKS.items() if word in shown)}</sub>"
 
 
 def _find_missing_trials(finished: Finished) -> Iterator[tuple[_Place, str, str]]:
-    """Yield what was not tried at each place, and why."""
+    """Yield everything that was not tried at a place, with the reason."""
     for place in _places(finished):
         if place.validated is None:
             built = place.job in {receipt.job for receipt in finished.receipts.values()}
@@ -501,7 +501,7 @@ def _find_missing_trials(finished: Finished) -> Iterator[tuple[_Place, str, str]
 
 
 def _list_missing_trials(finished: Finished) -> Iterator[_Section]:
-    """Yield what was not tried, and why: a line for all places that share it."""
+    """Yield a table of everything that was not tried, with one row for all places that share a reason."""
     pythons: dict[tuple[str, str, str, str], dict[str, None]] = {}
     for place, what, why in _find_missing_trials(finished):
         pythons.setdefault((what, why, place.job, place.machine), {})[place.python] = None
@@ -519,11 +519,11 @@ def _where(machine: str, pythons: Iterable[str]) -> str:
     return _cut(", Python ".join(filter(None, (machine, ", ".join(pythons)))))
 
 
-# ---------------------------------------------------------------- what is wrong
+# ---------------------------------------------------------------- failures
 
 
 def _withheld(finished: Finished) -> Iterator[_Section]:
-    """Yield the parts of the release that are not published, and why."""
+    """Yield the parts of the release that are not published, and the reasons."""
     owners = {str(platform.platform): platform.owner for platform in finished.plan.request.platforms}
     rows = (
         (text(name), code(owner) if (owner := owners.get(name, "")) else "", _lines(map(_cut, why.split("; "))))
@@ -533,7 +533,7 @@ def _withheld(finished: Finished) -> Iterator[_Section]:
 
 
 def _list_findings(finished: Finished) -> Iterator[_Section]:
-    """Yield the findings of the audits, the errors first."""
+    """Yield the findings of the audits, errors first."""
     found = [finding for receipt in finished.receipts.values() for finding in receipt.findings]
     found.sort(key=lambda finding: finding.level is not Level.ERROR)
     errors = sum(finding.level is Level.ERROR for finding in found)

@@ -1,4 +1,4 @@
-"""What a person sees: tables on stdout, talk on stderr, colours and bars only on a terminal."""
+"""Output for people: tables on stdout, progress on stderr, colours and bars only on a terminal."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ __all__ = [
     "trials_table",
 ]
 
-MOST_SOURCES = 3  # that a line names of a library
-MOST_PROJECTS = 30  # of an index, that get a line each
-MOST_JOBS = 15  # that are told of a change one by one
-WIDEST = 10_000  # columns of a table that nothing wraps
-WIDE_ENOUGH = 110  # columns of a table that holds names, not sentences; a terminal wraps its lines by itself
+MOST_SOURCES = 3  # sources of a library that a line names
+MOST_PROJECTS = 30  # projects of an index that get a row each
+MOST_JOBS = 15  # changed jobs that get a row each
+WIDEST = 10_000  # columns of a table that is not wrapped
+WIDE_ENOUGH = 110  # columns; up to this width a table holds names, not sentences, and only the terminal wraps it
 
 
 class Talk:
@@ -92,7 +92,7 @@ class Talk:
 
     @contextmanager
     def step(self, title: str) -> Iterator[_Step]:
-        """Show the step's title with a bar while it runs, then one line with what it took."""
+        """Show the step's title with a bar while it runs, then one line with its result and duration."""
         started = time.monotonic()
         step = _Step(self.console, title)
         with step.live:
@@ -103,7 +103,7 @@ class Talk:
 
 
 class _Step:
-    """The live line of one step; nothing where stderr is no terminal."""
+    """The live line of one step; it shows nothing if stderr is not a terminal."""
 
     def __init__(self, console: Console, title: str) -> None:
         self.outcome = ""
@@ -115,7 +115,7 @@ class _Step:
         self.task: TaskID = self.live.add_task(self.title, total=None)
 
     def progress(self, done: int, total: int) -> None:
-        """Move the bar: bytes done, and bytes in all."""
+        """Move the bar: bytes done, and bytes in total."""
         if total and self.live.tasks[0].total is None:
             self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn())
         self.live.update(self.task, completed=done, total=total or None)
@@ -125,12 +125,12 @@ class _Step:
         self.live.update(self.task, description=f"{self.title}: {seconds:.0f} s left")
 
     def result(self, text: str) -> None:
-        """Say what the step's line ends with."""
+        """Set the end of the step's line."""
         self.outcome = text
 
 
 def plain(text: str) -> str:
-    """Return a text with every character escaped that would move a terminal's cursor or colour, or turn its letters."""
+    """Return a text with every control and direction character escaped, so that it cannot affect a terminal."""
     return "".join(char if _is_plain(char) else char.encode("unicode_escape").decode() for char in text)
 
 
@@ -139,11 +139,10 @@ def _is_plain(char: str) -> bool:
 
 
 def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
-    """Print tables on stdout, or on stderr where they are talk.
+    """Print tables on stdout, or on stderr if they are not the result of the command.
 
-    Each is as wide as it needs where nobody would have to scroll for it.
-    Lines of a table are wrapped for a terminal alone, and only where they hold sentences: a name that is broken in
-    two cannot be copied, and a log is searched line by line.
+    Rows are wrapped only on a terminal, and only if the table is wider than both the terminal and `WIDE_ENOUGH`: such
+    a table holds sentences. Otherwise rows stay whole: a broken name cannot be copied, and logs are searched by line.
     """
     stream = Console(stderr=on_stderr)
     for table in tables:
@@ -159,7 +158,7 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
 
 
 def move_table(rows: Sequence[Row]) -> Table:
-    """Return what became of each input of test-infra's, those that need somebody last."""
+    """Return a table of test-infra's inputs and their translation; inputs that need a person come last."""
     counts = {fate: sum(row.fate is fate for row in rows) for fate in Fate}
     table = _table(", ".join(f"{count} {fate}" for fate, count in counts.items()), "where", "input", "value", "", "")
     for row in sorted(rows, key=lambda row: list(Fate).index(row.fate)):
@@ -186,9 +185,10 @@ def _row(table: Table, *values: object) -> None:
 
 
 def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
-    """Yield the plan for people: its jobs, then every cell's job and reason, with `explain` a line for each cell.
+    """Yield the tables of a plan: its jobs, then the job and reason of every cell, and its warnings.
 
-    Without it, cells that differ in torch and Python alone share a line, and reasons are given once, by number.
+    With `explain`, each cell has a row. Without it, cells that differ only in torch and Python share a row, and each
+    reason is given once, by number.
     """
     asked, left = _count(plan.cells, "cell"), _count(len(plan.jobs), "wheel")
     title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
@@ -207,7 +207,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
 
 
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
-    """Yield what the source shows, each fact with where it was read or that it was observed; `plan` narrows it."""
+    """Yield the evidence for the cells of a plan, each fact with its place in the source or as observed."""
     table = _table("what the source shows", "cells", "what", "where")
     shown_cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
     for platform in evidence.platforms:
@@ -223,7 +223,7 @@ def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
 
 
 def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each thing that is known of a group of cells, and where from."""
+    """Yield each fact of a group of cells, and its place in the source."""
     if native_files:
         yield f"native files: {_count(len(native_files), 'file')}", native_files[0]
     if shown.unsupported:
@@ -271,7 +271,7 @@ def _group_cells(plan: Plan) -> Iterator[Table]:
 
 
 def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
-    """Yield what was compared for the cells that share a wheel, and what came out."""
+    """Yield the comparisons of the cells that share a wheel, and their outcomes."""
     counts: dict[str, int] = {}
     for proof in proofs:
         counts[str(proof.verdict)] = counts.get(str(proof.verdict), 0) + len(proof.cells)
@@ -287,7 +287,7 @@ def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
 
 
 def _alike(proofs: Iterable[Proof]) -> dict[tuple[str, ...], list[Cell]]:
-    """Return the cells of each platform and accelerator of which a proof says the same."""
+    """Return the cells grouped by platform, accelerator and the outcome of their proof."""
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for proof in proofs:
         for cell in proof.cells:
@@ -300,7 +300,7 @@ def _alike(proofs: Iterable[Proof]) -> dict[tuple[str, ...], list[Cell]]:
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
-    """Yield what a change does to the plan in sentences, then by platform, then the jobs that are others."""
+    """Yield the effect of a change on the plan: first sentences, then platforms, then changed jobs and new warnings."""
     told = _table(f"against {comparison.against}", "")
     told.show_header = False
     for sentence, reasons in sentences(comparison):
@@ -343,7 +343,7 @@ def _other_jobs(comparison: Comparison) -> Iterator[Table]:
 
 
 def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> Iterator[Table]:
-    """Yield what would make a plan smaller, then for each what stands in its way and what to do."""
+    """Yield the advice that would make a plan smaller, then for each piece its obstacles and instructions."""
     name = f"{plan.project.name} {plan.project.version}"
     if not patched:
         yield _table(f"{name}: nothing would make this plan smaller")
@@ -365,7 +365,7 @@ def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> I
 
 
 def _saving(advice: Advice) -> str:
-    """Return what advice saves, and that it was not measured where it was not."""
+    """Return the savings of a piece of advice; minutes and megabytes only if they were measured."""
     jobs = _count(advice.before - advice.after, "job")
     if advice.minutes is None or advice.megabytes is None:
         return f"{jobs}; minutes and megabytes not measured"
@@ -373,7 +373,7 @@ def _saving(advice: Advice) -> str:
 
 
 def patch_proof_table(proofs: Sequence[PatchProof]) -> Iterator[Table]:
-    """Yield what became of each patch."""
+    """Yield the outcome of each patch."""
     table = _table("patches, each applied to a copy", "patch", "jobs before", "after", "outcome", "detail")
     for name, before, after, outcome, details in proofs:
         _row(table, name, before, "no plan" if after is None else after, outcome, "; ".join(details))
@@ -394,7 +394,7 @@ def findings_table(findings: Sequence[Finding], wheels: int) -> Iterator[Table]:
 
 
 def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:
-    """Yield what was tried with each wheel."""
+    """Yield the trials of each wheel."""
     table = _table("validation", "wheel", "what", "outcome", "detail")
     for wheel, tried in trials.items():
         for trial in tried:
@@ -403,7 +403,7 @@ def trials_table(trials: Mapping[str, Sequence[Trial]]) -> Iterator[Table]:
 
 
 def release_tables(released: Released) -> Iterator[Table]:
-    """Yield the summary of a release: what was made and where it is, what was left, what was not exercised."""
+    """Yield the summary of a release: its files and their places, the jobs left, and the trials not exercised."""
     built = sum(made.built for made in released.made)
     work = (
         f"{built} of {_count(len(released.made), 'file')} built" if built else "nothing had changed, nothing was built"
@@ -428,7 +428,7 @@ def release_tables(released: Released) -> Iterator[Table]:
 
 
 def publication_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> Iterator[Table]:
-    """Yield where each file is, and which platforms are not published because something of theirs is missing."""
+    """Yield the place of each published file, and the withheld platforms with the reasons."""
     table = _table("published", "file", "where", "")
     for target, files in shown:
         for file in files:
@@ -438,7 +438,7 @@ def publication_tables(shown: Sequence[Shown], withheld: Sequence[Withheld]) -> 
 
 
 def preview_tables(changes: Sequence[tuple[str, str, Change]], withheld: Sequence[Withheld]) -> Iterator[Table]:
-    """Yield what publishing would change, a table for each unit at each target."""
+    """Yield the changes that publishing would make, one table for each unit and target."""
     for unit, target in dict.fromkeys((unit, target) for unit, target, _ in changes):
         table = _table(f"{unit} at {target}: nothing is changed yet", "what", "where", "")
         for change in (change for *of, change in changes if of == [unit, target]):
@@ -448,7 +448,7 @@ def preview_tables(changes: Sequence[tuple[str, str, Change]], withheld: Sequenc
 
 
 def assembly_tables(found: Assembled) -> Iterator[Table]:
-    """Yield the files of what is whole, by unit, and what is withheld."""
+    """Yield the files of the complete units, and the withheld platforms with the reasons."""
     table = _table("gathered", "unit", "file", "size", "sha256")
     for unit in found.units:
         for item in unit.files:
@@ -466,7 +466,7 @@ def _withheld_table(withheld: Sequence[Withheld]) -> Iterator[Table]:
 
 
 def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
-    """Yield what adopting an index does, or did: by project, in sum where there are many, and what stays as it is."""
+    """Yield the changes of an index's adoption: by project, or as a sum if there are many, and the parts left as is."""
     title = "adopted" if done else "to adopt"
     columns = ("hashed", "METADATA written") if done else ("to hash", "METADATA to write")
     table = _table(title, "project", "files", "new", *columns, "other links")
@@ -493,7 +493,7 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
 
 
 def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
-    """Yield what is wrong with an index, and what was done about it."""
+    """Yield the flaws of an index, and the repair of each."""
     table = _table(_count(len(flaws), "flaw"), "where", "what", "")
     for flaw in flaws:
         _row(table, flaw.key, flaw.what, flaw.done)
@@ -501,7 +501,7 @@ def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
 
 
 def retraction_table(release: str, outcomes: Sequence[Retracted]) -> Iterator[Table]:
-    """Yield what was done about a release at each target, and what is left to the user, whole for it to be copied."""
+    """Yield the actions at each target of a retraction, and those left to the user, in full so they can be copied."""
     table = _table(release, "target", "what was done")
     for outcome in outcomes:
         _row(table, outcome.target, outcome.done)
@@ -515,7 +515,7 @@ def retraction_table(release: str, outcomes: Sequence[Retracted]) -> Iterator[Ta
 
 
 def doctor_tables(checked: Checked) -> Iterator[Table]:
-    """Yield what is wrong in a repository on GitHub, then for each finding why it matters and what mends it."""
+    """Yield the findings in a repository on GitHub, then for each the reason why it matters and the fix."""
     if checked.mended:
         mended = _table("mended over the API", "what", "outcome")
         for what, outcome in checked.mended:
@@ -535,7 +535,7 @@ def doctor_tables(checked: Checked) -> Iterator[Table]:
 
 
 def _near(address: str) -> str:
-    """Return an address, one of this machine's files as the user would type its path from here."""
+    """Return an address; for a `file:` address, the path, relative to the working folder if it lies there."""
     if not address.startswith("file:"):
         return address
     path, here = Path(unquote(urlsplit(address).path)), Path.cwd()
@@ -543,7 +543,7 @@ def _near(address: str) -> str:
 
 
 def _size(count: int) -> str:
-    """Return bytes in the unit a person would choose."""
+    """Return a number of bytes with a readable SI unit."""
     size = float(count)
     for unit in ("B", "kB", "MB"):
         if size < 1000:  # noqa: PLR2004 - SI units

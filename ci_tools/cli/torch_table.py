@@ -1,9 +1,9 @@
 """Adds a torch release to the symbol tables: `python -m ci_tools.cli.torch_table 2.16.0`, for maintainers.
 
-The libraries are read out of the Linux wheels on the package index, the oldest Python's: of the x86-64 one those that
-every build has and those of CUDA builds alone, of the Arm one the former, whose names differ in a few places. Each
-library is fetched from its first byte to its last, because patchelf, which torch's wheels go through, moves the names
-to the end of the file; nothing else of a wheel is.
+The libraries are read from the Linux wheels on the package index, those for the oldest Python. From the x86-64 wheel
+come the libraries of every build and those of CUDA builds only. From the Arm wheel come the libraries of every build
+again, since a few names differ there. Each library is downloaded as a whole, because patchelf, which torch's wheels go
+through, moves the names to the end of the file. Nothing else of a wheel is downloaded.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ LIBRARIES = {"x86_64": EVERY_BUILD + CUDA_BUILDS, "aarch64": EVERY_BUILD}
 
 
 def add(patch: str, folder: Path, *, index: Index, reporter: Reporter) -> None:
-    """Read a release of torch, such as `2.15.0`, into the tables in `folder`, in the place of one of its minor version.
+    """Add a release of torch, such as `2.15.0`, to the tables in `folder`; it replaces one of the same minor version.
 
-    Raises InputError where the index has no such wheels, MachineError where it does not answer.
+    Raises InputError if the index has no such wheels, MachineError if it does not answer.
     """
     version = Minor.parse(patch.rpartition(".")[0])
     every: set[str] = set()
@@ -68,7 +68,7 @@ def add(patch: str, folder: Path, *, index: Index, reporter: Reporter) -> None:
 
 
 def _select_wheel(names: Iterable[str], patch: str, machine: str) -> str:
-    """Return the wheel for the oldest Python, of the latest build."""
+    """Return the wheel for the oldest Python, with the highest build number."""
     found = [name for name in names if name.startswith(f"torch-{patch}-") and name.endswith(f"_{machine}.whl")]
     if not found:
         versions = {name.split("-")[1] for name in names if name.endswith(".whl")}
@@ -84,7 +84,7 @@ def _age(name: str) -> tuple[int, bool, int]:
 
 
 def _read_exports(wheel: RemoteWheel, member: str) -> Iterator[str]:
-    """Yield the symbols of torch's own that a library of a wheel defines for others; none where it has no such."""
+    """Yield torch's own symbols that a library of a wheel exports; none if the wheel has no such library."""
     if member not in wheel.names:
         return
     with tempfile.TemporaryFile() as file:
@@ -95,7 +95,7 @@ def _read_exports(wheel: RemoteWheel, member: str) -> Iterator[str]:
 
 
 def _add_release(known: Tables, source: Source, every: set[str], cuda: set[str]) -> Tables:
-    """Return the tables with a release in the place of the one they had of its version."""
+    """Return the tables with a release added, which replaces one of the same minor version."""
     others = [one for one in known.sources if one.version != source.version]
     combined = Tables(tuple(sorted([*others, source])), {}, {})
     for old, new, found in (
@@ -113,7 +113,7 @@ def _some(symbols: Mapping[str, frozenset[Minor]]) -> dict[str, frozenset[Minor]
 
 
 def main(patches: Sequence[str]) -> None:
-    """Add each release named."""
+    """Add each of these releases to the tables."""
     for patch in patches:
         tables.cache_clear()
         add(patch, FOLDER, index=users_index(os.environ), reporter=Talk(Console(stderr=True)))

@@ -1,1 +1,1 @@
-"""Files as values: wheels, ELF, fatbinaries, YAML, TOML, Markdown. They judge nothing."""
+"""Readers and writers of file formats: wheels, ELF, fatbinaries, YAML, TOML, Markdown. They contain no policy."""

@@ -1,6 +1,6 @@
-"""JSON that we keep for ourselves, with a digest of what it says: a byte that a disk has changed is seen, not believed.
+"""JSON for Fatwheel's own files, with a digest of its content, so that a byte damaged on the disk is detected.
 
-It is no signature. Who can write to a cache can write a seal as well.
+The digest is not a signature: anyone who can write to the cache can also write a digest.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SEAL = "seal"
 
 
 def sealed(table: dict[str, Any]) -> bytes:
-    """Return an object as JSON with its seal."""
+    """Return an object as JSON, with the digest of its content."""
     return json.dumps({**table, SEAL: digest(_spelled(table))}, indent=1).encode()
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """Return the object that `sealed` made JSON of; raise ValueError where a byte of it is another."""
+    """Return the object that `sealed` wrote; raise ValueError if its content has changed."""
     try:
         table = json.loads(data)
     except RecursionError:
@@ -32,7 +32,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 def digest(data: bytes) -> str:
-    """Return the sha256 of what is sealed, in hex."""
+    """Return the sha256 of the bytes, in hex."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""Small edits of build files, text to text: each leaves all else as it was written, or gives None where it cannot.
+"""Small edits of build files, from text to text: each changes only what it must, or returns None if it cannot.
 
-What is Python is located by its syntax tree, what is YAML by its nodes; the text between is never written anew.
+Places in Python files are found by the syntax tree, places in other files by patterns. The text around them is kept.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SWITCHED = f'{SWITCH} = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-
 
 
 class Change(NamedTuple):
-    """What takes the place of some bytes of a text."""
+    """A replacement for some bytes of a text."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A keyword argument that a call is to have, and what it gains where it is a list or a dictionary already."""
+    """A keyword argument to set in a call; if its value is a list or dictionary already, `element` is added to that."""
 
     name: str
     value: str
@@ -60,7 +60,7 @@ class Argument(NamedTuple):
 
 
 def extension_lines(text: str) -> tuple[int, ...]:
-    """Return the lines of a setup.py on which an extension is made."""
+    """Return the line numbers of a setup.py on which an extension is created."""
     module = _parse_module(text)
     return tuple(call.lineno for call in _calls(module, EXTENSIONS)) if module else ()
 
@@ -68,7 +68,7 @@ def extension_lines(text: str) -> tuple[int, ...]:
 def declare_limited_api(text: str, lowest: Minor, *, free_threaded: bool) -> str | None:
     """Return a setup.py whose extensions and wheel declare the limited API (PEP 384) from `lowest` on.
 
-    With `free_threaded` it declares that only where a Python with the GIL builds.
+    With `free_threaded`, it declares the limited API only if a Python with the GIL builds it.
     """
     module = _parse_module(text)
     if module is None or (free_threaded and SWITCH in text):
@@ -96,7 +96,7 @@ def set_target(text: str, target: Minor) -> str | None:
 
 
 def _torch_hex(version: Minor) -> str:
-    """Return a version as TORCH_TARGET_VERSION wants it: a byte each for major and minor, six for the rest."""
+    """Return a version in the format of TORCH_TARGET_VERSION: one byte each for major and minor, six zero bytes."""
     return f"0x{version.major:02x}{version.minor:02x}{0:012x}"
 
 
@@ -113,7 +113,7 @@ def _dict_argument(name: str, element: str, condition: str) -> Argument:
 
 
 def _switch(text: str, module: ast.Module) -> list[Change]:
-    """Return what defines the switch, after the last import at the top level."""
+    """Return the change that defines the switch after the last top-level import."""
     imports = [node for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     has_it = any(alias.name == "sysconfig" for node in imports for alias in node.names)
     at = _offsets(text)[imports[-1].end_lineno or 0] if imports else 0
@@ -139,7 +139,7 @@ def _calls(module: ast.Module, names: frozenset[str] | set[str]) -> Iterator[ast
 def _set_arguments(
     text: str, wanted: Iterable[tuple[ast.Call, tuple[Argument, ...]]], changes: list[Change]
 ) -> str | None:
-    """Return a text whose calls have the arguments wanted, None where a call hides what it has already."""
+    """Return a text whose calls have the wanted arguments; None if a call's present arguments are unclear (`**`)."""
     editor = _Editor(text)
     for call, arguments in wanted:
         if len(call.args) > MOST_POSITIONAL or any(keyword.arg is None for keyword in call.keywords):
@@ -155,19 +155,19 @@ def _set_arguments(
 
 
 class _Editor:
-    """A text of Python, and where each of its lines starts."""
+    """A Python source text, and the offset of each of its lines."""
 
     def __init__(self, text: str) -> None:
         self.data = text.encode()
         self.offsets = _offsets(text)
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """Return where a node starts and ends, in bytes."""
+        """Return the byte offsets at which a node starts and ends."""
         end = self.offsets[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         return self.offsets[node.lineno - 1] + node.col_offset, end
 
     def changed(self, old: ast.expr, argument: Argument) -> Change | None:
-        """Return what turns the value that a call has into the one wanted, None where that takes a person."""
+        """Return the change from a call's present value to the wanted one; None if a person has to decide it."""
         start, end = self.span(old)
         if isinstance(old, ast.Constant) and old.value in {None, False, True}:
             return Change(start, end, argument.value)
@@ -178,7 +178,7 @@ class _Editor:
         return None
 
     def grown(self, node: ast.List | ast.Dict, element: str) -> Change | None:
-        """Return what adds an element to a list or dictionary that is written out."""
+        """Return the change that adds an element to a list or dictionary literal."""
         values = node.elts if isinstance(node, ast.List) else node.values
         if isinstance(node, ast.Dict) and any(getattr(key, "value", None) == "bdist_wheel" for key in node.keys):
             return None
@@ -188,7 +188,7 @@ class _Editor:
         return Change(start + 1, start + 1, element)
 
     def append_arguments(self, call: ast.Call, arguments: list[str]) -> Change:
-        """Return what adds arguments to a call, after its last."""
+        """Return the change that adds arguments to a call, after its last one."""
         values = {keyword.value: keyword for keyword in call.keywords}
         nodes = [*call.args, *values]
         if nodes:
@@ -198,7 +198,7 @@ class _Editor:
         return Change(end - 1, end - 1, ", ".join(arguments))
 
     def after(self, node: ast.expr, added: list[str], first: ast.expr | ast.keyword) -> Change:
-        """Return what puts something after a node: on lines of its own where the node, from `first` on, has one."""
+        """Return the change that adds text after a node; on separate lines if `first` starts a line of its own."""
         _, end = self.span(node)
         before = self.data[self.offsets[first.lineno - 1] :][: first.col_offset].decode()
         if before.strip():
@@ -210,11 +210,11 @@ class _Editor:
         return Change(end, end + len(tail[0]), f",{tail[2].decode()}{before}{lines}{tail[1].decode()}\n")
 
 
-# ---------------------------------------------------------------- where things are
+# ---------------------------------------------------------------- offsets
 
 
 def _offsets(text: str) -> list[int]:
-    """Return where each line starts, in bytes, as a syntax tree counts columns; the end comes last."""
+    """Return the offset of each line, and of the end, in UTF-8 bytes: the syntax tree counts columns in bytes."""
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -222,7 +222,7 @@ def _offsets(text: str) -> list[int]:
 
 
 def _apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """Return the text with its changes, those at one place joined in their order."""
+    """Return the text with all changes applied; changes at the same place are joined in their order."""
     data = text.encode()
     ordered = sorted(changes, key=lambda change: (change.start, change.end))
     for (start, end), group in reversed([(key, list(found)) for key, found in groupby(ordered, lambda one: one[:2])]):
@@ -234,7 +234,7 @@ def _apply_changes(text: str, changes: Iterable[Change]) -> str:
 
 
 def set_py_api(text: str, tag: str) -> str | None:
-    """Return a pyproject.toml that tells scikit-build-core which Python API its wheel is for."""
+    """Return a pyproject.toml that sets scikit-build-core's `wheel.py-api` to the tag."""
     if re.search(r"^\s*(?:(?:wheel\.)?py-api\s*=|wheel\s*=\s*\{)", text, re.MULTILINE):
         return None
     keys = {"tool.scikit-build.wheel": "py-api", "tool.scikit-build": "wheel.py-api"}
@@ -242,14 +242,14 @@ def set_py_api(text: str, tag: str) -> str | None:
 
 
 def tag_meson_limited_api(text: str) -> str | None:
-    """Return a pyproject.toml that tells meson-python to tag its wheel for the limited API."""
+    """Return a pyproject.toml in which meson-python tags its wheel for the limited API."""
     if re.search(r"^\s*limited-api\s*=", text, re.MULTILINE):
         return None
     return _insert_key(text, {"tool.meson-python": "limited-api = true"})
 
 
 def raise_requires_python(text: str, lowest: Minor) -> str | None:
-    """Return a pyproject.toml that asks for a newer Python, where it names the oldest one and nothing else."""
+    """Return a pyproject.toml that requires a newer Python; None unless `requires-python` is just a lower bound."""
     if not re.search(r"^\s*requires-python\s*=", text, re.MULTILINE):
         has_table = re.search(r"^\s*\[\s*project\s*\]", text, re.MULTILINE) and "requires-python" not in text
         return _insert_key(text, {"project": f'requires-python = ">={lowest}"'}) if has_table else None
@@ -259,7 +259,7 @@ def raise_requires_python(text: str, lowest: Minor) -> str | None:
 
 
 def _insert_key(text: str, keys: dict[str, str]) -> str:
-    """Return a TOML file with a line below the first of its tables that is there, else in a new one, the last."""
+    """Return a TOML file with a new line in the first of these tables that exists, else in the last one, appended."""
     for header, key in keys.items():
         found = re.search(rf"^[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\][ \t]*(?:#.*)?$", text, re.MULTILINE)
         if found:
@@ -275,7 +275,7 @@ MESON_TOKEN = re.compile(r"f?'''.*?'''|f?'(?:\\.|[^'\\\n])*'|#[^\n]*|[()]", re.D
 
 
 def declare_meson_limited_api(text: str, lowest: Minor) -> str | None:
-    """Return a meson.build whose extension modules are of the limited API from `lowest` on."""
+    """Return a meson.build whose extension modules use the limited API from `lowest` on."""
     starts = [match.end() for match in re.finditer(r"\bextension_module\s*\(", text)]
     if not starts or "limited_api" in text:
         return None
@@ -293,7 +293,7 @@ def declare_meson_limited_api(text: str, lowest: Minor) -> str | None:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """Return where the call whose arguments start there ends."""
+    """Return the offset of the parenthesis that closes the call whose arguments start at `start`."""
     depth = 1
     for token in MESON_TOKEN.finditer(text, start):
         depth += (token[0] == "(") - (token[0] == ")")
@@ -312,7 +312,7 @@ DEFINITIONS = re.compile(r"^add_(?:compile_)?definitions\s*\([^)]*\)[^\n]*\n", r
 
 
 def declare_cmake_limited_api(text: str) -> str | None:
-    """Return a CMakeLists.txt whose Python modules are of the limited API where scikit-build-core asks for it."""
+    """Return a CMakeLists.txt whose Python modules use the limited API if scikit-build-core requests it."""
     if not DEVELOPMENT.search(text) or "SABI" in text or not (ADD_LIBRARY.search(text) or ADD_NANOBIND.search(text)):
         return None
     edited = ADD_LIBRARY.sub(_limit_module, text)
@@ -321,13 +321,13 @@ def declare_cmake_limited_api(text: str) -> str | None:
 
 
 def _limit_module(call: re.Match[str]) -> str:
-    """Return a call with the version of the limited API; where that is empty, a keyword is to follow, not a source."""
+    """Return a call with USE_SABI; after its version, which may be empty, must come a keyword and not a source file."""
     others = re.sub(r"\s+WITH_SOABI\b", "", call[2])
     return f"{call[1]} USE_SABI ${{SKBUILD_SABI_VERSION}} WITH_SOABI{others}"
 
 
 def set_cmake_target(text: str, target: Minor) -> str | None:
-    """Return a CMakeLists.txt that defines TORCH_TARGET_VERSION for all that it compiles."""
+    """Return a CMakeLists.txt that defines TORCH_TARGET_VERSION for everything it compiles."""
     found = [*DEFINITIONS.finditer(text)] or [*PROJECT.finditer(text)]
     if not found or "TORCH_TARGET_VERSION" in text:
         return None
@@ -347,11 +347,11 @@ INI_VERSION = re.compile(
     r"^\[metadata\][^\n]*\n(?:(?!\[)[^\n]*\n)*?version[ \t]*[=:][ \t]*(?P<version>[^\s#;]+)", re.MULTILINE
 )
 QUOTED_VERSION = re.compile(r"""(?<![\w"'])(?P<quote>["'])(?P<version>v?\d[^"'\s]{0,63})(?P=quote)""")
-NAMED_VERSION = re.compile(r"\s*(?:#\s*define\s+)?\w*version\w*\b", re.IGNORECASE)  # how the line starts that says it
+NAMED_VERSION = re.compile(r"\s*(?:#\s*define\s+)?\w*version\w*\b", re.IGNORECASE)  # start of a line with it
 
 
 def set_toml_version(text: str, version: str) -> str | None:
-    """Return a pyproject.toml that gives its project, and its Poetry, another version than it does."""
+    """Return a pyproject.toml with another version in `[project]` and `[tool.poetry]`; None if neither has one."""
     spans = [found.span("version") for found in TOML_VERSION.finditer(text)]
     for span in reversed(spans):
         text = _replace_span(text, span, version)
@@ -359,7 +359,7 @@ def set_toml_version(text: str, version: str) -> str | None:
 
 
 def set_ini_version(text: str, version: str) -> str | None:
-    """Return a setup.cfg that gives its project another version."""
+    """Return a setup.cfg with another project version."""
     found = INI_VERSION.search(text)
     edited = _replace_span(text, found.span("version"), version) if found else text
     parser = configparser.ConfigParser(interpolation=None)
@@ -368,9 +368,9 @@ def set_ini_version(text: str, version: str) -> str | None:
 
 
 def set_version(text: str, version: str) -> str | None:
-    """Return a file that says its project's version in quotes, or says nothing else, with another one of that release.
+    """Return a file with another version of the same release, if it holds one in quotes or consists of one.
 
-    None where no text is it for certain: there is none, or there are several and no name tells which.
+    None if the version is not certain: the file has none, or several of which not exactly one has a telling name.
     """
     whole = re.fullmatch(r"\s*(?P<version>\S{1,64})\s*", text)
     found = [one for one in ([whole] if whole else QUOTED_VERSION.finditer(text)) if _is_of(one["version"], version)]
@@ -380,7 +380,7 @@ def set_version(text: str, version: str) -> str | None:
 
 
 def _is_of(text: str, version: str) -> bool:
-    """Whether a text is a version of the same release, on its way to it or it."""
+    """Whether a text is a version of the same release, a pre-release included."""
     found, wanted = read_version(text), read_version(version)
     return found is not None and wanted is not None and found.base_version == wanted.base_version
 

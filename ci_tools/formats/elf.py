@@ -1,6 +1,6 @@
-"""Compiled files read piece by piece from a seekable stream: the sections and symbols of ELF, the sections of PE.
+"""Reads the sections and symbols of ELF files, and the sections of PE files, from a seekable stream.
 
-Nothing is loaded but what is asked for, so that a library of any size can be looked into.
+Only the requested parts are loaded, so a library may have any size.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["Elf", "Extent", "Section", "Symbol", "pe_sections", "read_elf"]
 MAGIC = b"\x7fELF"
 BITS = {1: 32, 2: 64}
 BYTE_ORDER = {1: "<", 2: ">"}
-HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}  # what follows the sixteen bytes of identification
+HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}  # the fields after the sixteen bytes of e_ident
 SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
 SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}
-NAME_ELSEWHERE = 0xFFFF  # the index of the section of names is in the first section's link
-TABLES = {".symtab": 2, ".dynsym": 11}  # the kinds of the sections that are symbol tables
-NO_CONTENT = 8  # the kind of a section that has an address and a size, but no bytes (.bss)
+NAME_ELSEWHERE = 0xFFFF  # SHN_XINDEX: the index of the section of names is in the first section's link
+TABLES = {".symtab": 2, ".dynsym": 11}  # SHT_SYMTAB and SHT_DYNSYM
+NO_CONTENT = 8  # SHT_NOBITS: a section with an address and a size, but no bytes (.bss)
 PE_OFFSET = 0x3C
-PE_HEADER = struct.Struct("<4sHH12xHH")  # PE\0\0, machine, sections, size of what precedes their table, flags
+PE_HEADER = struct.Struct("<4sHH12xHH")  # PE\0\0, machine, number of sections, size of the optional header, flags
 PE_SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset
 
 
 class Extent(NamedTuple):
-    """A run of bytes of a seekable stream."""
+    """A range of bytes of a seekable stream."""
 
     stream: BinaryIO
     start: int
@@ -41,18 +41,18 @@ class Extent(NamedTuple):
 
     @classmethod
     def whole(cls, stream: BinaryIO) -> Extent:
-        """Return all of the stream."""
+        """Return the whole stream."""
         return cls(stream, 0, stream.seek(0, io.SEEK_END))
 
     def part(self, position: int, size: int) -> Extent:
-        """Return `size` bytes from `position` on; raise EOFError where there are fewer."""
+        """Return the range of `size` bytes from `position` on; raise EOFError if there are fewer."""
         if position + size > self.size:
             msg = f"it ends at byte {self.size}, expected {position + size} or more"
             raise EOFError(msg)
         return Extent(self.stream, self.start + position, size)
 
     def read(self, position: int = 0, size: int | None = None) -> bytes:
-        """Return the bytes from `position` on, all or `size` of them; raise EOFError where there are fewer."""
+        """Return the bytes from `position` on, all or `size` of them; raise EOFError if there are fewer."""
         part = self.part(position, self.size - position if size is None else size)
         self.stream.seek(part.start)
         content = self.stream.read(part.size)
@@ -62,12 +62,12 @@ class Extent(NamedTuple):
         return content
 
     def peek(self, size: int) -> bytes:
-        """Return the first `size` bytes, or all where there are fewer."""
+        """Return the first `size` bytes, or all if there are fewer."""
         return self.read(0, min(size, self.size))
 
 
 class Section(NamedTuple):
-    """One section of an ELF file: what kind it is, where its bytes are, and the section it goes with."""
+    """One section of an ELF file: its type, its place in the file, and the index of the section it is linked to."""
 
     name: str
     kind: int
@@ -77,7 +77,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """One entry of a symbol table; `section` is 0 where another file defines it."""
+    """One entry of a symbol table; `section` is 0 if another file defines the symbol."""
 
     name: str
     binding: int
@@ -87,12 +87,12 @@ class Symbol(NamedTuple):
 
     @property
     def is_weak(self) -> bool:
-        """Whether it may stay undefined."""
+        """Whether the symbol may stay undefined."""
         return self.binding == 2  # noqa: PLR2004 - STB_WEAK
 
     @property
     def is_visible(self) -> bool:
-        """Whether other libraries see it: it is no local one, and not hidden."""
+        """Whether other libraries see the symbol: it is neither local nor hidden."""
         return self.binding != 0 and self.other & 3 in {0, 3}
 
 
@@ -105,12 +105,12 @@ class Elf:
     byte_order: str
     machine: int
     flags: int
-    headers: tuple[tuple[int, ...], ...]  # of the sections, as they are in the file
-    names: bytes  # of the sections
+    headers: tuple[tuple[int, ...], ...]  # the section headers, in the file's order
+    names: bytes  # the content of the section of section names
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """The sections, in the file's order."""
+        """The sections in the file's order."""
         return tuple(map(self._section, self.headers))
 
     def _section(self, header: tuple[int, ...]) -> Section:
@@ -120,18 +120,18 @@ class Elf:
         return Section(text, kind, offset, size, link)
 
     def content(self, section: Section) -> Extent:
-        """Return where a section's bytes are; raise Rejected where the file ends before they do."""
+        """Return the range of a section's bytes; raise Rejected if the file ends before it."""
         with _whole():
             return self.extent.part(section.offset, 0 if section.kind == NO_CONTENT else section.size)
 
     def named(self, *names: str) -> tuple[Section, ...]:
-        """Return the sections of those names, which may each be there more than once."""
+        """Return the sections with these names; each name may occur more than once."""
         return tuple(section for section in self.sections if section.name in names)
 
     def symbols(self, table: str, *, kind: int | None = None) -> Iterator[Symbol]:
-        """Yield the entries of a symbol table, `.dynsym` or `.symtab`, less the empty first; nothing without one.
+        """Yield the entries of a symbol table, `.dynsym` or `.symtab`, without the empty first one, if it exists.
 
-        `kind` leaves all other kinds out, which in machine code for GPUs, with its thousands of sections, are most.
+        `kind` selects one type of symbols. In GPU machine code, with its thousands of sections, that skips most.
         """
         for header in self.headers:
             if header[1] == TABLES[table]:
@@ -153,7 +153,7 @@ class Elf:
 
 
 def read_elf(extent: Extent) -> Elf:
-    """Return the ELF file in `extent`; raise Rejected where it is none, or not whole."""
+    """Return the ELF file in `extent`; raise Rejected if it is not an ELF file or is incomplete."""
     with _whole():
         identification = extent.read(0, 16)
         if identification[:4] != MAGIC:
@@ -178,7 +178,7 @@ def read_elf(extent: Extent) -> Elf:
 def _headers(
     extent: Extent, layout: struct.Struct, table: int, entry_size: int, count: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the section headers; where there are too many to count, the first says how many."""
+    """Return the section headers; if their number does not fit into the file header, the first one holds it."""
     if not table:
         return ()
     if entry_size != layout.size:
@@ -189,7 +189,7 @@ def _headers(
 
 
 def _names(extent: Extent, headers: tuple[tuple[int, ...], ...], index: int) -> bytes:
-    """Return the section of names; where its index is too large for the header, it is in the first section."""
+    """Return the content of the section of names; the first section holds its index if the header cannot."""
     if not headers:
         return b""
     named = headers[headers[0][6] if index == NAME_ELSEWHERE else index]
@@ -198,7 +198,7 @@ def _names(extent: Extent, headers: tuple[tuple[int, ...], ...], index: int) -> 
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """Let whatever reading a damaged file raises become Rejected."""
+    """Convert parse errors into Rejected."""
     try:
         yield
     except (EOFError, IndexError, KeyError, ValueError, OverflowError, MemoryError, struct.error) as error:
@@ -207,7 +207,7 @@ def _whole() -> Iterator[None]:
 
 
 def pe_sections(extent: Extent) -> Iterator[tuple[str, Extent]]:
-    """Yield the name and the bytes of each section of a Windows library; raise Rejected where it is not whole."""
+    """Yield the name and the bytes of each section of a Windows library; raise Rejected if it is incomplete."""
     try:
         header = int.from_bytes(extent.read(PE_OFFSET, 4), "little")
         _, _, count, before, _ = PE_HEADER.unpack(extent.read(header, PE_HEADER.size))

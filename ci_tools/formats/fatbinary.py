@@ -1,10 +1,10 @@
-"""What a compiled file holds for GPUs, and which symbols it asks for, read from a seekable stream.
+"""Reads the device code of a compiled file, and its undefined symbols, from a seekable stream.
 
-Device code is in a library's sections, in the members of a static library, or in a file of its own. Its units follow
-one another, one for each source file that was compiled, and each holds an image for every architecture.
+Device code lies in a library's sections, in the members of a static library, or in a separate file. It consists of
+units, one for each compiled source file; each unit holds one image per architecture.
 
-The layout of `.nv_fatbin` is not documented by NVIDIA; ours agrees with cuobjdump on every file the tests make. That of
-`.hip_fatbin` is LLVM's (Clang Offload Bundler).
+NVIDIA does not document the layout of `.nv_fatbin`; this reader agrees with cuobjdump on every file that the tests
+create. The layout of `.hip_fatbin` is LLVM's (Clang Offload Bundler).
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ __all__ = ["Code", "Image", "Unit", "images", "read_undefined_symbols", "units"]
 
 FATBINARY_MAGIC = b"\x50\xed\x55\xba"
 FATBINARY = struct.Struct("<4sHHQ")  # magic, version, header size, size of all entries
-# kind, header size, payload size, its size when packed, PTX or cubin version, arch, flags, its size when unpacked
+# kind, header size, payload size, compressed size, PTX or cubin version, arch, flags, uncompressed size
 ENTRY = struct.Struct("<HxxIQI8xI8xQ8xQ")
 SHORTEST_ENTRY = 48  # the header of an entry may end after its flags
 SASS, PTX, LTO, HIP = "sm", "compute", "lto", "hip"
-KINDS = {1: PTX, 2: SASS, 8: LTO}  # the last for the link-time optimiser
+KINDS = {1: PTX, 2: SASS, 8: LTO}  # LTO: input of the link-time optimiser
 ARCH_SPECIFIC, FAMILY_SPECIFIC = 0x100000, 0x200000
 LZ4, ZSTD = 0x2000, 0x8000
 ALIGNMENT = 8
 
 BUNDLE_MAGIC, PACKED_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 BUNDLE_ENTRY = struct.Struct("<QQQ")  # offset in the bundle, size, length of the name that follows
-# By version: size with the header (not in the first), size when unpacked.
+# By version: the size with the header (not in version 1) and the uncompressed size.
 PACKED_BUNDLE = {1: struct.Struct("<I"), 2: struct.Struct("<II"), 3: struct.Struct("<QQ")}
 PACKED_BUNDLE_START = struct.Struct("<4sHH")  # magic, version, method
 BUNDLE_HASH = 8  # bytes, after the sizes
 TARGET = re.compile(r"hip(?:v4)?-[\w.]+-amd-amdhsa-\w*-(?P<arch>[\w.:+-]{1,80})")
-KERNEL_DESCRIPTOR = ".kd"  # how the name of a kernel's descriptor ends
+KERNEL_DESCRIPTOR = ".kd"  # the suffix of the name of a kernel descriptor
 
 ARCHIVE_MAGIC = b"!<arch>\n"
-ARCHIVE_MEMBER = struct.Struct("<48x10s2s")  # size in decimal, a backtick and a line end
+ARCHIVE_MEMBER = struct.Struct("<48x10s2s")  # size in decimal, then a backtick and a line feed
 NVIDIA_SECTIONS, HIP_SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb"), (".hip_fatbin", ".hip_fat")
 CUDA_MACHINE, AMD_MACHINE = 190, 224  # e_machine
-NOTE = ".note.nv.tkinfo"  # how ptxas was called
+NOTE = ".note.nv.tkinfo"  # holds the command line of ptxas
 KERNEL = 0x10  # in the last byte of a cubin's symbol: a function that the host may launch
-FUNCTION, OBJECT = 2, 1  # kinds of symbols
+FUNCTION, OBJECT = 2, 1  # STT_FUNC and STT_OBJECT
 PTX_KERNEL = re.compile(rb"^[ \t]*(?:\.(?:visible|weak|extern)[ \t]+)*\.entry[ \t\n]+([\w$%]+)", re.MULTILINE)
 PTX_TARGET = re.compile(rb"^\s*\.version\s+\d+\.\d+\s+\.target\s+sm_(\d+[af]?)\b", re.MULTILINE)
-LATER_FLAGS = 6  # the first byte of a cubin's flags, since CUDA 13, where the second to last is the architecture
+LATER_FLAGS = 6  # the highest byte of a cubin's flags since CUDA 13; then the second lowest byte is the architecture
 CALLED_FOR = re.compile(rb"-arch[ =]sm_(\d+[af]?)\b")
-PTX_HEAD = 1 << 16  # bytes in which PTX has said its target
+PTX_HEAD = 1 << 16  # bytes in which PTX must name its target
 CHUNK = 1 << 16
-MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section
+MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section together
 MOST_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
 
 
@@ -78,26 +78,26 @@ class Image(NamedTuple):
     arch: str
 
     def __str__(self) -> str:
-        """Return `sm_100a`, or `gfx942` for AMD's."""
+        """Return `sm_100a`, or `gfx942` for an AMD image."""
         return self.arch if self.kind == HIP else f"{self.kind}_{self.arch}"
 
 
 class Code(NamedTuple):
-    """An image and the names of the kernels in it; None where its format does not say."""
+    """An image and the names of its kernels; None if its format does not name them."""
 
     image: Image
     kernels: frozenset[str] | None
 
 
 class Unit(NamedTuple):
-    """What one compiled source file holds for GPUs."""
+    """The device code of one compiled source file."""
 
-    where: str  # the section or member, and its number there
+    where: str  # the section or member, and the unit's number in it
     codes: tuple[Code, ...]
 
 
 class _Payload(NamedTuple):
-    """An image as it is stored."""
+    """A stored image, possibly compressed."""
 
     image: Image
     extent: Extent
@@ -106,27 +106,27 @@ class _Payload(NamedTuple):
 
 
 def images(file: BinaryIO) -> frozenset[Image]:
-    """Return the device images in a compiled file; raise Rejected where it is malformed or of no such format."""
+    """Return the device images in a compiled file; raise Rejected if it is malformed or of an unknown format."""
     return frozenset(payload.image for _, unit in _find_units(Extent.whole(file)) for payload in unit)
 
 
 def units(file: BinaryIO) -> Iterator[Unit]:
-    """Yield what each unit holds, kernels by name; raise Rejected where the file is malformed or of no such format."""
+    """Yield the units of a file with their kernels; raise Rejected if it is malformed or of an unknown format."""
     for where, unit in _find_units(Extent.whole(file)):
         yield Unit(where, tuple(Code(payload.image, _kernels(payload)) for payload in unit))
 
 
 def read_undefined_symbols(library: BinaryIO) -> frozenset[str]:
-    """Return the names an ELF library expects others to define; raise Rejected where it is malformed."""
+    """Return the undefined symbols of an ELF library; raise Rejected if it is malformed."""
     elf = read_elf(Extent.whole(library))
     return frozenset(symbol.name for symbol in elf.symbols(".dynsym") if symbol.section == 0 and symbol.name)
 
 
-# ---------------------------------------------------------------- where device code is
+# ---------------------------------------------------------------- finding device code
 
 
 def _find_units(file: Extent) -> Iterator[tuple[str, list[_Payload]]]:
-    """Yield each unit of a file by its format, with its place."""
+    """Yield each unit of a file with its place, whatever the file's format."""
     head = file.peek(max(len(BUNDLE_MAGIC), PTX_HEAD))
     if head.startswith(ARCHIVE_MAGIC):
         yield from _units_in_archive(file)
@@ -161,7 +161,7 @@ def _number_units(where: str, found: Iterable[list[_Payload]]) -> Iterator[tuple
 
 
 def _units_in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
-    """Yield the units of a static library's members; those that hold no code are passed by."""
+    """Yield the units of a static library's members; members other than ELF files are skipped."""
     position, number = len(ARCHIVE_MAGIC), 0
     while position < archive.size:
         size, end = ARCHIVE_MEMBER.unpack(_cut(archive, position, ARCHIVE_MEMBER.size, "static library").read())
@@ -177,7 +177,7 @@ def _units_in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
 
 
 def _cubin_arch(elf: Elf) -> str:
-    """Return what ptxas was called for; where the cubin does not say, the number in its header."""
+    """Return the architecture for which ptxas was called; if the cubin has no such note, the number in its header."""
     for section in elf.named(NOTE):
         said = CALLED_FOR.search(elf.content(section).read())
         if said:
@@ -189,7 +189,7 @@ def _cubin_arch(elf: Elf) -> str:
 
 
 def _units(content: Extent) -> Iterator[list[_Payload]]:
-    """Yield the units of a section; zeros pad the space between two."""
+    """Yield the units of a section; the space between them is padded with zeros."""
     position, left = 0, MOST_UNPACKED_IN_ALL
     while (position := _after_padding(content, position)) < content.size:
         rest = content.part(position, content.size - position)
@@ -209,7 +209,7 @@ def _units(content: Extent) -> Iterator[list[_Payload]]:
 
 
 def _after_padding(content: Extent, position: int) -> int:
-    """Return the position, a multiple of the alignment, of the first eight bytes that are not all zero."""
+    """Return the aligned position of the first eight bytes that are not all zero."""
     position += -position % ALIGNMENT
     while position < content.size:
         chunk = content.read(position, min(CHUNK, content.size - position))
@@ -221,7 +221,7 @@ def _after_padding(content: Extent, position: int) -> int:
 
 
 def _fatbinary(content: Extent, position: int) -> tuple[list[_Payload], int]:
-    """Return a unit of NVIDIA's, and its size in bytes."""
+    """Return one unit in NVIDIA's format, and its size in bytes."""
     magic, _, header, size = FATBINARY.unpack(_cut(content, position, FATBINARY.size).read())
     if magic != FATBINARY_MAGIC or header < FATBINARY.size:
         found, expected = (hex(int.from_bytes(number, "little")) for number in (magic, FATBINARY_MAGIC))
@@ -247,7 +247,7 @@ def _entries(unit: Extent) -> Iterator[_Payload]:
 
 
 def _bundle(content: Extent) -> tuple[list[_Payload], int]:
-    """Return a unit of Clang's, what it holds for the host left out, and its size in bytes."""
+    """Return one unit in Clang's format, without its host code, and its size in bytes."""
     position = len(BUNDLE_MAGIC) + 8
     count = int.from_bytes(_cut(content, len(BUNDLE_MAGIC), 8, "offload bundle").read(), "little")
     unit, end = [], position
@@ -267,7 +267,7 @@ def _bundle(content: Extent) -> tuple[list[_Payload], int]:
 
 
 def _target(name: str) -> str:
-    """Return the architecture that an entry of a bundle is for, as `--offload-arch` names it."""
+    """Return the architecture of a bundle entry, in the notation of `--offload-arch`."""
     match = TARGET.fullmatch(name)
     if match is None:
         msg = f"the offload bundle has an entry {name[:100]!r}, expected such as hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"
@@ -276,7 +276,7 @@ def _target(name: str) -> str:
 
 
 def _unpack_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
-    """Return a compressed unit of Clang's, its size in bytes, and that of what it unpacks to."""
+    """Return one compressed unit in Clang's format, its size in bytes, and its uncompressed size."""
     _, version, method = PACKED_BUNDLE_START.unpack(_cut(content, 0, PACKED_BUNDLE_START.size, "offload bundle").read())
     if version not in PACKED_BUNDLE:
         msg = f"a compressed offload bundle has version {version}, expected {', '.join(map(str, PACKED_BUNDLE))}"
@@ -291,7 +291,7 @@ def _unpack_bundle(content: Extent) -> tuple[list[_Payload], int, int]:
 
 
 def _cut(extent: Extent, position: int, size: int, what: str = "fatbinary") -> Extent:
-    """Return `size` bytes from `position` on; raise Rejected where there are fewer."""
+    """Return `size` bytes from `position` on; raise Rejected if there are fewer."""
     if position + size > extent.size:
         msg = f"the {what} ends at byte {extent.size}, in the middle of an entry that goes to {position + size}"
         raise Rejected(msg)
@@ -302,14 +302,14 @@ def _cut(extent: Extent, position: int, size: int, what: str = "fatbinary") -> E
 
 
 def _kernels(payload: _Payload) -> frozenset[str] | None:
-    """Return the kernels in an image by name; None where its format does not say."""
+    """Return the names of the kernels in an image; None if its format does not name them."""
     kind = payload.image.kind
     if kind not in {SASS, PTX, HIP}:
         return None
     content = _unpack_payload(payload)
     if kind == PTX:
         return frozenset(name.decode() for name in PTX_KERNEL.findall(content.read()))
-    if content.peek(len(ELF_MAGIC)) != ELF_MAGIC:  # of an architecture that is compiled when it is loaded
+    if content.peek(len(ELF_MAGIC)) != ELF_MAGIC:  # not machine code: compiled when it is loaded
         return None
     elf = read_elf(content)
     return frozenset(_amd_kernels(elf) if kind == HIP else _nvidia_kernels(elf))
@@ -335,7 +335,7 @@ def _unpack_payload(payload: _Payload) -> Extent:
 
 
 def _unpack(packed: bytes, method: int, size: int) -> bytes:
-    """Return what was packed by zstd, lz4 or (0) zlib; raise Rejected unless that is `size` bytes."""
+    """Decompress bytes with zstd, lz4 or zlib (method 0); raise Rejected unless the result has `size` bytes."""
     if size > MOST_UNPACKED:
         msg = f"an image claims to unpack to {size:,} bytes, expected at most {MOST_UNPACKED:,}"
         raise Rejected(msg)

@@ -1,4 +1,4 @@
-"""What compiled files say of the machine they are for, and what ELF files ask of the system's libraries."""
+"""The machine that a compiled file is for, and the system libraries that an ELF file needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Linking", "linking", "machines"]
 
-ELF_MACHINE = 18  # where an ELF file says, in two bytes, which machine it is for
+ELF_MACHINE = 18  # the offset of e_machine, two bytes, in an ELF header
 PE_OFFSET = 0x3C
 ELF = {
     3: "i686",
@@ -31,26 +31,26 @@ ELF = {
 }
 PE = {0x14C: "win32", 0x8664: "amd64", 0xAA64: "arm64"}
 CPU = {0x7: "i386", 0x01000007: "x86_64", 0x0100000C: "arm64"}
-FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic to the bytes that describe one machine's part
+FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic number to the size of one architecture's entry
 MOST_PARTS = 16
 TEXTREL_FLAG = 4  # DF_TEXTREL
 DEBUG = (".debug_", ".zdebug_", ".gnu.debuglto_")
 
 
 class Linking(NamedTuple):
-    """What an ELF file needs at run time, and where it looks."""
+    """The libraries an ELF file needs at run time, and the folders it searches."""
 
-    name: str  # by which others need it; nothing where it does not say
+    name: str  # DT_SONAME, the name by which other files need it; "" if it has none
     needed: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]  # a library and a version of its symbols, libc.so.6 and GLIBC_2.17
-    run_paths: tuple[str, ...]  # RPATH and RUNPATH, as they are
+    run_paths: tuple[str, ...]  # RPATH and RUNPATH, unchanged
     executable_stack: bool
-    text_relocations: bool = False  # whether the loader has to write into its code
-    debug_bytes: int = 0  # of all sections for a debugger
+    text_relocations: bool = False  # whether the loader has to modify its code
+    debug_bytes: int = 0  # the size of all debug sections
 
 
 def linking(library: BinaryIO) -> Linking:
-    """Return what the dynamic segment of an ELF file says; raise Rejected where the file is malformed."""
+    """Return the facts in the dynamic segment of an ELF file; raise Rejected if the file is malformed."""
     with _reading():
         elf = ELFFile(library)
         segments = list(elf.iter_segments())
@@ -67,7 +67,7 @@ def linking(library: BinaryIO) -> Linking:
 
 
 def _relocates_text(tag: Any) -> bool:  # noqa: ANN401 - pyelftools has no types
-    """Whether an entry of the dynamic segment says that code is written into: in an own entry, or by a flag of many."""
+    """Whether an entry of the dynamic segment announces text relocations: DT_TEXTREL, or its flag in DT_FLAGS."""
     return tag.entry.d_tag == "DT_TEXTREL" or (tag.entry.d_tag == "DT_FLAGS" and bool(tag.entry.d_val & TEXTREL_FLAG))
 
 
@@ -86,7 +86,7 @@ def _versions(elf: ELFFile) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Let whatever the parser raises on a malformed file become Rejected."""
+    """Convert any error of the parser into Rejected."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - pyelftools and construct raise many kinds on a damaged file
@@ -95,7 +95,7 @@ def _reading() -> Iterator[None]:
 
 
 def machines(file: BinaryIO) -> frozenset[str]:
-    """Return the machines a compiled file is for, a Mach-O universal file's several; nothing for one not known here."""
+    """Return the machines a compiled file is for, several for a Mach-O universal file; none if unknown here."""
     head = file.read(0x40)
     if head.startswith(b"\x7fELF"):
         number = head[ELF_MACHINE : ELF_MACHINE + 2]

@@ -1,4 +1,4 @@
-"""Which files are compiled ones: told by their first bytes, never by their names."""
+"""The formats of compiled files, recognised by their first bytes, never by their names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ BINARY_MAGIC = {
     b"BC\xc0\xde": "LLVM bitcode",
     b"\x00asm": "WebAssembly",
 }
-PE_OFFSET = 0x3C  # where an MZ file says, in four bytes, where its PE header is
-JAVA_CLASS = 45  # the lowest version of a Java class, where a Mach-O universal file counts its few architectures
+PE_OFFSET = 0x3C  # the place in an MZ file of the four-byte offset of its PE header
+# Java classes begin with the same bytes as Mach-O universal files. This is the lowest version number of a class, in the
+# place where a universal file has its number of architectures, which is small.
+JAVA_CLASS = 45
 
 
 def binary_format(file: IO[bytes]) -> str:
-    """Return the format of a compiled file by its first bytes, or nothing for any other."""
+    """Return the format of a compiled file by its first bytes; "" for any other file."""
     head = file.read(8)
     found = next((name for magic, name in BINARY_MAGIC.items() if head.startswith(magic)), "")
     if found == "PE":

@@ -1,6 +1,7 @@
-"""PyPI's own rules for an upload, checked before the first byte is sent; most other indexes know none of them.
+"""PyPI's own rules for uploads, checked before the first byte is sent; most other indexes do not have them.
 
-The source is Warehouse, the software of PyPI: its upload view, its metadata rules and its rules for zip files.
+The source is Warehouse, the software of PyPI: its upload view, its metadata rules and its rules for zip files
+(https://github.com/pypi/warehouse).
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ __all__ = [
 ]
 
 MIB = 1 << 20
-MOST_BYTES = 100 * MIB  # of a file, where PyPI has not granted a project more
-FREE_UNPACKED = 64 * MIB  # up to here a wheel may be packed as densely as it likes
-MOST_TIMES = 50  # and beyond, how many times its packed size it may unpack to
+MOST_BYTES = 100 * MIB  # of a file, unless PyPI has granted the project more
+FREE_UNPACKED = 64 * MIB  # below this uncompressed size, any compression ratio is allowed
+MOST_TIMES = 50  # above it, the highest ratio of uncompressed to compressed size
 MOST_SUMMARY = 512  # characters
 MOST_LABEL = 32  # characters of a Project-URL's label
-OPEN_FOR = timedelta(days=14)  # how long a release takes new files
+OPEN_FOR = timedelta(days=14)  # PyPI accepts new files for this long after the first
 PROJECT_NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)
 PROHIBITED = frozenset({"requirements-txt", "rrequirements-txt"})
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")  # what PyPI takes in no member's name
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")  # PyPI refuses these in the name of a member
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 JOINT = "x86_64|i686|aarch64|armv7l|ppc64le|s390x|riscv64"
 PLATFORMS = re.compile(
@@ -68,46 +69,46 @@ PLATFORMS = re.compile(
 
 
 class Archive(NamedTuple):
-    """What the rules look at of one file."""
+    """The facts of one file that the rules check."""
 
     name: str
     size: int  # bytes
-    metadata: bytes  # its METADATA or PKG-INFO; empty where it has none
+    metadata: bytes  # its METADATA or PKG-INFO; empty if it has none
     members: tuple[str, ...]
     unpacked: int = 0  # bytes
-    flaws: tuple[str, ...] = ()  # what is odd in how its zip file is put together
+    flaws: tuple[str, ...] = ()  # irregularities in the structure of its zip file
 
 
 class Held(NamedTuple):
-    """One file that an index has already."""
+    """One file that the index has already."""
 
     name: str
-    sha256: str  # empty where the index gives none
+    sha256: str  # empty if the index does not name it
     url: str = ""
     uploaded: datetime | None = None
 
 
 class Release(NamedTuple):
-    """What is known of the release that files are to go to."""
+    """The release to which files are to be uploaded, as the index knows it."""
 
     project: str
     version: str
-    held: tuple[Held, ...] | None  # all that the index has of the project; None where it has no such project
+    held: tuple[Held, ...] | None  # all files of the project on the index; None if it has no such project
     now: datetime
 
 
 def identity(file: str) -> tuple[NormalizedName, Version]:
-    """Return the project and the version a file's name says; raise ValueError where it is no wheel's or sdist's."""
+    """Return the project and version in a file name; raise ValueError if it is not the name of a wheel or sdist."""
     try:
         if file.endswith(".whl"):
             return parse_wheel_filename(file)[:2]
         return parse_sdist_filename(file)
-    except ValueError as error:  # also more digits than Python converts
+    except ValueError as error:  # also a number with more digits than Python converts
         raise ValueError(str(error)) from None
 
 
 def strangers(files: Iterable[Archive], release: Release) -> tuple[Problem, ...]:
-    """Return why a file is not one of this release, by its name and by its metadata; no index takes such a one."""
+    """Return why files do not belong to this release, by name and metadata; no index accepts such files."""
     return tuple(Problem(_printable(file.name), what) for file in files for what in _strange(file, release))
 
 
@@ -126,9 +127,9 @@ def _strange(file: Archive, release: Release) -> Iterator[str]:
 
 
 def pypi_problems(files: Collection[Archive], release: Release, own_modules: Collection[str]) -> tuple[Problem, ...]:
-    """Return everything for which PyPI would refuse new files of a release; `own_modules` are those of Python itself.
+    """Return every reason for which PyPI would refuse new files of a release; `own_modules` are Python's own modules.
 
-    What PyPI alone can know is left out: who owns the name, names like it, and how much room the project has left.
+    Facts that only PyPI knows are not checked: the owner of the name, similar names, and the project's free space.
     """
     found = [Problem(release.project, what) for what in _release_flaws(files, release, own_modules)]
     found += [Problem(_printable(file.name), what) for file in files for rule in RULES for what in rule(file)]
@@ -177,11 +178,11 @@ def _size(file: Archive) -> Iterator[str]:
 
 
 def _name(file: Archive) -> Iterator[str]:
-    """Check that names are normalised: PEP 625 for sdists, PEP 427 and PEP 503 for wheels."""
+    """Check that the name is normalized: PEP 625 for sdists, PEP 427 and PEP 503 for wheels."""
     try:
         project, version = identity(file.name)
     except ValueError:
-        return  # said already
+        return  # reported already
     normalised = project.replace("-", "_")
     if not file.name.endswith(".whl") and file.name != f"{normalised}-{version}.tar.gz":
         yield f"an sdist of this release is named {normalised}-{version}.tar.gz (PEP 625)"
@@ -203,7 +204,7 @@ def _platform(file: Archive) -> Iterator[str]:
 
 
 def _content(file: Archive) -> Iterator[str]:
-    """Check that the files every wheel or sdist has are there, where their readers look for them."""
+    """Check that the files which every wheel or sdist must have exist in the right places."""
     if file.name.endswith(".whl"):
         top = "-".join(file.name.split("-")[:2]) + ".dist-info"
         needed = [f"{top}/WHEEL", f"{top}/RECORD"]
@@ -228,7 +229,7 @@ def _zip(file: Archive) -> Iterator[str]:
 
 
 def _fields(file: Archive) -> Iterator[str]:
-    """Check the limits PyPI sets to METADATA beyond what the specification does."""
+    """Check PyPI's limits for METADATA that go beyond the specification."""
     fields, _ = _read(file.metadata)
     if fields is None:
         return
@@ -272,13 +273,13 @@ def _description(file: Archive) -> Iterator[str]:
 
 
 def classifier_problems(metadata: bytes) -> Iterator[str]:
-    """Yield the classifiers of METADATA that PyPI does not know, or no longer takes."""
+    """Yield a message for each classifier in METADATA that PyPI does not know or no longer accepts."""
     fields, _ = _read(metadata)
     yield from _wrong_classifiers((fields.classifiers if fields else None) or ())
 
 
 def description_problems(metadata: bytes) -> Iterator[str]:
-    """Yield why the description of METADATA cannot be shown; plain text and Markdown always can."""
+    """Yield why the description in METADATA cannot be rendered; plain text and Markdown always can."""
     fields, _ = _read(metadata)
     if fields is None or not fields.description:
         return
@@ -305,17 +306,17 @@ RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (
 
 
 def _read(metadata: bytes) -> tuple[Metadata | None, tuple[str, ...]]:
-    """Return the fields of METADATA and what is wrong in it; no fields where something is, or where there is none."""
+    """Return the fields of METADATA and its errors; None instead of the fields if it is invalid or empty."""
     if not metadata:
         return None, ()
     try:
         return Metadata.from_email(metadata), ()
     except ExceptionGroup as group:
         return None, tuple(f"its metadata is not valid: {error}" for error in group.exceptions)
-    except RecursionError:  # of Python's email, in a content type of thousands of brackets
+    except RecursionError:  # from Python's email, for a content type with thousands of brackets
         return None, ("its metadata is not valid: a field of it is nested too deeply to be read",)
 
 
 def _printable(text: str) -> str:
-    """Return a name that others chose, without what would move a terminal's cursor."""
+    """Return an untrusted name with `?` for each control character, which could move a terminal's cursor."""
     return CONTROL.sub("?", text)

@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "load_trials", "path_of", "read", "save", "save_trials"]
 
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, RecursionError)  # what reading another file than ours raises
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, RecursionError)  # the errors of reading a file of others
 KINDS: Mapping[str, tuple[type, ...]] = MappingProxyType(
     {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
 )
 
 
 def path_of(file: Path) -> Path:
-    """Return where the receipt of `file` lies."""
+    """Return the path of the receipt of `file`."""
     return file.parent / "receipts" / f"{file.name}.json"
 
 
 def save(file: Path, receipt: Receipt) -> Receipt:
-    """Write the receipt of `file` in one step, and return it."""
+    """Write the receipt of `file` atomically, and return it."""
     with write_atomically(path_of(file)) as sink:
         sink.write(sealed(asdict(receipt)))
     return receipt
 
 
 def load(file: Path) -> Receipt | None:
-    """Return the receipt of `file`; None where there is none that can be read, or the file is not what it says."""
+    """Return the receipt of `file`; None if it cannot be read or does not match the file's name, size and sha256."""
     receipt = read(path_of(file))
     if receipt is None or not file.is_file() or (receipt.file, receipt.size) != (file.name, file.stat().st_size):
         return None
@@ -51,7 +51,7 @@ def load(file: Path) -> Receipt | None:
 
 
 def read(path: Path) -> Receipt | None:
-    """Return the receipt in the file at `path`, whatever became of what it is of; None where it is none."""
+    """Return the receipt in the file at `path` without looking at the wheel or sdist; None if it is not a receipt."""
     try:
         return _receipt(unsealed(path.read_bytes()))
     except UNREADABLE:
@@ -59,7 +59,7 @@ def read(path: Path) -> Receipt | None:
 
 
 def _receipt(entry: Any) -> Receipt:  # noqa: ANN401 - whatever the file says
-    """Read a receipt; raise ValueError, TypeError or KeyError where it is none."""
+    """Read a receipt; raise ValueError, TypeError or KeyError if it is not one."""
     findings = tuple(_finding(*_texts(finding)) for finding in entry["findings"])
     validated = tuple(_parse_place(*place) for place in entry["validated"])
     built_with = BuiltWith(*_texts(entry.get("built_with", [])))
@@ -87,7 +87,7 @@ def _trials(entry: Any) -> tuple[Trial, ...]:  # noqa: ANN401 - whatever the fil
 
 
 def _texts(entry: object) -> tuple[str, ...]:
-    """Return a list of texts; raise TypeError where it is none."""
+    """Return a list of strings as a tuple; raise TypeError if it is anything else."""
     if not isinstance(entry, list) or not all(isinstance(text, str) for text in entry):
         msg = f"{entry} is no list of texts"
         raise TypeError(msg)
@@ -95,13 +95,13 @@ def _texts(entry: object) -> tuple[str, ...]:
 
 
 def save_trials(name: Path, key: str, trials: tuple[Trial, ...]) -> None:
-    """Note trials of something that is no single file, such as an index, with the key of what they depend on."""
+    """Store trials of something other than a single file, such as an index, with a key of what they depend on."""
     with write_atomically(path_of(name)) as sink:
         sink.write(sealed({"key": key, "trials": trials}))
 
 
 def load_trials(name: Path, key: str) -> tuple[Trial, ...]:
-    """Return the noted trials where their key is `key`; nothing where it is another, or nothing can be read."""
+    """Return the stored trials if their key is `key`; () if it differs or the file cannot be read."""
     try:
         entry = unsealed(path_of(name).read_bytes())
         trials = _trials(entry)

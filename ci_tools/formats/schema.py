@@ -1,6 +1,6 @@
-"""What a violation of a JSON Schema means to the person who wrote the file.
+"""Explains violations of a JSON Schema to the person who wrote the file.
 
-The schema's own `description` of a value is the sentence's end: "expected …".
+The schema's `description` of a value becomes the end of the sentence: "expected …".
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MOST_SHOWN = 60  # characters of a value that a message repeats
 
 
 class Flaw(NamedTuple):
-    """A value that is not as the schema asks, or not there, and the problem it is."""
+    """A value that violates the schema or is missing, and the problem to report."""
 
     keys: Keys
     problem: Problem
 
 
 def _pattern(_: object, pattern: str, value: object, __: object) -> Iterator[ValidationError]:
-    """Match as JSON Schema does: `$` is the very end, where Python lets a line break follow."""
+    """Match as JSON Schema does: `$` is the very end of a text, while Python's also matches before a last line feed."""
     if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
@@ -43,7 +43,7 @@ SchemaValidator = extend(Draft202012Validator, {"pattern": _pattern})  # type: i
 
 
 def flaws(document: Document, schema: Mapping[str, Any]) -> list[Flaw]:
-    """Return every place where the document has another shape than the schema asks for, each once."""
+    """Return every violation of the schema in the document, each once."""
     errors = SchemaValidator(schema).iter_errors(document.value)
     return list(dict.fromkeys(flaw for error in errors for flaw in _explain(document, error)))
 
@@ -80,7 +80,7 @@ def _missing_keys(document: Document, error: ValidationError, keys: Keys) -> Ite
 
 
 def _alternatives(document: Document, error: ValidationError, keys: Keys) -> Iterator[Flaw]:
-    """Explain by the first alternative whose type fits, or say what was expected where none does."""
+    """Explain by the first alternative whose type fits; if none fits, report the expected value."""
     branches: dict[int, list[ValidationError]] = {}
     for inner in error.context or ():
         branches.setdefault(int(inner.relative_schema_path[0]), []).append(inner)
@@ -119,17 +119,17 @@ def _expectation(error: ValidationError) -> str:
 
 
 def _schema(error: ValidationError) -> Mapping[str, Any]:
-    """Return the part of the schema that was violated; ours is a mapping everywhere."""
+    """Return the part of the schema that was violated; in our schemas it is always a mapping."""
     return error.schema  # type: ignore[return-value]
 
 
 def _mapping_of(error: ValidationError) -> Mapping[str, Any]:
-    """Return the violating value where the schema has shown that it is a mapping."""
+    """Return the violating value, which the schema has already shown to be a mapping."""
     return error.instance  # type: ignore[return-value]
 
 
 def _format_value(value: object) -> str:
-    """Return a value as a message repeats it: on one line, and not all of a long one."""
+    """Return a value for a message: on one line, and shortened if it is long."""
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
         return text if len(text) <= MOST_SHOWN else f'{text[:MOST_SHOWN]}…"'

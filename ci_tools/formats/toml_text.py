@@ -1,4 +1,4 @@
-"""TOML that others wrote, parsed so that it ends: every mistake is one InputError, and no file takes minutes."""
+"""Parses TOML from untrusted sources: every mistake is one InputError, and no file takes minutes to parse."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ else:
 
 __all__ = ["parse_toml"]
 
-MOST_CHARACTERS = 4 << 20  # the longest Cargo.toml and pyproject.toml of the field have some 100,000
-# tomllib keeps every prefix of a dotted key, so that a key of n parts takes n² places: one of 50,000 parts, 10 GB.
+MOST_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml files have about 100,000
+# tomllib stores every prefix of a dotted key, so a key of n parts takes memory in n²: 50,000 parts take 10 GB.
 MOST_PREFIXES = 25_000_000
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Return the content of a TOML file called `name` in messages; raise InputError where it is not TOML."""
+    """Return the content of a TOML file called `name` in messages; raise InputError if it is not TOML."""
     if len(text) > MOST_CHARACTERS:
         msg = f"{name} has {len(text):,} characters, expected a TOML file of at most {MOST_CHARACTERS:,}"
         raise InputError(msg)
@@ -29,6 +29,6 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         raise InputError(msg)
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also an integer of more digits than Python converts
+    except (ValueError, RecursionError) as error:  # ValueError: also an integer with more digits than Python converts
         msg = f"{name}: this is not TOML: {str(error).partition(';')[0]}"
         raise InputError(msg) from None

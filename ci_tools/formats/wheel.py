@@ -1,4 +1,4 @@
-"""Wheel files (PEP 427): read without trusting them, and written so that the same members give the same bytes."""
+"""Wheel files (PEP 427): read as untrusted input, and written reproducibly: the same members give the same bytes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ __all__ = [
 ]
 
 CHUNK = 1 << 20
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 MOST_MEMBER_BYTES = 4 << 30
-MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and their like, which are read whole
-MOST_TIMES = 100  # how many times its packed size a wheel may unpack to; deflate reaches 1,032
-FREE_BYTES = 1 << 30  # and what any wheel may unpack to
-# What reading a damaged, encrypted or strangely compressed member raises.
+MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
+MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
+FREE_BYTES = 1 << 30  # the uncompressed size that any wheel may have
+# The errors of reading a damaged or encrypted member, or one with an unsupported compression.
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -66,20 +66,20 @@ DAMAGE = (
     OSError,
     ValueError,
 )
-WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures are of the RECORD that was
+WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD
 EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")
 VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILINE)
 LOCAL_VERSION_FIELD = re.compile(r"^(version:[ \t]*[^\s+]+)\+[^\s]+", re.IGNORECASE | re.MULTILINE)
-# A field goes on where the next line is indented.
+# A field continues on the next line if that is indented.
 REQUIRES_FIELD = re.compile(
     r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
 )
-# What moves a terminal's cursor, ends a line, or turns the direction of what follows (UAX 9; CVE-2021-42574).
+# Characters that move a terminal's cursor, end a line, or change the direction of text (UAX 9; CVE-2021-42574).
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Member(NamedTuple):
-    """One file of a wheel: its path, its size, its content piece by piece, and whether it may be executed."""
+    """One file of a wheel: its path, its size in bytes, its content in pieces, and whether it is executable."""
 
     name: str
     size: int
@@ -96,11 +96,11 @@ class Wheel:
 
     @cached_property
     def infos(self) -> tuple[zipfile.ZipInfo, ...]:
-        """The archive's entries, folders left out."""
+        """The archive's entries without folders."""
         return tuple(info for info in self.archive.infolist() if not is_folder(info))
 
     def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
-        """Yield a member's content piece by piece; raise Rejected where it is damaged, be it at its very end."""
+        """Yield a member's content piece by piece; raise Rejected if it is damaged, even if only at its very end."""
         if info.file_size > MOST_MEMBER_BYTES:
             msg = f"{self.path.name}: {info.filename} claims {info.file_size:,} bytes"
             raise Rejected(msg)
@@ -119,7 +119,7 @@ class Wheel:
             raise self._rejection(info, error) from None
         with file:
             while True:
-                try:  # around the read alone: what the caller does with a chunk may fail for other reasons
+                try:  # around the read only: the caller's use of a chunk may fail for other reasons
                     chunk = file.read(CHUNK)
                 except DAMAGE as error:
                     raise self._rejection(info, error) from None
@@ -131,18 +131,18 @@ class Wheel:
         return Rejected(f"{self.path.name}: {info.filename} cannot be read: {error}")
 
     def read(self, info: zipfile.ZipInfo) -> bytes:
-        """Return a member's whole content; raise Rejected where it is damaged."""
+        """Return a member's whole content; raise Rejected if it is damaged."""
         return b"".join(self.chunks(info))
 
     @cached_property
     def dist_info(self) -> str:
-        """The dist-info folder's name, or nothing where the wheel has none or several."""
+        """The name of the dist-info folder; "" if the wheel has none or several."""
         tops = {info.filename.partition("/")[0] for info in self.infos if "/" in info.filename}
         folders = [top for top in tops if top.endswith(".dist-info")]
         return folders[0] if len(folders) == 1 else ""
 
     def dist_info_data(self, file: str) -> bytes:
-        """Return the content of a file in dist-info, or nothing where there is none; raise Rejected for a huge one."""
+        """Return the content of a file in dist-info; b"" if it does not exist; raise Rejected if it is too large."""
         name = f"{self.dist_info}/{file}"
         found = next((info for info in self.infos if info.filename == name), None)
         if found and found.file_size > MOST_DIST_INFO_BYTES:
@@ -151,7 +151,7 @@ class Wheel:
         return self.read(found) if found else b""
 
     def dist_info_text(self, file: str) -> str:
-        """Return the text of a file in dist-info, or nothing where there is none; raise Rejected where it is none."""
+        """Return the text of a file in dist-info; "" if it does not exist; raise Rejected if it is not UTF-8."""
         try:
             return self.dist_info_data(file).decode()
         except UnicodeDecodeError as error:
@@ -170,7 +170,7 @@ class Wheel:
 
     @cached_property
     def named(self) -> tuple[str, Version, frozenset[Tag]] | None:
-        """The project, version and tags of the file name; None where it is no wheel's name."""
+        """The project, version and tags of the file name; None if it is not the name of a wheel."""
         try:
             name, version, _, tags = parse_wheel_filename(self.path.name)
         except ValueError:  # InvalidWheelFilename, InvalidVersion, or more digits than Python converts
@@ -179,11 +179,11 @@ class Wheel:
 
     @cached_property
     def libraries(self) -> tuple[zipfile.ZipInfo, ...]:
-        """The members that are ELF files, by their first bytes."""
+        """The members that are ELF files, judged by their first bytes."""
         return tuple(info for info in self.infos if self.binary_format(info) == "ELF")
 
     def binary_format(self, info: zipfile.ZipInfo) -> str:
-        """Return the format of a compiled member, by its first bytes, or nothing for any other."""
+        """Return the format of a compiled member by its first bytes; "" for any other member."""
         try:
             with self.archive.open(info) as file:
                 return binary_format(file)
@@ -191,7 +191,7 @@ class Wheel:
             return ""
 
     def record(self) -> Iterator[Sequence[str]]:
-        """Yield the rows of RECORD; raise Rejected where it is not CSV."""
+        """Yield the rows of RECORD; raise Rejected if it is not CSV."""
         try:
             yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
         except csv.Error as error:
@@ -200,12 +200,12 @@ class Wheel:
 
 
 def is_folder(info: zipfile.ZipInfo) -> bool:
-    """Whether an entry stands for a folder; `ZipInfo.is_dir` raises IndexError for one without a name."""
+    """Whether an entry is a folder; `ZipInfo.is_dir` raises IndexError for an entry without a name."""
     return info.filename.endswith("/")
 
 
 def open_wheel(path: Path) -> Wheel:
-    """Open the wheel at `path`; raise Rejected where it is no zip file, or one made to fill the disk."""
+    """Open the wheel at `path`; raise Rejected if it is not a zip file, or if it is a zip bomb."""
     try:
         archive = zipfile.ZipFile(path)
     except DAMAGE as error:
@@ -220,12 +220,12 @@ def open_wheel(path: Path) -> Wheel:
 
 
 def record_hash(data: bytes, algorithm: str = "sha256") -> str:
-    """Return the hash of a member as RECORD spells it."""
+    """Return the hash of a member in the notation of RECORD."""
     return Hashing(algorithm).of(io.BytesIO(data))
 
 
 class Hashing:
-    """The hash and size of content that comes piece by piece."""
+    """Computes the hash and size of content that arrives in pieces."""
 
     def __init__(self, algorithm: str = "sha256") -> None:
         self._algorithm = algorithm
@@ -233,19 +233,19 @@ class Hashing:
         self.size = 0
 
     def update(self, chunk: bytes) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         self._hash.update(chunk)
         self.size += len(chunk)
 
     def of(self, content: IO[bytes]) -> str:
-        """Take all of a stream; return the hash as RECORD spells it."""
+        """Add a whole stream; return the hash in the notation of RECORD."""
         while chunk := content.read(CHUNK):
             self.update(chunk)
         return self.record_value
 
     @property
     def record_value(self) -> str:
-        """The hash as RECORD spells it."""
+        """The hash in the notation of RECORD."""
         return f"{self._algorithm}=" + base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
 
 
@@ -257,12 +257,12 @@ def relabel(
     requires_torch: str = "",
     replaced: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write the wheel at `source` to `destination` with a local version, its members in a fixed order and dress.
+    """Write the wheel at `source` to `destination` with a local version, and with reproducible order, times and modes.
 
-    The local version goes into METADATA, the dist-info and data folders and RECORD; the file's name is
-    `destination`'s. `requires_torch` narrows what the wheel requires of torch; where it does not always require it,
-    it does then. The files in `replaced` take the place of members. The same members always give the same bytes.
-    Raises Rejected where the wheel cannot be relabelled.
+    The local version goes into METADATA, the dist-info and data folders and RECORD; `destination` is the new file name.
+    `requires_torch` narrows the wheel's requirement of torch; if the wheel does not require torch unconditionally, that
+    requirement is added. The files in `replaced` replace members. The same members always give the same bytes.
+    Raises Rejected if the wheel cannot be relabelled.
     """
     wheel = open_wheel(source)
     with wheel.archive:
@@ -277,7 +277,7 @@ def relabel(
 def write_variant(source: Path, destination: Path, variant: bytes) -> None:
     """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825).
 
-    Members are dressed as `relabel` dresses them. Raises Rejected where the wheel cannot be relabelled.
+    The order, times and modes of the members are those of `relabel`. Raises Rejected if it cannot be relabelled.
     """
     wheel = open_wheel(source)
     with wheel.archive:
@@ -291,7 +291,7 @@ def write_variant(source: Path, destination: Path, variant: bytes) -> None:
 
 
 def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
-    """Yield what is carried over, its dist-info and data folders under a new name."""
+    """Yield the members to copy, those in the dist-info and data folders under new names."""
     old = wheel.dist_info.removesuffix(".dist-info")
     for info in wheel.infos:
         if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}:
@@ -303,14 +303,14 @@ def _new_member(name: str, data: bytes) -> Member:
 
 
 def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> Member:
-    """Return a member under its new name, with another file's content where there is one."""
+    """Return a member under its new name, with the content of the file `other` if one is given."""
     if other is None:
         return Member(name, info.file_size, wheel.chunks(info), _executable(info))
     return Member(name, other.stat().st_size, (other.read_bytes(),), _executable(info))
 
 
 def _refuse_unclear(wheel: Wheel, local: str) -> None:
-    """Refuse a wheel of which it is not clear what its label is, or what its members are."""
+    """Raise Rejected if the wheel's label or its members are ambiguous."""
     if not wheel.dist_info:
         msg = f"{wheel.path.name} has no dist-info folder or several, expected one"
         raise Rejected(msg)
@@ -336,7 +336,7 @@ def _executable(info: zipfile.ZipInfo) -> bool:
 
 
 def _rename_folder(name: str, old: str, new: str) -> str:
-    """Rename the dist-info and data folders."""
+    """Return the name of a member with its dist-info or data folder renamed."""
     for suffix in (".dist-info/", ".data/"):
         if name.startswith(old + suffix):
             return new + name.removeprefix(old)
@@ -344,7 +344,7 @@ def _rename_folder(name: str, old: str, new: str) -> str:
 
 
 def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
-    """Put a local version and a torch specifier into METADATA, leaving every other character."""
+    """Add a local version and a torch specifier to METADATA, and keep every other character."""
     head, blank, body = _partition_metadata(metadata)
     if local:
         head, count = VERSION_FIELD.subn(rf"\g<0>+{local}", head)
@@ -361,13 +361,13 @@ def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) 
 
 
 def _partition_metadata(metadata: str) -> tuple[str, str, str]:
-    """Part METADATA at its first empty line: the fields, that line, and the description."""
+    """Split METADATA at its first empty line: into the fields, that line, and the description."""
     blank = EMPTY_LINE.search(metadata)
     return (metadata[: blank.start()], blank[0], metadata[blank.end() :]) if blank else (metadata, "", "")
 
 
 def _narrow_torch(fields: str, specifier: str) -> str:
-    """Add a specifier to torch's in the fields that require it; require it where none does without a condition."""
+    """Add a specifier to every requirement of torch; add a requirement if none is without a marker."""
     found = [_requirement(field) for field in REQUIRES_FIELD.finditer(fields)]
     narrowed = REQUIRES_FIELD.sub(lambda field: _narrow_field(field, specifier), fields)
     if any(canonicalize_name(requirement.name) == "torch" and not requirement.marker for requirement in found):
@@ -394,7 +394,7 @@ def _requirement(field: re.Match[str]) -> Requirement:
 
 
 def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:
-    """Write members sorted, dist-info last, RECORD at the very end, all with one time and plain permissions."""
+    """Write the members sorted, dist-info last and RECORD at the very end, with fixed times and permissions."""
     ordered = sorted(members, key=lambda member: (member.name.startswith(dist_info), member.name))
     own = f"{dist_info}/RECORD"
     with write_atomically(destination) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -406,12 +406,12 @@ def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None
 
 
 def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
-    """Write a member; return its hash as RECORD spells it."""
+    """Write a member; return its hash in the notation of RECORD."""
     info = zipfile.ZipInfo(member.name, EPOCH)
     info.compress_type = zipfile.ZIP_DEFLATED
-    info.create_system = 3  # Unix, whose permission bits these are
+    info.create_system = 3  # Unix, so that the permission bits are valid
     info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
-    info.file_size = member.size  # a large one takes another header, which is written first
+    info.file_size = member.size  # zipfile needs it for the header: a large member has a zip64 one
     hashing = Hashing()
     with archive.open(info, "w") as sink:
         for chunk in member.chunks:
@@ -421,7 +421,7 @@ def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
 
 
 def differing(one: Path, other: Path) -> tuple[str, ...]:
-    """Return the members that only one of two wheels has, or whose content differs; RECORD, which tells, left out."""
+    """Return the members that only one of two wheels has, or whose content differs; RECORD is not compared."""
     first, second = open_wheel(one), open_wheel(other)
     with first.archive, second.archive:
         contents = [{info.filename: _hash(wheel, info) for info in wheel.infos} for wheel in (first, second)]

@@ -1,7 +1,7 @@
-"""A YAML file as plain values, with the line and column of every one of them.
+"""Reads a YAML file as plain values, with the line and column of each of them.
 
-Stricter than YAML: one document, no key twice, no tags, no expansion beyond `MOST_VALUES`. A number with a
-point stays the text that was written, so that `python: [3.10]` means 3.10.
+It is stricter than YAML: one document, no duplicate keys, no tags, no expansion beyond `MOST_VALUES`. A number with a
+decimal point stays text, so that `python: [3.10]` means 3.10.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DEEPEST = 40
 CORE = "tag:yaml.org,2002:"
 TEXT_TAGS = frozenset(CORE + tag for tag in ("str", "float", "timestamp", "merge", "value"))
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # what "\\0" and the like can write
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # escapes such as "\\0" can produce these
 
 
 class Place(NamedTuple):
-    """Where a value or a key stands; line and column count from 1."""
+    """The place of a value or a key; line and column count from 1."""
 
     line: int
     column: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A parsed file: its values, and where each of them and each key stands."""
+    """A parsed file: its values, and the place of each value and key."""
 
     name: str
     value: Value
@@ -59,7 +59,7 @@ class Document(NamedTuple):
         return str(table.get(keys, Place(1, 1, self.name)))
 
     def replace_part(self, keys: Keys, part: Document) -> Document:
-        """Return this document with another one as its value at `keys`, all of which still stands where it stood."""
+        """Return this document with another one as its value at `keys`; every value keeps its original place."""
         return Document(
             self.name,
             _replace_value(self.value, keys, part.value),
@@ -77,7 +77,7 @@ def _replace_value(value: Value, keys: Keys, part: Value) -> Value:
 
 
 def _outside(places: Mapping[Keys, Place], keys: Keys, below: int = 0) -> dict[Keys, Place]:
-    """Return the places but those at `keys` and deeper, or but those at least `below` levels under it."""
+    """Return the places except those at least `below` levels under `keys`; with 0, `keys` itself is dropped, too."""
     return {at: place for at, place in places.items() if at[: len(keys)] != keys or len(at) < len(keys) + below}
 
 
@@ -94,11 +94,11 @@ def read(path: Path, name: str) -> Document:
 
 
 def text_of(path: Path, name: str) -> str:
-    """Return the file's text; raise InputError where it is a folder, too large, not UTF-8, or empty."""
+    """Return the file's text; raise InputError if it is not a regular file, unreadable, too large or not UTF-8."""
     if path.is_dir():
         msg = f"{name} is a folder, expected a YAML file"
         raise InputError(msg)
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not path.is_file():  # reading a pipe would block
         msg = f"{name} is no regular file, expected a YAML file"
         raise InputError(msg)
     try:
@@ -122,7 +122,7 @@ def _empty(name: str) -> InputError:
 
 
 def compose(text: str, name: str) -> yaml.Node | None:
-    """Return the document's root node; raise RejectedInput at the place where YAML breaks."""
+    """Return the document's root node; raise RejectedInput with the place of the syntax error."""
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -135,13 +135,13 @@ def compose(text: str, name: str) -> yaml.Node | None:
         reason = f"the character U+{ord(text[error.position]):04X} is not allowed in it"
     except RecursionError:
         where, reason = f"{name}:1:1", "values are nested too deep"
-    except (OverflowError, ValueError):  # what PyYAML makes of "\UFFFFFFFF"
+    except (OverflowError, ValueError):  # raised by PyYAML for "\UFFFFFFFF"
         where, reason = f"{name}:1:1", "an escape in it is of no character"
     raise RejectedInput([Problem(where, f"this is not YAML: {reason}")])
 
 
 class _Reader:
-    """Turns nodes into values, noting positions and collecting problems."""
+    """Converts nodes into values, records their places and collects problems."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -207,10 +207,10 @@ class _Reader:
 
 
 def position(node: yaml.Node) -> tuple[int, int]:
-    """Return the node's line and column, from 1."""
+    """Return the node's line and column, counted from 1."""
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def short(tag: str) -> str:
-    """Return a tag as it is written in a file, `!!set` or `!mine`."""
+    """Return a tag in the notation of YAML files, such as `!!set` or `!mine`."""
     return tag.replace(CORE, "!!", 1)

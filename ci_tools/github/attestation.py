@@ -1,4 +1,4 @@
-"""Verifies where the files of a release came from: gh checks the signature that the workflow gave each of them."""
+"""Verifies the provenance of a release's files: gh checks the attestation that the workflow signed for each of them."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["hold_to_receipts", "verify"]
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")
 FILES = ("*.whl", "*.tar.gz")
-PARTS = (*FILES, "plan.json", "receipts/*.json")  # all that publishing reads
-# What gh is to see of our variables: who it asks, and as whom.
+PARTS = (*FILES, "plan.json", "receipts/*.json")  # all files that publishing reads
+# The environment variables that gh may see: its server and its token.
 GH = ("GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_ENTERPRISE_TOKEN", "GH_CONFIG_DIR", "XDG_CONFIG_HOME")
 TIMEOUT = 300.0  # seconds for one file
 MOST_OF_AN_ANSWER = 400  # characters
-NO_TOKEN = 4  # how gh ends that is not logged in
+NO_TOKEN = 4  # gh's exit status without a login (`gh help exit-codes`)
 
 
 def verify(
     folder: Path, repository: str, signer: str, bundles: Path | None, outside: Outside, *, timeout: float = TIMEOUT
 ) -> tuple[Path, ...]:
-    """Return the files of a release folder once all of them are what a workflow signed in a repository's run.
+    """Return the files of a release folder if each was attested by a workflow in a run of a repository.
 
-    `repository` (OWNER/REPO) is where the run was; `signer` (OWNER/REPO/.github/workflows/FILE) the workflow that
-    signed; `bundles` a folder with the attestation, which GitHub is asked for otherwise. `timeout` is in seconds, for
-    each file. Raises Rejected with every file that is not, InputError where there is none or gh has no token, and
-    MachineError without gh or where it gives no answer.
+    `repository` (OWNER/REPO) is the repository of the run, `signer` (OWNER/REPO/.github/workflows/FILE) the workflow
+    that signed, and `bundles` a folder with the attestation; without it, gh asks GitHub. `timeout` is in seconds per
+    file. Raises Rejected with every file that is not attested, InputError if there are no files or gh has no token, and
+    MachineError if gh is missing or does not answer.
     """
     for name, pattern, text in (("repository", REPOSITORY, repository), ("signer", SIGNER, signer)):
         if not pattern.fullmatch(text):
@@ -58,9 +58,9 @@ def verify(
 
 
 def hold_to_receipts(folder: Path) -> tuple[Path, ...]:
-    """Return the wheels and the sdist of a release folder once each is what its receipt says, byte for byte.
+    """Return the wheels and the sdist of a release folder if the bytes of each match its receipt.
 
-    Raises Rejected with every file that is not, and InputError where there is none.
+    Raises Rejected with every file that does not match, and InputError if there are no files.
     """
     files = tuple(sorted(path for part in FILES for path in folder.glob(part)))
     if not files:
@@ -82,7 +82,7 @@ def _gh(outside: Outside) -> str:
 
 
 def _bundles(folder: Path | None) -> Iterator[str]:
-    """Yield the option that names the attestation; raise InputError where the folder has not just one file."""
+    """Yield the option that names the attestation; raise InputError unless the folder has exactly one file."""
     if folder is None:
         return
     found = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -93,7 +93,7 @@ def _bundles(folder: Path | None) -> Iterator[str]:
 
 
 class _Verifier(NamedTuple):
-    """gh, and what it is to make sure of."""
+    """gh, and the policy that it enforces."""
 
     gh: str
     policy: tuple[str, ...]
@@ -101,7 +101,7 @@ class _Verifier(NamedTuple):
     timeout: float
 
     def refused(self, path: Path) -> Iterator[Problem]:
-        """Yield why a file is not what was signed; its absolute path is neither an option nor a registry's address."""
+        """Yield why a file is not attested; an absolute path cannot be taken for an option or an OCI address."""
         name = one_line(path.name)
         variables = clean_environment(self.outside.environ, _gh_variables(self.outside.environ))
         command: list[str | Path] = [self.gh, "attestation", "verify", path.absolute(), *self.policy]

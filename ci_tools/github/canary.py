@@ -1,4 +1,4 @@
-"""What only GitHub can show, tried by canary.yml: each job notes what it saw, and the last one makes a table of it."""
+"""Tests facts about GitHub itself, in canary.yml: each job records its observation, and the last one makes a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["CHECKS", "Asked", "Row", "State", "page", "results_of", "rows", "tak
 
 TURNS = 3  # jobs of one group
 TURN_SECONDS = 10.0
-WHEEL = "canary-1.0+cu130-py3-none-any.whl"  # a name that stores and addresses have spelled in other ways
+WHEEL = "canary-1.0+cu130-py3-none-any.whl"  # the `+` is a character that stores and addresses may change
 CONTENT = b"the canary sings\n" * 4096
 MACHINES = {
     "linux-x86_64": "a runner with Linux on x86-64",
@@ -41,7 +41,7 @@ RUNS_LOOKED_AT = 30
 
 
 class State(str, Enum):
-    """What came of a check."""
+    """The outcome of a check."""
 
     HELD = "held"
     NOT_HELD = "did not hold"
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What one job saw."""
+    """The observation of one job."""
 
     check: str
     name: str = ""
@@ -70,19 +70,19 @@ class Note:
 
 
 class Asked(NamedTuple):
-    """What the table is made of besides the notes."""
+    """The inputs of the table besides the notes."""
 
     results: Mapping[str, Mapping[str, Any]]  # `toJSON(needs)` of the workflow: result and outputs by job
-    only: str = ""  # the one platform that wheels were built for; empty: all
+    only: str = ""  # the only platform for which wheels were built; empty: all
     elsewhere: str = ""  # OWNER/REPO of a repository that calls wheels.yml of this one
     repository: str = ""  # OWNER/REPO, this one
 
 
-# ---------------------------------------------------------------- what a job notes
+# ---------------------------------------------------------------- the notes of a job
 
 
 def take_note(check: str, name: str, expected: str, folder: Path, outside: Outside) -> Note:
-    """Do what a job is to try, and write what came of it into a folder; what did not hold is noted and is no error."""
+    """Run a job's check and write its outcome into a folder; a check that does not hold is recorded, not an error."""
     if check not in CHECKS:
         msg = f'there is no check "{check}", {nearest(check, CHECKS)}'
         raise InputError(msg)
@@ -100,7 +100,7 @@ def _machine(expected: str, _: Path) -> tuple[str, bool]:
 
 
 def _container(expected: str, _: Path) -> tuple[str, bool]:
-    """Look whether the system is the image's, by its C library."""
+    """Check by the version of the C library that the job runs in the container image."""
     found = "".join(platform.libc_ver())
     return found, found == expected
 
@@ -115,7 +115,7 @@ def _said(_: str, __: Path) -> tuple[str, bool]:
 
 
 def _keep(_: str, folder: Path) -> tuple[str, bool]:
-    """Make a file that another job gets as an artifact."""
+    """Write a file that another job gets as an artifact."""
     with write_atomically(folder / WHEEL) as file:
         file.write(CONTENT)
     return hashlib.sha256(CONTENT).hexdigest(), True
@@ -142,7 +142,7 @@ CHECKS: Mapping[str, Callable[[str, Path], tuple[str, bool]]] = {
 
 
 def results_of(text: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the `needs` of a workflow's job holds; raise InputError where a text is no such JSON."""
+    """Return the `needs` of a workflow's job from their JSON; raise InputError if it is invalid."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def results_of(text: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def rows(folder: Path, asked: Asked, outside: Outside) -> tuple[Row, ...]:
-    """Return what held of all that the jobs tried, by the notes in a folder and the results of the jobs."""
+    """Return the outcome of every check, from the notes in a folder and the results of the jobs."""
     notes = tuple(_notes(folder))
     is_act = any(note.act for note in notes)
     found = (*_of_machines(notes), *_of_jobs(notes, asked), *_of_wheels(asked), _of_elsewhere(asked, outside))
@@ -174,7 +174,7 @@ def _note(path: Path) -> Note:
 
 
 def _excused(row: Row) -> Row:
-    """Return what act cannot show as not tried: it is no fault of GitHub's, of which nothing was seen."""
+    """Return a failed row as not tried: act ran the jobs, so the failure says nothing about GitHub."""
     return row._replace(state=State.NOT_TRIED, why=BY_ACT) if row.state is State.NOT_HELD else row
 
 
@@ -199,7 +199,7 @@ def _of_jobs(notes: Sequence[Note], asked: Asked) -> Iterator[Row]:
     apart = all(one.ended <= other.begun for one, other in pairwise(turns))
     why = f"{len(turns)} of {TURNS} ran, {'one after the other' if apart else 'two at once'}"
     yield _judged("jobs of a group wait, and none is dropped", turns, held=apart and len(turns) == TURNS, why=why)
-    # GitHub counts a failed job that may fail as a success: https://github.com/actions/runner/issues/1161
+    # GitHub counts a failed job with `continue-on-error` as a success: https://github.com/actions/runner/issues/1161
     after = bool(by_check["after"])
     result = asked.results.get("fails", {}).get("result", "unknown")
     why = f"the job that failed counts as {result}, and the one after it {'ran' if after else 'did not run'}"
@@ -218,7 +218,7 @@ def _details(notes: Iterable[Note]) -> str:
 
 
 def _of_wheels(asked: Asked) -> Iterator[Row]:
-    """Yield what came of the call of wheels.yml: as a whole, and for each platform."""
+    """Yield the outcome of the call of wheels.yml: as a whole, and for each platform."""
     wheels = asked.results.get("wheels", {})
     result = str(wheels.get("result", "unknown"))
     state = State.HELD if result == "success" else State.NOT_HELD
@@ -243,7 +243,7 @@ def _listed(text: object) -> list[str]:
 
 
 def _of_elsewhere(asked: Asked, outside: Outside) -> Row:
-    """Return whether the newest run in another repository that called a workflow of this one has succeeded."""
+    """Return the outcome of the newest run in another repository that called a workflow of this one."""
     what = "a workflow called from another repository"
     if not asked.elsewhere:
         return Row(what, State.NOT_TRIED, "the input `elsewhere` names no repository that calls this one's wheels.yml")
@@ -263,7 +263,7 @@ def _of_elsewhere(asked: Asked, outside: Outside) -> Row:
 
 
 def _runs(repository: str, outside: Outside) -> Sequence[Mapping[str, Any]]:
-    """Return the newest runs of a repository, each with the workflows that it called.
+    """Return the newest runs of a repository, each with the reusable workflows that it called.
 
     https://docs.github.com/en/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
     """
@@ -276,7 +276,7 @@ def _runs(repository: str, outside: Outside) -> Sequence[Mapping[str, Any]]:
 
 
 def page(found: Sequence[Row]) -> str:
-    """Return the table as Markdown, with what there is to say of it first."""
+    """Return the table as Markdown, after a headline with the counts."""
     counts = ", ".join(f"{sum(row.state is state for row in found)} {state.value}" for state in State)
     lines = (markdown.row([markdown.text(row.what), row.state.value, markdown.text(row.why)]) for row in found)
     return f"## The canary: {counts}\n\n{markdown.table_head('What', 'Came of it', 'Why')}{''.join(lines)}"

@@ -1,4 +1,4 @@
-"""GitHub's API through PyGithub: asked with patience, and what it refuses said with the setting that mends it."""
+"""A client of GitHub's API, on PyGithub: it waits, retries, and explains a refusal with the setting that fixes it."""
 
 from __future__ import annotations
 
@@ -30,58 +30,60 @@ __all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
 
 Answer = TypeVar("Answer")
 
-TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is taken, as gh does it
+TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is used, as in gh
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
-WHOSE = "query { viewer { login } }"  # it answers a workflow's own token as well, which `GET /user` does not
-HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # a token goes unencrypted nowhere else
+WHOSE = "query { viewer { login } }"  # also works with a workflow's own token, unlike `GET /user`
+HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # only here may a token be sent unencrypted
 TRIES = 5
 TIMEOUT = 60  # seconds without a byte
-PAUSE = 1.0  # seconds that GitHub asks for between two writes
-PATIENCE = 300.0  # seconds of waiting in one request, all in all
-SECONDARY = 60.0  # seconds that GitHub asks for where it names none
-BUSY = 5  # how many pauses to wait for another publisher before the next look
+# GitHub's guidelines: one second between writes, and a minute after a secondary limit that names no time
+# (https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api).
+PAUSE = 1.0  # seconds between two writes
+PATIENCE = 300.0  # the longest total wait for one request, in seconds
+SECONDARY = 60.0  # seconds to wait if GitHub names no time
+BUSY = 5  # pauses to wait for another publisher before the next look
 TOO_MANY, ERROR = 429, 500
 AGAIN = "nothing is lost: the same command goes on where this one stopped"
-# What PyGithub raises where an answer is no document of GitHub's; it asserts that addresses in it are on the same host.
+# The errors of PyGithub if an answer is not GitHub's: it asserts, for example, that addresses in it are on its host.
 NO_GITHUB = (AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 class Failed(Exception):
-    """A try that did not do what it was to do, although no answer says so."""
+    """An attempt that failed although GitHub reported no error."""
 
 
 class Busy(Failed):
-    """Something is in the way that goes away by itself."""
+    """An attempt that failed for a temporary reason, such as another publisher."""
 
 
 class Forbidden(InputError):
-    """What GitHub does not let a token do."""
+    """GitHub does not allow the token to do this."""
 
 
 class Wait(NamedTuple):
-    """How long to wait before the next try, and what for."""
+    """The wait before the next attempt, and its reason."""
 
     seconds: float
     why: str
-    counts: bool  # among the tries, of which there are few
+    counts: bool  # whether the attempt counts against TRIES
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """One repository on GitHub, or on a server of its kind at `base_url`."""
+    """One repository on GitHub, or on a server with the same API at `base_url`."""
 
     repository: str  # OWNER/REPO
-    outside: Outside = field(repr=False)  # it has the token
+    outside: Outside = field(repr=False)  # not in the repr: it holds the token
     base_url: str = ""  # empty: GITHUB_API_URL, or GitHub itself
     pause: float = PAUSE
     patience: float = PATIENCE
-    permission: str = "contents"  # what its writes need, as a workflow's `permissions` name it
+    permission: str = "contents"  # the permission that its writes need, in the notation of workflows
 
     @contextmanager
     def opened(self, *, anonymous: bool = False) -> Iterator[Repository]:
-        """Yield the repository; raise InputError where it, the token or the address is wrong.
+        """Yield the repository; raise InputError if its name, the token or the address is wrong.
 
-        `anonymous` does without a token where none is set: anybody can read a public repository.
+        With `anonymous`, no token is needed: anybody can read a public repository. A token is still used if set.
         """
         if not REPOSITORY.fullmatch(self.repository):
             msg = f'"{printable(self.repository)}" names no repository, expected OWNER/REPO'
@@ -91,7 +93,7 @@ class Hub:
             base_url=self._address(),
             timeout=TIMEOUT,
             per_page=100,
-            retry=0,  # it would wait without a word
+            retry=0,  # PyGithub would wait silently
             seconds_between_requests=0,
             seconds_between_writes=self.pause,
         )
@@ -99,10 +101,10 @@ class Hub:
             yield self.ask(lambda _: client.get_repo(self.repository))
 
     def ask(self, call: Callable[[bool], Answer]) -> Answer:
-        """Return what `call` returns; it is told whether it is called again: what failed may be done all the same.
+        """Return the result of `call`; its argument is True on a retry, since the failed attempt may have succeeded.
 
-        Waits where GitHub asks for it, and tries again where it fails. Raises InputError or Rejected where it refuses,
-        and MachineError where it goes on failing.
+        Waits if GitHub asks for it, and retries temporary failures. Raises InputError or Rejected if GitHub refuses the
+        request, and MachineError if it keeps failing.
         """
         again, tried, waited = False, 0, 0.0
         waits = Waits(self.outside.reporter.say)
@@ -122,17 +124,17 @@ class Hub:
             again, waited = True, waited + wait.seconds
 
     def login(self, opened: Repository) -> str:
-        """Return whose the token is: a person's name, or that of a bot such as github-actions[bot]."""
+        """Return the login of the token's owner: a person, or a bot such as github-actions[bot]."""
         return self.ask(lambda _: str(opened.requester.graphql_query(WHOSE, {})[1]["data"]["viewer"]["login"]))
 
-    # -- what is asked with
+    # -- the token and the address
 
     def _tokens(self) -> list[tuple[str, str]]:
-        """Return the variables that have a token, each with it."""
+        """Return the variables that hold a token, each with its token."""
         return [(name, value) for name in TOKENS if (value := self.outside.environ.get(name, "").strip())]
 
     def _token(self) -> tuple[str, str]:
-        """Return the variable that has the token, and the token."""
+        """Return the variable that holds the token, and the token; raise InputError if there is none."""
         found = self._tokens()
         if not found:
             msg = f"GitHub needs a token for {self.repository}, and neither {' nor '.join(TOKENS)} is set"
@@ -160,7 +162,7 @@ class Hub:
     # -- waiting
 
     def _count_down(self, wait: Wait) -> None:
-        """Wait, and show how long it still takes."""
+        """Wait, and show the remaining seconds."""
         if wait.counts:
             self.outside.reporter.say(f"{wait.why}, trying again")
             time.sleep(wait.seconds)
@@ -171,10 +173,10 @@ class Hub:
                 step.waiting(left)
                 time.sleep(min(1.0, left))
 
-    # -- what is said of it
+    # -- errors
 
     def _explain_error(self, error: Exception, wait: Wait | None) -> FatwheelError:
-        """Return the error that the user sees."""
+        """Return the error to show to the user."""
         if wait is not None:
             longer = f", and asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
             return MachineError(f"{self._place()} cannot be asked now: {wait.why}{longer}", hint=AGAIN)
@@ -183,7 +185,7 @@ class Hub:
         return self._refusal(error)
 
     def _refusal(self, error: GithubException) -> FatwheelError:
-        """Return the error for what GitHub will refuse again."""
+        """Return the error for a request that GitHub would refuse again."""
         said, token, codes = _error_text(error), self._token()[0], requests.codes
         if error.status == codes.unauthorized:
             msg = f"GitHub does not take the token in {token}: {said}"
@@ -200,7 +202,7 @@ class Hub:
         return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
 
     def _mend(self, error: GithubException) -> str:
-        """Return the setting or the command that makes GitHub take a write it forbids."""
+        """Return the setting or command that makes GitHub allow a write that it forbids."""
         said, headers = _error_text(error).lower(), _headers(error)
         owner, named = self.repository.partition("/")[0], self.permission.replace("-", " ").capitalize()
         if "sso" in said or "saml" in said or "x-github-sso" in headers:
@@ -216,7 +218,7 @@ class Hub:
         return f"the token needs: {printable(wanted)}; in a workflow: permissions: {self.permission}: write"
 
 
-# Words of GitHub's own, and what mends what they complain of.
+# Phrases in GitHub's messages, and the fixes for their causes.
 MENDS = (
     (
         ("by integration",),
@@ -243,7 +245,7 @@ access, of the organisation; in a workflow use ${{{{ github.token }}}}""",
 
 
 def _rule_hint(said: str) -> str:
-    """Return what to do about a release that GitHub finds invalid."""
+    """Return a hint for a release that GitHub considers invalid."""
     if "immutable" in said:
         return "an immutable release never changes, its tag serves no second one: raise the version"
     if "pre_receive" in said or "rule" in said:
@@ -254,7 +256,7 @@ def _rule_hint(said: str) -> str:
 
 
 def _wait(error: Exception, backoff: float) -> Wait | None:
-    """Return how long to wait after an error, or None where waiting is of no use."""
+    """Return how long to wait after an error; None if a retry is useless."""
     if isinstance(error, Failed):
         is_busy = isinstance(error, Busy)
         return Wait(max(BUSY * backoff, 0.2) if is_busy else backoff, str(error), counts=not is_busy)
@@ -270,7 +272,7 @@ def _wait(error: Exception, backoff: float) -> Wait | None:
 
 
 def _retry_delay(headers: Mapping[str, str]) -> float:
-    """Return the seconds that GitHub asks to wait, by its own clock and not by this machine's."""
+    """Return the seconds that GitHub asks to wait, measured by GitHub's clock, not by this machine's."""
     if headers.get("retry-after", "").isdecimal():
         return float(headers["retry-after"]) + 0.1
     reset = headers.get("x-ratelimit-reset", "")
@@ -280,7 +282,7 @@ def _retry_delay(headers: Mapping[str, str]) -> float:
         now = parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError, TypeError):
         now = time.time()
-    return max(float(reset) - now, 0) + 1  # it is not said when in that second
+    return max(float(reset) - now, 0) + 1  # the reset may come at any moment of that second
 
 
 def _headers(error: GithubException) -> dict[str, str]:
@@ -288,7 +290,7 @@ def _headers(error: GithubException) -> dict[str, str]:
 
 
 def _error_text(error: GithubException) -> str:
-    """Return GitHub's own words, and which field it finds wrong."""
+    """Return GitHub's own message, and the fields it considers wrong."""
     data: Any = error.data if isinstance(error.data, dict) else {}
     errors = data.get("errors")
     details = [_detail(one) for one in errors] if isinstance(errors, list) else []
@@ -302,6 +304,6 @@ def _detail(error: object) -> str:
 
 
 def printable(text: str, most: int = 300) -> str:
-    """Return a text that others wrote as one line that moves no terminal's cursor, cut to `most` characters."""
+    """Return an untrusted text as one printable line, cut to `most` characters."""
     line = "".join(char if char.isprintable() else " " for char in text)
     return line if len(line) <= most else f"{line[:most]}…"

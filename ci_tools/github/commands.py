@@ -1,4 +1,4 @@
-"""Workflow commands, as GitHub Actions reads them out of what a step prints."""
+"""Workflow commands, which GitHub Actions reads from the output of a step (`::error::`)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["annotation", "annotations_of", "resume", "stop"]
 
-MOST = 10  # annotations of one step that GitHub shows
-MOST_TEXT = 4000  # characters of one; GitHub cuts at 64 kB for all of a run
-MOST_START = 500  # of them, where the text is longer: a log says at its end what went wrong
+MOST = 10  # annotations per step that GitHub shows
+MOST_TEXT = 4000  # characters per annotation; GitHub cuts all of a run at 64 kB
+MOST_START = 500  # characters kept from the start of a longer text; its end says what went wrong
 SPACES = "\t\n\r\xa0"
 PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]+)(:(?P<column>[0-9]+))?")
 
 
 def annotations_of(error: FatwheelError, title: str = "Fatwheel") -> Iterator[str]:
-    """Yield a line for each problem of an error, at its file and line where it names them."""
+    """Yield a command for each problem of an error, with its file and line if it names them."""
     if not isinstance(error, RejectedInput):
         yield annotation("error" if error.status else "notice", str(error), title)
         return
@@ -31,7 +31,7 @@ def annotations_of(error: FatwheelError, title: str = "Fatwheel") -> Iterator[st
 
 
 def annotation(level: str, message: str, title: str, where: str = "") -> str:
-    """Return the command that shows a message on the run's page: level is error, warning or notice."""
+    """Return the command that shows a message on the run's page; `level` is error, warning or notice."""
     place = PLACE.fullmatch(where)
     parts = {"title": title, "file": place["file"], "line": place["line"]} if place else {"title": title}
     if place and place["column"]:
@@ -41,12 +41,12 @@ def annotation(level: str, message: str, title: str, where: str = "") -> str:
 
 
 def stop(token: str) -> str:
-    """Return the command after which nothing that is printed is one, up to `resume` with the same token."""
+    """Return the command that makes GitHub ignore commands in the output, until `resume` with the same token."""
     return f"::stop-commands::{token}"
 
 
 def resume(token: str) -> str:
-    """Return the command that ends what `stop` began."""
+    """Return the command that ends the effect of `stop`."""
     return f"::{token}::"
 
 
@@ -57,7 +57,7 @@ def _cut(text: str) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a text that stays one line; what would move a terminal's cursor or turn its letters shows as it is."""
+    """Return a text escaped for one line of a command; control and direction characters are shown as escapes."""
     shown = "".join(char if char.isprintable() or char in SPACES else ascii(char)[1:-1] for char in text)
     return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

@@ -1,4 +1,4 @@
-"""The verb comment: keeps one comment of a pull request at what a file says."""
+"""The verb comment: keeps one comment of a pull request equal to the content of a file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["PERMISSION", "comment", "fit_comment", "read"]
 
 PERMISSION = "pull-requests"
-MOST = 65_536  # characters that GitHub takes; one beyond the first 65,536 of Unicode is counted twice, to be safe
+MOST = 65_536  # characters that GitHub accepts; counted in UTF-16 code units, to be safe
 CUT = "*GitHub takes {most:,} characters at most, so the end is cut here; the file has all of it.*\n\n"
 LARGEST = 16_000_000  # bytes of a file
 FORK = "pull request {number} comes from a fork, whose runs may write nothing here: its comment is left out"
 
 
 def read(path: Path) -> str:
-    """Return the text of a file; raise InputError where there is none."""
+    """Return the text of a file; raise InputError if it is missing, too large, not UTF-8 or empty."""
     if not path.is_file():
         msg = f"there is no file {path}, expected the Markdown of a comment"
         raise InputError(msg, hint="`fatwheel plan --against REV --format markdown` writes one")
@@ -49,10 +49,10 @@ def read(path: Path) -> str:
 
 
 def comment(hub: Hub, number: int, text: str, name: str) -> str:
-    """Make the one comment of that name in a pull request say `text`, and return its address.
+    """Create or update the one comment of that name in a pull request, and return its address.
 
-    The comment is known by a marker at its beginning and by its author, who has this token. Raises LeftUndone for a
-    pull request from a fork whose run may write nothing, and InputError where there is no such pull request.
+    The comment is recognised by a marker at its beginning and by its author, the owner of this token. Raises LeftUndone
+    for a pull request from a fork, whose runs may not write, and InputError if there is no such pull request.
     """
     with hub.opened() as opened:
         pull = _pull(hub, opened, number)
@@ -66,14 +66,14 @@ def comment(hub: Hub, number: int, text: str, name: str) -> str:
 
 
 def marker(name: str) -> str:
-    """Return what a comment of that name begins with, which nobody sees."""
+    """Return the invisible beginning of a comment of that name."""
     return f"<!-- fatwheel comment {quote(name, safe='').replace('-', '%2D')} -->\n"
 
 
 def fit_comment(head: str, text: str) -> str:
-    """Return a comment as GitHub takes it: where `text` is too long, whole lines of it, and a sentence before them.
+    """Return a comment of at most the length that GitHub accepts: a longer `text` is cut at the end of a line.
 
-    The sentence comes first, for whatever the cut left open would swallow it.
+    A sentence that says so comes first: at the end, it would be swallowed by any markup that the cut left open.
     """
     if _length(head + text) <= MOST:
         return head + text
@@ -90,7 +90,7 @@ def _length(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """What is said of a pull request, and whose words are ours."""
+    """The comments of a pull request, and the means to recognise Fatwheel's own."""
 
     hub: Hub
     pull: PullRequest
@@ -98,7 +98,7 @@ class _Thread:
     marker: str
 
     def own(self) -> list[IssueComment]:
-        """Return our comments, the oldest first; what others wrote is none, whatever it begins with."""
+        """Return Fatwheel's comments, the oldest first; comments of other authors never count."""
         listed = self.hub.ask(lambda _: list(self.pull.get_issue_comments()))
         ours = [one for one in listed if one.user and one.user.login == self.login and self._is_marked(one)]
         return sorted(ours, key=lambda one: one.id)
@@ -124,7 +124,7 @@ class _Thread:
 
 
 def _upsert_comment(thread: _Thread, text: str) -> str:
-    """Let one comment say the text; of two, as two runs at once may write them, the older one stays."""
+    """Create or update the comment; of two, written by parallel runs, the older one stays."""
     found = thread.own()
     if not found:
         written = thread.add(text)
@@ -139,7 +139,7 @@ def _upsert_comment(thread: _Thread, text: str) -> str:
 
 
 def plain(text: str | None) -> str:
-    """Return a text without what GitHub may change in it: how lines end, and blanks around it."""
+    """Return a text without the parts that GitHub may change: its line endings, and blanks around it."""
     return (text or "").replace("\r\n", "\n").strip()
 
 
@@ -158,5 +158,5 @@ def _pull(hub: Hub, opened: Repository, number: int) -> PullRequest:
 
 
 def _is_from_fork(pull: PullRequest) -> bool:
-    """Whether the branch is of another repository, or of one that was removed."""
+    """Whether the branch belongs to another repository, or to one that was deleted."""
     return pull.head.repo is None or pull.head.repo.full_name != pull.base.repo.full_name

@@ -1,4 +1,4 @@
-"""The verb tell: one issue for the owner of a platform while its scheduled runs fail, closed once they are well."""
+"""The verb tell: keeps one issue for the owner of a platform open while its scheduled runs fail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["PERMISSION", "News", "Run", "news", "run_of", "tell"]
 
 PERMISSION = "issues"
-MOST_OF_A_TITLE = 200  # characters, of GitHub's 256
+MOST_OF_A_TITLE = 200  # characters; GitHub allows 256
 MOST_OF_A_REASON = 600  # characters
 SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
@@ -39,7 +39,7 @@ DUPLICATE = "not_planned"
 
 
 class Result(Name):
-    """What GitHub says became of a job."""
+    """The result of a job, in GitHub's words."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -48,7 +48,7 @@ class Result(Name):
 
 
 class Run(NamedTuple):
-    """A run of GitHub Actions, and where its page is; both are empty where this is none."""
+    """A run of GitHub Actions and the address of its page; both are empty outside GitHub Actions."""
 
     number: str = ""
     url: str = ""
@@ -58,10 +58,10 @@ class Run(NamedTuple):
 
 
 class News(NamedTuple):
-    """What became of a platform's run."""
+    """The outcome of a platform's run."""
 
     platform: Platform
-    config: str  # its path, as the caller names it
+    config: str  # its path as given by the caller
     results: tuple[Result, ...]
     run: Run
     when: str  # 2026-11-21 04:17 UTC
@@ -75,18 +75,18 @@ class News(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Whether all that ran did well; a run that was cancelled says nothing."""
+        """Whether all jobs that ran succeeded; a run with a cancelled job proves nothing."""
         return Result.SUCCESS in self.results and not {Result.FAILURE, Result.CANCELLED} & {*self.results}
 
     @property
     def marker(self) -> str:
-        """What the issue's text begins with, by which it is found again."""
+        """The beginning of the issue's text, by which the issue is found again."""
         platform, path = (quote(name, safe="/").replace("-", "%2D") for name in (self.platform, self.config))
         return f"<!-- fatwheel tells of {platform} in {path} -->"
 
 
 class Record(NamedTuple):
-    """What an issue remembers: since when its platform fails, how often, and the latest run."""
+    """The data stored in an issue: when the failures began, their number, and the latest run."""
 
     since: str
     times: int
@@ -97,9 +97,10 @@ class Record(NamedTuple):
 
 
 def news(path: Path, platform: str, results: Iterable[str], run: Run, now: datetime) -> News:
-    """Return what became of a platform of the config at `path`; raise InputError where there is no such platform.
+    """Return the outcome of a platform of the config at `path`; raise InputError if there is no such platform.
 
-    Each of `results` is one of GitHub's, or empty. A config with mistakes names no owner, and is news of its own.
+    Each of `results` is one of GitHub's words, or empty. If the config is invalid, `trouble` says so and the owner is
+    unknown.
     """
     if platform not in {*map(str, Platform)}:
         msg = f'--platform: there is no platform "{one_line(platform)}", {nearest(platform, map(str, Platform))}'
@@ -126,7 +127,7 @@ def _result(word: str) -> Result:
 
 
 def _owner(path: Path, platform: Platform) -> tuple[str, str]:
-    """Return who owns a platform, or why nobody is known to; raise InputError where the config does not have it."""
+    """Return the owner of a platform, or why none is known; raise InputError if the config lacks the platform."""
     try:
         request = config.load(path, catalog.load())
     except InputError as error:
@@ -139,20 +140,20 @@ def _owner(path: Path, platform: Platform) -> tuple[str, str]:
 
 
 def run_of(environ: Mapping[str, str]) -> Run:
-    """Return the run of GitHub Actions that this is."""
+    """Return the current run of GitHub Actions."""
     server, repository, number = (environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     if not (SERVER.fullmatch(server) and REPOSITORY.fullmatch(repository) and re.fullmatch("[0-9]+", number)):
         return Run()
     return Run(number, f"{server}/{repository}/actions/runs/{number}")
 
 
-# ---------------------------------------------------------------- what becomes of the issue
+# ---------------------------------------------------------------- the state of the issue
 
 
 def tell(hub: Hub, told: News) -> str:
-    """Open, update or close the one issue of a platform, and return its address; raise LeftUndone where none is due.
+    """Open, update or close the one issue of a platform, and return its address; raise LeftUndone if none is needed.
 
-    An issue is known by the marker that its text begins with, and by its author, who has this token.
+    The issue is recognised by the marker at the beginning of its text, and by its author, the owner of this token.
     """
     if not told.has_failed and not told.is_well:
         shown = ", ".join(told.results) or "nothing"
@@ -175,7 +176,7 @@ def _refuse_without_issues(repository: str, told: News) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Desk:
-    """The issues of a repository that are ours and of one platform."""
+    """The issues that Fatwheel opened for one platform in a repository."""
 
     hub: Hub
     opened: Repository
@@ -183,7 +184,7 @@ class _Desk:
     told: News
 
     def issues(self, state: str) -> list[Issue]:
-        """Return our issues in a state, the oldest first; what others opened is none, whatever it says."""
+        """Return Fatwheel's issues in a state, the oldest first; issues of other authors never count."""
         query: dict[str, Any] = {"state": state, "creator": self.login}
         ours = self.hub.ask(lambda _: [one for one in self.opened.get_issues(**query) if self._is_ours(one)])
         return sorted(ours, key=lambda one: one.number)
@@ -203,12 +204,12 @@ class _Desk:
         return self.hub.ask(call)
 
     def update(self, issue: Issue, record: Record) -> None:
-        """Bring an issue up to date, and open it where it is closed."""
+        """Update an issue, and reopen it if it is closed."""
         title, body = _title(self.told), _body(self.told, record)
         self.hub.ask(lambda _: issue.edit(title=title, body=body, state="open"))
 
     def say(self, issue: Issue, words: str) -> None:
-        """Comment on an issue, once."""
+        """Comment on an issue, unless the same comment is there already."""
 
         def call(_: bool) -> IssueComment | None:  # noqa: FBT001 - the hub says whether it asks again
             said = any((one.body or "").strip() == words for one in issue.get_comments())
@@ -223,7 +224,7 @@ class _Desk:
 
 
 def _report_failure(desk: _Desk) -> str:
-    """Let the one open issue say that the platform fails; of two, which two runs at once may open, the older stays."""
+    """Open or update the issue of a failing platform; of two, opened by parallel runs, the older one stays."""
     found = desk.issues("open")
     if found:
         desk.update(found[0], _next(found[0], desk.told))
@@ -238,7 +239,7 @@ def _report_failure(desk: _Desk) -> str:
 
 
 def _reopen_issue(desk: _Desk) -> Issue | None:
-    """Open the newest closed issue again, where there is one."""
+    """Reopen the newest closed issue and return it; return None if there is none."""
     closed = desk.issues("closed")
     if not closed:
         return None
@@ -259,7 +260,7 @@ def _well(desk: _Desk) -> str:
 
 
 def _next(issue: Issue, told: News) -> Record:
-    """Return what an open issue is to remember; a second try of one run counts once, whatever else was edited."""
+    """Return the updated record of an open issue; repeated attempts of one run count once."""
     known = RECORD.search(issue.body or "")
     if known is None:
         return Record(told.when, 1, told.run.number)
@@ -267,7 +268,7 @@ def _next(issue: Issue, told: News) -> Record:
     return Record(known["since"], int(known["count"]) + (not is_same), told.run.number)
 
 
-# ---------------------------------------------------------------- what it says
+# ---------------------------------------------------------------- the text of the issue
 
 
 def _title(told: News) -> str:
@@ -276,7 +277,7 @@ def _title(told: News) -> str:
 
 
 def _body(told: News, record: Record) -> str:
-    """Return the text of the issue, its marker and what it remembers first."""
+    """Return the text of the issue; it begins with the marker and the record."""
     times = "once" if record.times == 1 else f"{record.times:,} times"
     results = ", ".join(told.results)
     return f"""{told.marker}
@@ -301,7 +302,7 @@ Each scheduled run that fails brings this text up to date, and the first one tha
 
 
 def _mention(told: News) -> str:
-    """Return the owner so that GitHub tells them, where it is a user or a team and nothing else."""
+    """Return a mention that makes GitHub notify the owner; "" unless the owner is a user or team."""
     return f"{told.owner}\n\n" if OWNER.fullmatch(told.owner) else ""
 
 

@@ -1,7 +1,7 @@
-"""What a step of a workflow asks for, as the command line of the verb that does it.
+"""Converts the variables of a workflow step to the command line of a verb.
 
-A workflow hands its inputs over in variables (WITH_CONFIG: fatwheel.yml), so that nothing a person typed is ever a
-part of a shell's line.
+A workflow passes its inputs in variables (WITH_CONFIG: fatwheel.yml), so that no text from a person becomes part of a
+shell command (https://docs.github.com/en/actions/reference/security/secure-use).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PREFIX", "VERBS", "Step", "is_on", "step_of"]
 
-PREFIX = "WITH_"  # as the `with:` of a step
+PREFIX = "WITH_"  # named after the `with:` of a step
 TAGS = "refs/tags/"
 BOOLEANS = {"": False, "false": False, "true": True}
-HERE = ("--trust-source",)  # such a job may read the repository and nothing else: it is what confines the project
+HERE = ("--trust-source",)  # the job may only read the repository, so the job itself confines the project's code
 POSITIONAL = ""
 EDITION = (
     "base",
@@ -28,17 +28,17 @@ EDITION = (
     "nightly",
     "ref",
     "repository",
-)  # what says which release it is, and what came before
+)  # the inputs that determine the edition of the release, and its predecessor
 ATTESTATION = ("attest", "private")  # whether the files will be signed, and whether the repository is private
 ATTEST = ("public", "always", "never")
-EVERYWHERE = ("cache", "copy", "verb")  # the rest: a file that gets what is printed too, and the action's own
+EVERYWHERE = ("cache", "copy", "verb")  # inputs of every verb: `copy` names a file for a copy of the output
 
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Prints(Enum):
-    """What a verb's words are for a workflow: the variables that name the files they go to."""
+    """The destination of a verb's output in a workflow: the variables that name the files."""
 
     LOG = ()
     OUTPUTS = ("GITHUB_OUTPUT",)
@@ -46,16 +46,16 @@ class Prints(Enum):
 
 
 class Verb(NamedTuple):
-    """How a verb takes what a step says."""
+    """The translation of a step's inputs to the options of a verb."""
 
-    options: Mapping[str, str]  # the option that an input's value goes to
-    flags: Mapping[str, str] = NONE  # the flag that an input of true or false stands for
-    several: Mapping[str, str] = NONE  # the option that each word of an input goes to
+    options: Mapping[str, str]  # input to the option that gets its value
+    flags: Mapping[str, str] = NONE  # boolean input to a flag
+    several: Mapping[str, str] = NONE  # input to the option that gets each of its words
     always: tuple[str, ...] = ()
     takes_edition: bool = False
     takes_attestation: bool = False
     prints: Prints = Prints.LOG
-    verb: str = ""  # of the command line, where it has another name
+    verb: str = ""  # the name on the command line, if it differs
 
 
 VERBS: Mapping[str, Verb] = {
@@ -107,7 +107,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
-        always=("--released",),  # a workflow publishes no untagged commit, not even to a folder that it uploads
+        always=("--released",),  # a workflow never publishes an untagged commit, not even to a folder that it uploads
         flags={
             "distant": "--distant",
             "dry_run": "--dry-run",
@@ -121,21 +121,21 @@ VERBS: Mapping[str, Verb] = {
 
 
 class Step(NamedTuple):
-    """A command line, and where what it prints goes."""
+    """A command line, and the destination of its output."""
 
     arguments: tuple[str, ...]
-    files: tuple[str, ...]  # the variables that name the files which what it prints goes to; none: the log
+    files: tuple[str, ...]  # the variables that name the files for its output; empty: the log
 
 
 def is_on(environ: Mapping[str, str]) -> bool:
-    """Whether GitHub Actions, or what acts as it, runs us."""
+    """Whether this process runs in GitHub Actions, or in a program that imitates it, such as act."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
 def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
-    """Return the command line that a step's variables ask for; `today` (20261121) is the date of a nightly.
+    """Return the command line for a step's variables; `today` (20261121) is the date of a nightly.
 
-    Raises InputError for a verb or a variable that there is not.
+    Raises InputError for an unknown verb or variable.
     """
     if name not in VERBS:
         msg = f'a step cannot be "{name}", {nearest(name, VERBS)}'
@@ -161,7 +161,7 @@ def _files(verb: Verb, given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a step says, by the names of its inputs; raise InputError where the verb takes no such thing."""
+    """Return a step's inputs by name; raise InputError if the verb does not take one of them."""
     given = {key.removeprefix(PREFIX).lower(): value for key, value in environ.items() if key.startswith(PREFIX)}
     known = {*verb.options, *verb.flags, *verb.several, *EVERYWHERE}
     known |= {*(EDITION if verb.takes_edition else ()), *(ATTESTATION if verb.takes_attestation else ())}
@@ -175,10 +175,10 @@ def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str,
 
 
 def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Raise InputError where the files could not be signed at the end, which nobody is to learn only then.
+    """Raise InputError at the start if the files could not be signed at the end.
 
-    GitHub attests the files of a private repository on the plan Enterprise Cloud only ("Using artifact attestations to
-    establish provenance for builds", https://docs.github.com), and no event says which plan it is.
+    GitHub attests the files of private repositories only on the Enterprise Cloud plan ("Using artifact attestations to
+    establish provenance for builds", https://docs.github.com), and no event tells which plan it is.
     """
     attest = given.get("attest", ATTEST[0])
     if attest not in ATTEST:
@@ -191,9 +191,9 @@ def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> N
 
 
 def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -> tuple[str, ...]:
-    """Return which release of the version it is, as far as the event says it; git is asked for the rest.
+    """Return the option that names the edition, if the event determines it; otherwise the plan asks git.
 
-    A pull request proposes and releases nothing, whatever its config says.
+    A pull request is always untagged: it releases nothing, whatever its config says.
     """
     event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
     if event.startswith("pull_request"):
@@ -203,12 +203,12 @@ def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -
     if "ref" in given:
         return (f"--ref={given['ref']}",)
     own = environ.get("GITHUB_REPOSITORY", "")
-    ref = environ.get("GITHUB_REF", "") if given.get("repository", own) == own else ""  # another one has other tags
+    ref = environ.get("GITHUB_REF", "") if given.get("repository", own) == own else ""  # others have other tags
     return (f"--ref={ref}",) if ref.startswith(TAGS) else ()
 
 
 def _base(given: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what the plan is held against: the base of a pull request."""
+    """Return the option with the commit to compare the plan with: the base of a pull request."""
     is_proposal = (given.get("event") or environ.get("GITHUB_EVENT_NAME")) == "pull_request"
     return (f"--against={given['base']}",) if is_proposal and "base" in given and "only" not in given else ()
 

@@ -1,1 +1,1 @@
-"""The computer that a run is on: processes, files, locks, Pythons, object stores, the sandbox."""
+"""The machine that a run is on: processes, files, locks, Python interpreters, object stores, the sandbox."""

@@ -1,8 +1,8 @@
-"""Confines itself and becomes the command it was given: a script for `sandbox.run_in_sandbox`, not a module to import.
+"""Applies Landlock and seccomp to its own process and execs a command: a script for `sandbox.run_in_sandbox`.
 
-Its one argument is JSON: the command, its variables, its folder, what it may read, and its limits. It needs nothing
-but the standard library. Once the command is all that is left to start, it prints the word for "ready" it was given:
-an output without that is about this machine, not about the command.
+It is never imported, and needs only the standard library. Its one argument is JSON: the command, its variables, its
+folder, the paths it may read, and its limits. Right before it starts the command it prints the "ready" mark from its
+argument: output without that mark is about this machine, not about the command.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import sys
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-MASK = 0o022  # as elsewhere: what a build makes has the modes that its users will see
-NICENESS = 10  # whatever it starts, who watches it still gets a turn
+MASK = 0o022  # the usual umask, so that built files have the modes that users will see
+NICENESS = 10  # the supervisor still gets processor time, whatever the command starts
 
 # linux/prctl.h, linux/capability.h
 PR_CAPBSET_DROP = 24
@@ -28,14 +28,14 @@ PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 CAPABILITY_VERSION_3 = 0x20080522
 
-# linux/landlock.h. Its calls have these numbers on every architecture.
+# linux/landlock.h. Its system calls have the same numbers on every architecture.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CREATE_RULESET_VERSION = 1
 RULE_PATH_BENEATH = 1
 ACCESS_EXECUTE, ACCESS_WRITE_FILE, ACCESS_READ_FILE, ACCESS_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 ACCESS_MAKE_CHAR, ACCESS_MAKE_BLOCK = 1 << 6, 1 << 11
 ACCESS_TRUNCATE, ACCESS_IOCTL_DEV = 1 << 14, 1 << 15
-# How many of the access bits each version of the interface knows, from the first version on.
+# The number of access bits in each version of the Landlock ABI, from version 1 on.
 ACCESS_BITS = (13, 14, 15, 15, 16, 16, 16, 16, 17)
 ACCESS_TCP, SINCE_TCP = 0b11, 4
 SCOPES, SINCE_SCOPES = 0b11, 6  # of abstract unix sockets and of signals
@@ -48,12 +48,12 @@ KILL_PROCESS, FAIL, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 LOAD, EQUAL, ABOVE, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # bytes from the start of struct seccomp_data
 
-# Each system call's number on x86_64 and on aarch64, None where it has none there.
+# The number of each system call on x86_64 and on aarch64; None if it does not exist there.
 FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
-    # out of the process group, by which everything is ended
+    # leaving the process group, by which all processes are killed
     "setsid": (112, 157),
     "setpgid": (109, 154),
-    # into other processes
+    # access to other processes
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -65,7 +65,7 @@ FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
     "move_pages": (279, 239),
     "setpriority": (141, 140),
     "ioprio_set": (251, 30),
-    # into other namespaces and mounts
+    # other namespaces and mounts
     "mount": (165, 40),
     "umount2": (166, 39),
     "pivot_root": (155, 41),
@@ -80,7 +80,7 @@ FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
     "open_tree": (428, 428),
     "mount_setattr": (442, 442),
     "open_by_handle_at": (304, 265),
-    # into the kernel and the machine
+    # the kernel and the machine
     "init_module": (175, 105),
     "finit_module": (313, 273),
     "delete_module": (176, 106),
@@ -110,7 +110,7 @@ FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
     "personality": (135, 92),
-    # what happens to files, and which mounts there are: Landlock asks for no right to see it
+    # watching files and listing mounts: Landlock has no right for these
     "fanotify_init": (300, 262),
     "inotify_init": (253, None),
     "inotify_init1": (294, 26),
@@ -118,7 +118,7 @@ FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
     "name_to_handle_at": (303, 264),
     "statmount": (457, 457),
     "listmount": (458, 458),
-    # memory that outlives a process, or that no process is charged with; each call takes a number that can be guessed
+    # memory that outlives a process or is charged to none; the calls take a number that can be guessed
     "shmget": (29, 194),
     "shmat": (30, 196),
     "shmctl": (31, 195),
@@ -135,7 +135,7 @@ FORBIDDEN: dict[str, tuple[int | None, int | None]] = {
     "mq_unlink": (241, 181),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
-    # attributes of files outside: shutil.copystat takes this for a file system without them
+    # extended attributes of outside files: shutil.copystat takes the error for a file system without them
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
@@ -148,15 +148,15 @@ NETWORK: dict[str, tuple[int | None, int | None]] = {
     "connect": (42, 203),
     "bind": (49, 200),
     "listen": (50, 201),
-    # A descriptor that is sent is in no process until it is received, and a file behind it counts for nobody.
+    # A descriptor in flight belongs to no process until it is received, so its file would not be counted.
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
-    "setsockopt": (54, 208),  # a larger buffer than `sandbox` takes each socket for
+    "setsockopt": (54, 208),  # could enlarge the buffer beyond the size that `sandbox` counts
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Landlock asks for no right to see attributes: shutil.copystat takes this for a file system that has none.
+# Landlock has no right for reading extended attributes: shutil.copystat takes the error for a file system without them.
 ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "getxattr": (191, 8),
     "lgetxattr": (192, 9),
@@ -165,15 +165,15 @@ ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "llistxattr": (195, 12),
     "flistxattr": (196, 13),
 }
-# A page in a pipe or a socket may keep 2 MiB around it, and no process has them. Whoever copies by these calls copies
-# by read and write where they are not possible: "applications may wish to fall back", says sendfile(2).
+# A page in a pipe or a socket may keep the 2 MiB around it allocated, charged to no process. Programs that use these
+# calls fall back to read and write if they fail: "applications may wish to fall back", sendfile(2).
 BY_REFERENCE: dict[str, tuple[int | None, int | None]] = {
     "splice": (275, 76),
     "tee": (276, 77),
     "vmsplice": (278, 75),
     "sendfile": (40, 71),
 }
-# Landlock covers neither modes, owners nor times, and every shutil.copy sets some: these calls do nothing, and say 0.
+# Landlock does not cover modes, owners and times, and every shutil.copy sets some: these calls do nothing and return 0.
 PRETENDED: dict[str, tuple[int | None, int | None]] = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -188,7 +188,7 @@ PRETENDED: dict[str, tuple[int | None, int | None]] = {
     "futimesat": (261, None),
     "utimensat": (280, 88),
 }
-# Where Landlock does not know whom a signal may reach, none is sent.
+# If this version of Landlock cannot scope signals, no signal is allowed.
 SIGNALS: dict[str, tuple[int | None, int | None]] = {
     "kill": (62, 129),
     "tkill": (200, 130),
@@ -198,7 +198,7 @@ SIGNALS: dict[str, tuple[int | None, int | None]] = {
     "pidfd_send_signal": (424, 424),
 }
 TRUNCATION: dict[str, tuple[int | None, int | None]] = {"truncate": (76, 45)}
-# Calls that may name another process in their first argument; 0 is the caller.
+# Calls whose first argument may name another process; 0 is the caller itself.
 OF_ITSELF: dict[str, tuple[int | None, int | None]] = {
     "prlimit64": (302, 261),
     "sched_setaffinity": (203, 122),
@@ -212,11 +212,11 @@ MMAP: tuple[int | None, int | None] = (9, 222)
 IOCTL: tuple[int | None, int | None] = (16, 29)
 FCNTL: tuple[int | None, int | None] = (72, 25)
 SOCKETPAIR: tuple[int | None, int | None] = (53, 199)
-LAST = 462  # mseal. What a later kernel adds is not known here, so it is not there; x32's numbers are above as well
+LAST = 462  # mseal. Later calls are unknown here, so they fail as missing; the numbers of x32 are above this as well
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 # TCGETS and TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FICLONE
 HARMLESS_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409)
-# F_SETOWN and F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others, others kept waiting, and others seen
+# F_SETOWN and F_SETOWN_EX send signals to others, F_SETLEASE makes others wait, F_NOTIFY watches others
 OF_OTHERS = (8, 15, 1024, 1026)
 CLONE_FILES, CLONE_THREAD = 0x400, 0x10000
 MAP_SHARED, MAP_ANONYMOUS = 0x1, 0x20
@@ -224,7 +224,7 @@ AF_UNIX, SOCK_STREAM, SOCKET_KIND = 1, 1, 0xF
 
 
 class Architecture(NamedTuple):
-    """A CPU architecture: its word in struct seccomp_data, and its column in the tables of numbers."""
+    """A CPU architecture: its value in struct seccomp_data, and its column in the tables of numbers."""
 
     word: int
     column: int
@@ -235,7 +235,7 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 
 
 def main() -> None:
-    """Become the command, confined where that was asked for."""
+    """Confine this process unless the command is trusted, then exec the command."""
     rules = json.loads(sys.argv[1])
     _limit(rules["memory"], rules["written"], rules["tasks"], rules["files"])
     if not rules["trusted"]:
@@ -251,11 +251,11 @@ def main() -> None:
 
 
 def _limit(memory: int, written: int, tasks: int, files: int) -> None:
-    """Set what one process may take; what all of them take together is watched from outside."""
+    """Set the limits of one process; the total of all processes is measured by `sandbox`."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: written + 65536, resource.RLIMIT_NOFILE: files}
     if sys.platform == "linux":
-        limits[resource.RLIMIT_AS] = 4 * memory  # a backstop: addresses are reserved far beyond what is used
-        limits[resource.RLIMIT_NPROC] = _tasks_of_user() + tasks  # another, which does not bind root
+        limits[resource.RLIMIT_AS] = 4 * memory  # a backstop: programs reserve far more addresses than they use
+        limits[resource.RLIMIT_NPROC] = _tasks_of_user() + tasks  # another backstop, which does not limit root
     for name, most in limits.items():
         hard = resource.getrlimit(name)[1]
         allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -264,7 +264,7 @@ def _limit(memory: int, written: int, tasks: int, files: int) -> None:
 
 
 def _tasks_of_user() -> int:
-    """Return how many threads this user has: the kernel's limit is on those of all the user's processes."""
+    """Return how many threads this user has: RLIMIT_NPROC counts the threads of all the user's processes."""
     count = 0
     for process in (name for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 - see _allow
         with suppress(OSError):
@@ -274,7 +274,7 @@ def _tasks_of_user() -> int:
 
 
 def _confine(rules: dict[str, Any]) -> None:
-    """Give up, for good, every right that the command is not to have."""
+    """Drop permanently every right that the command must not have."""
     name = platform.machine()
     if sys.platform != "linux" or name not in ARCHITECTURES or sys.maxsize < 1 << 32:
         msg = f"{sys.platform} on {name}: only 64-bit Linux on x86_64 and aarch64 can confine a command"
@@ -288,7 +288,7 @@ def _confine(rules: dict[str, Any]) -> None:
 
 
 def _call(function: Any, *arguments: Any) -> int:  # noqa: ANN401 - ctypes has no type for its functions
-    """Return the result of a C function; raise its error."""
+    """Call a C function and return its result; raise OSError if it fails."""
     result = function(*(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments))
     if result < 0:
         number = ctypes.get_errno()
@@ -305,8 +305,8 @@ def _landlock_version(libc: ctypes.CDLL) -> int:
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Make root a user like any other: of its rights, only those of an owner are left."""
-    with suppress(OSError):  # past the last capability; or there are none to drop
+    """Drop all capabilities, so that root keeps only the rights of a file's owner."""
+    with suppress(OSError):  # past the last capability, or without the right to drop any
         for capability in range(64):
             _call(libc.prctl, PR_CAPBSET_DROP, capability, 0, 0, 0)
     with suppress(OSError):  # Linux before 4.3
@@ -318,7 +318,7 @@ def _drop_capabilities(libc: ctypes.CDLL) -> None:
 
 
 def _restrict_files(libc: ctypes.CDLL, version: int, rules: dict[str, Any]) -> None:
-    """Allow reading what is readable, everything but devices in the folder, and nothing else."""
+    """Allow reading the readable paths, everything in the folder except devices, and nothing else."""
     handled = (1 << ACCESS_BITS[min(version, len(ACCESS_BITS)) - 1]) - 1
     read = ACCESS_EXECUTE | ACCESS_READ_FILE | ACCESS_READ_DIR
     inside = handled & ~(ACCESS_MAKE_CHAR | ACCESS_MAKE_BLOCK | ACCESS_IOCTL_DEV)
@@ -337,7 +337,7 @@ def _restrict_files(libc: ctypes.CDLL, version: int, rules: dict[str, Any]) -> N
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
-    """Allow `access` to a file, or to all below a folder; what is not there needs no rule."""
+    """Allow `access` to a file, or to everything below a folder; skip a path that does not exist."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -359,7 +359,7 @@ def _restrict_calls(libc: ctypes.CDLL, instructions: list[Instruction]) -> None:
 
 
 def program(architecture: Architecture, version: int) -> list[Instruction]:
-    """Return the filter, as classic BPF, that goes with this version of Landlock (seccomp(2))."""
+    """Return the seccomp filter, in classic BPF, that complements this version of Landlock (seccomp(2))."""
     tables = [(FORBIDDEN, errno.EPERM), (NETWORK, errno.EACCES), (PRETENDED, 0)]
     tables += [(ATTRIBUTES, errno.ENOTSUP), (BY_REFERENCE, errno.EINVAL)]
     tables += [(SIGNALS, errno.EPERM)] if version < SINCE_SCOPES else []
@@ -385,29 +385,29 @@ def _fail(code: int) -> Instruction:
 
 
 def _argument(index: int) -> Instruction:
-    """Return the load of an argument's low half: flags, requests and process ids are no longer than that."""
+    """Return the instruction that loads an argument's low 32 bits: flags, requests and process ids are no longer."""
     return LOAD, 0, 0, ARGUMENTS + 8 * index
 
 
 def _where(number: int | None, answer: list[Instruction]) -> list[Instruction]:
-    """Return `answer` for one system call. Every answer returns, so the next one still finds the number loaded."""
+    """Return `answer` for one system call. Every answer returns, so the next test finds the call's number loaded."""
     return [] if number is None else [(EQUAL, 0, len(answer), number), *answer]
 
 
 def _only(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
-    """Return the answer that allows these values of an argument alone."""
+    """Return the answer that allows only these values of an argument."""
     tests = [(EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
     return [_argument(index), *tests, _fail(code), (RETURN, 0, 0, ALLOW)]
 
 
 def _never(index: int, values: tuple[int, ...]) -> list[Instruction]:
-    """Return the answer that allows every value of an argument but these."""
+    """Return the answer that allows every value of an argument except these."""
     tests = [(EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
     return [_argument(index), *tests, (RETURN, 0, 0, ALLOW), _fail(errno.EPERM)]
 
 
 def _stream_pair() -> list[Instruction]:
-    """Return the answer that allows pairs of connected streams: the other kinds can be sent to any address."""
+    """Return the answer that allows pairs of connected streams: sockets of other kinds can send to any address."""
     return [
         _argument(0),
         (EQUAL, 0, 4, AF_UNIX),
@@ -420,7 +420,7 @@ def _stream_pair() -> list[Instruction]:
 
 
 def _clones() -> list[Instruction]:
-    """Return the answer that allows processes and threads of this namespace; a thread has its process's descriptors."""
+    """Return the answer that allows processes and threads without a new namespace; threads must share descriptors."""
     return [
         _argument(0),
         (ANY_BIT, 0, 1, NEW_NAMESPACES),
@@ -433,7 +433,7 @@ def _clones() -> list[Instruction]:
 
 
 def _maps() -> list[Instruction]:
-    """Return the answer that allows no shared memory without a file: it stays when no process has a page of it."""
+    """Return the answer that refuses shared memory without a file: it persists when no process has a page of it."""
     return [
         _argument(3),
         (AND, 0, 0, MAP_SHARED | MAP_ANONYMOUS),

@@ -1,8 +1,8 @@
-"""Runs a command for as long as whoever asked for it lives: a script for `process.run`, not a module to import.
+"""Runs a command and kills it when the parent process dies: a script for `process.run`, not a module to import.
 
-Standard input is a pipe that nobody writes to. It ends when the asker does or wants the command to end, and then all
-that the command started is killed: no compiler of a killed run is left to write into the next run's files. ninja gives
-each of its commands a process group of its own, so the group is not enough.
+Standard input is a pipe that nobody writes to. It is closed when the parent dies or wants the command to end. Then all
+processes that the command started are killed, so no compiler of a killed run writes into the next run's files. Killing
+the process group would not be enough: ninja gives each of its commands a process group of its own.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-PR_SET_CHILD_SUBREAPER = 36  # prctl(2): processes whose parent ends become children of ours, and not of init
-LONGEST = 5.0  # seconds that killed processes may take to be gone
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2): orphaned descendants become children of this process, not of init
+LONGEST = 5.0  # seconds in which killed processes have to end
 PROCESSES = Path("/proc")
 
 
 def main() -> int:
-    """Run the command in `argv` and return its exit status; 128 and the signal's number for one that a signal ended."""
+    """Run the command in `argv` and return its exit status; 128 plus the signal's number if a signal ended it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     threading.Thread(target=_watch, daemon=True).start()
@@ -39,23 +39,23 @@ def _watch() -> None:
 
 
 def _end_descendants() -> None:
-    """Kill all that the command started, and what those start while they are killed; Linux only says who that is."""
+    """Kill all descendants, including those started meanwhile; only on Linux, where /proc lists them."""
     deadline = time.monotonic() + LONGEST
     while (found := _descendants()) and time.monotonic() < deadline:
         for pid in found:
-            with suppress(ProcessLookupError, PermissionError):  # gone by now, or another user's by sudo
+            with suppress(ProcessLookupError, PermissionError):  # already ended, or run by sudo as another user
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 
 def _descendants() -> set[int]:
-    """Return every living process below this one."""
+    """Return the ids of all living descendants of this process."""
     children: dict[int, list[int]] = {}
     for path in PROCESSES.glob("[0-9]*/stat") if sys.platform == "linux" else ():
         with suppress(OSError, ValueError):
             fields = path.read_text(errors="replace").rpartition(")")[2].split()
             state, parent, threads = fields[0], fields[1], int(fields[17])
-            if state not in "ZX" or threads > 1:  # its first thread may end before the others
+            if state not in "ZX" or threads > 1:  # the first thread may end before the others
                 children.setdefault(int(parent), []).append(int(path.parent.name))
     found: set[int] = set()
     waiting = [os.getpid()]

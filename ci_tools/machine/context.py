@@ -1,4 +1,4 @@
-"""What library code needs of the world, handed to it: variables, a cache folder, and somebody to tell."""
+"""The run's context: environment variables, cache folder and progress reporter, passed explicitly."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["Outside", "Reporter", "Silent", "Step"]
 
 
 class Step(Protocol):
-    """One step under way."""
+    """One step that is running."""
 
     def progress(self, done: int, total: int) -> None:
-        """Hear how far it is: bytes done, and bytes in all (0 where that is not known)."""
+        """Show its progress: bytes done, and bytes in total (0: unknown)."""
 
     def waiting(self, seconds: float) -> None:
-        """Hear that it waits, and for how long still."""
+        """Show that it is waiting, and for how many seconds more."""
 
     def result(self, text: str) -> None:
-        """Hear what to say of it once it has ended."""
+        """Set the text to show when it has ended."""
 
 
 class Reporter(Protocol):
-    """Whoever shows the user what goes on."""
+    """Shows progress to the user."""
 
     def say(self, line: str) -> None:
         """Show one line."""
@@ -38,7 +38,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """A reporter, and a step, that shows nothing."""
+    """A reporter, and a step, that show nothing."""
 
     def say(self, line: str) -> None:
         """Drop the line."""
@@ -60,9 +60,9 @@ class Silent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """The world as one run sees it: the caller's variables, the user's cache folder, and who is told what goes on."""
+    """The context of one run: the caller's environment variables, the user's cache folder, and the reporter."""
 
     environ: Mapping[str, str]
     cache: Path
     reporter: Reporter
-    trusts_source: bool = False  # whether a project's own code may run where this machine cannot confine it
+    trusts_source: bool = False  # whether a project's own code may run unconfined if this machine has no sandbox

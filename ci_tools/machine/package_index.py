@@ -1,4 +1,4 @@
-"""Files from the package index the user's pip is set up for, downloaded whole and checked against a known hash."""
+"""Downloads files from the package index that the user's pip is configured for, and checks their sha256."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 __all__ = ["AS_IT_IS", "TIMEOUT", "Index", "download", "files_of", "innermost", "users_index"]
 
 TIMEOUT = 60.0  # seconds without a byte
-AS_IT_IS = {"Accept-Encoding": "identity"}  # a server that packs a .tar.gz once more has it unpacked on arrival
+AS_IT_IS = {"Accept-Encoding": "identity"}  # if a server compressed a .tar.gz again, the client would unpack it
 UNANSWERED = (
     requests.RequestException,
     UnsupportedContentTypeError,
     UnsupportedRepoVersionError,
-    ValueError,  # a page or a header that is not what it should be
+    ValueError,  # a malformed page or header
     OSError,
 )
 
 
 class Index(NamedTuple):
-    """A package index, and the certificates it is trusted by (empty: the HTTP client's own)."""
+    """A package index, and the CA bundle that verifies it (empty: the HTTP client's own)."""
 
     url: str
     certificates: str = ""
 
 
 def users_index(environ: Mapping[str, str]) -> Index:
-    """Return the index and the certificates pip uses: its variables, its configuration, or what is the default here."""
+    """Return the index and CA bundle that pip uses: from its variables, its configuration, or the default here."""
     url = environ.get("PIP_INDEX_URL") or _pip_config("index-url") or PYPI_SIMPLE_ENDPOINT
     named = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE") or _pip_config("cert")
     return Index(url, named or ssl.get_default_verify_paths().cafile or "")
@@ -66,10 +66,10 @@ def download(
     index: Index,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Write `file` of `project` to `destination`, whole or not at all; `progress` hears bytes done and in all.
+    """Write `file` of `project` to `destination` atomically; call `progress` with the bytes done and the total.
 
-    An sdist may be spelt with `-`, `_` or `.` in its name. Raises InputError where the index has no such file
-    or its bytes have another sha256, MachineError where the index does not answer.
+    The name of an sdist may be spelt with `-`, `_` or `.`. Raises InputError if the index has no such file or if its
+    sha256 differs, MachineError if the index does not answer.
     """
     try:
         with PyPISimple(index.url) as client, write_atomically(destination) as sink:
@@ -86,9 +86,9 @@ def download(
 
 @contextmanager
 def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Mapping[str, str]]]:
-    """Yield an HTTP client and the address of every file of `project`, by its name.
+    """Yield an HTTP session and the address of every file of `project`, by its name.
 
-    Raises InputError where the index has no such project, MachineError where it, or a file's server, does not answer.
+    Raises InputError if the index has no such project, MachineError if it, or the server of a file, does not answer.
     """
     try:
         with PyPISimple(index.url) as client:
@@ -118,7 +118,7 @@ def _url(client: PyPISimple, project: str, file: str) -> str:
 
 
 def _fetch(session: requests.Session, url: str, sink: BinaryIO, progress: Callable[[int, int], None]) -> str:
-    """Stream `url` to `sink` and return the sha256 of what came."""
+    """Stream `url` to `sink` and return the sha256 of the received bytes."""
     digest, done = hashlib.sha256(), 0
     with session.get(url, stream=True, timeout=TIMEOUT, headers=AS_IT_IS) as response:
         response.raise_for_status()
@@ -132,7 +132,7 @@ def _fetch(session: requests.Session, url: str, sink: BinaryIO, progress: Callab
 
 
 def innermost(error: BaseException) -> str:
-    """Return the innermost cause in a few words, without the addresses a client wraps it in."""
+    """Return the innermost cause of an error in a few words, without the addresses in the client's message."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]  # one of them is there
     first = str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Run a command: its output to a log file, its time limited, and all that it started ended with it."""
+"""Runs commands: output goes to a log file, the time is limited, and all processes they started end with them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ended", "clean_environment", "complaint", "output", "redact", "run", "tail"]
 
-# Windows has no process groups to end; there the command runs by itself.
+# Windows has no process groups that could be killed; there the command runs without the script.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_lifeline.py"))) if os.name == "posix" else ()
 INHERITED = (
     "HOME",
@@ -45,7 +45,7 @@ INHERITED = (
     "SSL_CERT_FILE",
     "REQUESTS_CA_BUNDLE",
 )
-# Options that say where an installer looks and how it connects; every other changes what it installs, or whether.
+# The options of where pip looks and how it connects. All others change what it installs, so they are dropped.
 INHERITED_OF_PIP = (
     "PIP_CACHE_DIR",
     "PIP_CERT",
@@ -65,8 +65,8 @@ INHERITED_OF_PIP = (
     "PIP_TRUSTED_HOST",
     "PIP_USE_FEATURE",
 )
-PATIENCE = 10.0  # seconds that lifeline may take to end what a command started
-# A user alone is a token over HTTP, and no secret over ssh.
+PATIENCE = 10.0  # seconds in which _lifeline.py has to end the processes of a command
+# A user without a password is a token over HTTP, but not a secret over ssh.
 USERINFO = re.compile(r"//(?:(?<!ssh://)[^/\s]*|[^/\s:]*:[^/\s]*)@", re.IGNORECASE)
 
 
@@ -77,20 +77,20 @@ class Ended(NamedTuple):
     seconds: float
     timed_out: bool
     log: Path
-    start: int  # the byte of the log its output begins at
+    start: int  # the offset in the log, in bytes, at which its output begins
 
 
 def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables a command may see: the few that name this machine and its package index, then `extra`.
+    """Return the variables a command may see: the few that describe this machine and its package index, and `extra`.
 
-    A stray CFLAGS or TORCH_CUDA_ARCH_LIST of the caller's shell would change what is built without a word.
+    A stray CFLAGS or TORCH_CUDA_ARCH_LIST in the caller's shell would silently change the build.
     """
     kept = {name: environ[name] for name in (*INHERITED, *INHERITED_OF_PIP) if name in environ}
     return {**kept, "PYTHONNOUSERSITE": "1", **extra}
 
 
 def redact(text: str) -> str:
-    """Return `text` without the users and passwords of the addresses in it."""
+    """Return `text` with the users and passwords in its addresses replaced by `***`."""
     return USERINFO.sub("//***@", text)
 
 
@@ -102,10 +102,10 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> Ended:
-    """Run `command` with its output appended to `log`; raise MachineError where it cannot be started.
+    """Run `command` with its output appended to `log`; raise MachineError if it cannot be started.
 
-    `timeout` is in seconds. On a timeout, an interrupt, or when this process is killed, all that the command started
-    ends, compilers included, whatever process group they are in.
+    `timeout` is in seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the
+    command started are killed, compilers included, whatever their process group.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -125,7 +125,7 @@ def run(
 def _group(
     command: Sequence[str | Path], sink: int, cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the command running in a process group of its own, and end all that it started on the way out."""
+    """Yield the command running in its own process group; at the end, kill all processes it started."""
     if shutil.which(command[0], path=(env or os.environ).get("PATH")) is None:
         msg = f"{command[0]} cannot be started: there is no such command"
         raise MachineError(msg)
@@ -145,13 +145,13 @@ def _group(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what the process started, also what it left behind; a group that is gone already is fine."""
+    """Kill all processes that the command started, including those it left behind; the group may have ended already."""
     if process.stdin:
-        process.stdin.close()  # lifeline hears that, and kills what other groups have
+        process.stdin.close()  # tells _lifeline.py to kill the processes in other groups
     if os.name == "posix":
         with suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
-        with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is ending
+        with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for a group that is ending
             os.killpg(process.pid, signal.SIGKILL)
     elif process.poll() is None:
         process.kill()
@@ -161,7 +161,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def output(
     command: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> str | None:
-    """Return what `command` prints, stripped, or None where it fails, is missing, or takes over `timeout` seconds."""
+    """Return the output of `command`, stripped; None if it fails, is missing, or takes more than `timeout` seconds."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -187,7 +187,7 @@ def tail(log: Path, lines: int = 25, start: int = 0) -> str:
 
 
 def complaint(ended: Ended, most: int = 400) -> str:
-    """Return what a failed command gave as its reason: its ERROR lines, or its last line, cut to `most` characters."""
+    """Return the reason that a failed command printed: its ERROR lines or its last line, cut to `most` characters."""
     lines = tail(ended.log, 40, ended.start).splitlines()
     errors = [line for line in lines if line.startswith(("ERROR", "error"))]
     return "; ".join(errors or lines[-1:])[:most]

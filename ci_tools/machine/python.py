@@ -1,4 +1,4 @@
-"""Python interpreters on this machine, and environments made from them."""
+"""Python interpreters on this machine, and the virtual environments made from them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ IDENTITY = (
     "import sys, sysconfig; "
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
-IMAGES = Path("/opt/python")  # where manylinux images have theirs (PEP 513)
-# What pip says where it reached no index at all, or a full disk; "none" is also what a misspelt name gives.
+IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (PEP 513)
+# Messages of pip when it cannot reach an index or the disk is full. A misspelt name also gives "none".
 MACHINE_SIGNS = ("(from versions: none)", "Connection", "Max retries", "Read timed out", "No space left on device")
 
 
 def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> Path | None:
-    """Return an interpreter of that very version, free-threaded or not: this one, or one that this machine has.
+    """Return an interpreter of exactly this version and threading build, or None.
 
-    That is one on PATH, one of pyenv's, or one of a manylinux image's, which lie in `images` and not on PATH.
+    The candidates are the running interpreter, those on PATH, those of pyenv, and those of a manylinux image, which
+    are in `images` and not on PATH.
     """
     folders = [Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder]
     pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
@@ -55,7 +56,7 @@ def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> P
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A virtual environment, the variables its commands see, and the log they write to."""
+    """A virtual environment, the environment variables of its commands, and the log they write to."""
 
     path: Path
     variables: Mapping[str, str]
@@ -63,7 +64,7 @@ class Environment:
 
     @property
     def scripts(self) -> Path:
-        """The folder of its commands."""
+        """The folder with its commands."""
         return self.path / ("Scripts" if os.name == "nt" else "bin")
 
     @property
@@ -72,9 +73,9 @@ class Environment:
         return self.scripts / ("python.exe" if os.name == "nt" else "python")
 
     def install(self, *arguments: str | Path, variables: Mapping[str, str] | None = None) -> None:
-        """Install what pip's `arguments` name; `variables` go before the environment's own.
+        """Run `pip install` with these arguments; `variables` override the environment's own.
 
-        Raises MachineError where the network or the disk failed, Rejected where pip refuses.
+        Raises MachineError if the network or the disk failed, Rejected if pip refuses.
         """
         pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
         ended = run(
@@ -84,7 +85,7 @@ class Environment:
             raise self._explain_failure(arguments, ended)
 
     def _explain_failure(self, arguments: tuple[str | Path, ...], ended: Ended) -> FatwheelError:
-        """Return what a failed install means: the network's or the machine's fault, or the project's."""
+        """Return the error of a failed install: MachineError for network or disk, Rejected for the project."""
         last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
         msg = redact(f"pip cannot install {shown}; the last lines of {self.log}:\n{last}")
@@ -96,7 +97,7 @@ class Environment:
 def create(
     interpreter: Path, path: Path, log: Path, environ: Mapping[str, str], extra: Mapping[str, str] | None = None
 ) -> Environment:
-    """Make an empty environment at `path`, from nothing, whose commands see few variables and `extra`."""
+    """Create an empty environment at `path`, replacing what is there; its commands see few variables and `extra`."""
     shutil.rmtree(path, ignore_errors=True)
     variables = clean_environment(environ, extra or {})
     environment = Environment(path=path, variables=variables, log=log)

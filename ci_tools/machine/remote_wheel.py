@@ -1,6 +1,6 @@
-"""Members of a wheel on the package index, read without downloading the wheel: by HTTP range requests.
+"""Reads members of a wheel on the package index by HTTP range requests, without downloading the whole wheel.
 
-A member is compressed as one stream, so that it is read from its start; what lies before and after it is not fetched.
+A member is compressed as one stream, so it is read from its start; the bytes before and after it are not downloaded.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteFile", "RemoteWheel", "remote_wheel"]
 
-BLOCK = 1 << 18  # bytes taken at once
+BLOCK = 1 << 18  # bytes per read
 
 
 class RemoteFile(io.RawIOBase):
-    """A file on a server as a seekable stream: one request for each run of bytes that is read without a seek."""
+    """A file on a server as a seekable stream: one request for each stretch that is read without a seek."""
 
     def __init__(self, session: requests.Session, url: str) -> None:
         self._session, self._url = session, url
         self._response: requests.Response | None = None
-        self._position, self._sent = 0, 0  # where the reader is, and where the response under way is
+        self._position, self._sent = 0, 0  # the offsets of the reader and of the open response
         self.size, self.fetched = 0, 0
         self._ask()
 
     def seekable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def readable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position, which costs nothing until bytes are read there."""
+        """Move to a position; no request is sent until bytes are read there."""
         self._position = offset + (0, self._position, self.size)[whence]
         return self._position
 
     def readinto(self, buffer: Buffer) -> int:
-        """Take as many bytes as `buffer` has room for, or all that are left."""
+        """Read as many bytes as fit into `buffer`, or all that are left; return their number."""
         view = memoryview(buffer)
         wanted = min(len(view), self.size - self._position)
         if wanted <= 0:
@@ -67,7 +67,7 @@ class RemoteFile(io.RawIOBase):
         return wanted
 
     def _read_exactly(self, wanted: int) -> bytes:
-        """Return the next bytes of the response under way; raise OSError where it ends before them."""
+        """Return the next bytes of the open response; raise OSError if it ends early."""
         try:
             content: bytes = self._response.raw.read(wanted) if self._response else b""
         except HTTPError as error:
@@ -78,13 +78,13 @@ class RemoteFile(io.RawIOBase):
         return content
 
     def close(self) -> None:
-        """End the response under way."""
+        """Close the stream and the open response."""
         if self._response:
             self._response.close()
         super().close()
 
     def _ask(self) -> None:
-        """Request the bytes from the position on; raise OSError where the server sends something else."""
+        """Request the bytes from the position on; raise OSError if the server ignores the range."""
         if self._response:
             self._response.close()
         headers = {**AS_IT_IS, "Range": f"bytes={self._position}-"}
@@ -98,7 +98,7 @@ class RemoteFile(io.RawIOBase):
 
 
 class RemoteWheel(NamedTuple):
-    """A wheel on a server: its members' names and, one at a time, their content."""
+    """A wheel on a server: the names of its members, and their content on demand."""
 
     file: RemoteFile
     archive: zipfile.ZipFile
@@ -109,14 +109,14 @@ class RemoteWheel(NamedTuple):
         return tuple(self.archive.namelist())
 
     def copy(self, member: str, sink: BinaryIO) -> None:
-        """Write a member's content to `sink`, checked against its checksum."""
+        """Write a member's content to `sink`; zipfile verifies its CRC-32."""
         with self.archive.open(member) as content:
             shutil.copyfileobj(content, sink, BLOCK)
 
 
 @contextmanager
 def remote_wheel(session: requests.Session, url: str) -> Iterator[RemoteWheel]:
-    """Yield the wheel at `url`; raise InputError where it is damaged, OSError where the server sends no parts of it."""
+    """Yield the wheel at `url`; raise InputError if it is damaged, OSError if the server does not support ranges."""
     file = RemoteFile(session, url)
     try:
         with file, zipfile.ZipFile(io.BufferedReader(file, BLOCK)) as archive:

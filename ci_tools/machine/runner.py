@@ -1,6 +1,6 @@
-"""The machine a job runs on: how many compilers it holds at a time, and what a small hosted one gets before a build.
+"""The machine of a job: how many compilers may run in parallel, and how a small hosted runner is prepared for a build.
 
-Nothing is removed and no swap made but on a runner of GitHub's own, which is thrown away after its job.
+Files are removed and swap is created only on a GitHub-hosted runner, which is discarded after its job.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ GIB = 1 << 30
 OS_NAMES = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 SWAP = "fatwheel.swap"
 UNFINISHED = f"{SWAP}.partial"
-LEFT_FREE = 4 * GIB  # of the disk that takes the swap: a build writes too
-HEADER = 1 << 16  # bytes of a swap file that hold no memory: a page, of 64 KiB at most
+LEFT_FREE = 4 * GIB  # must remain free on the disk with the swap: a build writes, too
+HEADER = 1 << 16  # bytes of a swap file that hold no memory: one page, of 64 KiB at most
 
 
 @functools.cache
@@ -58,13 +58,13 @@ def _facts() -> dict[str, Any]:
 
 
 def is_hosted(labels: Collection[str]) -> bool:
-    """Whether the labels name one of the runners that GitHub has for everybody."""
+    """Whether the labels name one of GitHub's standard hosted runners."""
     known = any(fnmatchcase(label, pattern) for label in labels for pattern in _facts()["labels"])
     return known and SELF_HOSTED not in labels
 
 
 def host() -> str:
-    """Return this machine as the catalog names it, `linux-x86_64`."""
+    """Return the name of this kind of machine in the catalog, such as `linux-x86_64`."""
     return f"{OS_NAMES.get(sys.platform, sys.platform)}-{platform.machine().lower()}"
 
 
@@ -72,7 +72,7 @@ def host() -> str:
 
 
 class Machine(NamedTuple):
-    """What compilers share: cores, and memory and swap in bytes (0: not known)."""
+    """The resources that compilers share: cores, and memory and swap in bytes (0: unknown)."""
 
     cores: int
     memory: int
@@ -80,14 +80,14 @@ class Machine(NamedTuple):
 
 
 class Compilers(NamedTuple):
-    """How many compilers run at a time, and why so many where memory had a say."""
+    """The number of compilers that may run in parallel, and the reason if memory was considered."""
 
     number: int
     reason: str = ""
 
 
 def machine(root: Path = Path("/")) -> Machine:
-    """Return what this machine has, or the container that this is."""
+    """Return the resources of this machine, or of this container."""
     cores = os.cpu_count() or 1
     try:
         table = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text(encoding="ascii").splitlines())
@@ -102,7 +102,7 @@ def machine(root: Path = Path("/")) -> Machine:
 
 
 def _limit(root: Path, name: str, without: int) -> int:
-    """Return the limit that a container has, in bytes, or `without`."""
+    """Return the container's limit (cgroup v2) in bytes; `without` if it has none."""
     try:
         text = (root / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
     except OSError:
@@ -111,9 +111,9 @@ def _limit(root: Path, name: str, without: int) -> int:
 
 
 def compilers(machine: Machine, job_memory_gib: int, max_jobs: int) -> Compilers:
-    """Return how many compilers run at a time: one per core, as far as memory and swap hold them, `max_jobs` at most.
+    """Return how many compilers run in parallel: one per core, as far as memory and swap allow, at most `max_jobs`.
 
-    Each takes `job_memory_gib` GiB; 0 says that this is not known, and 0 `max_jobs` that there is no such limit.
+    Each needs `job_memory_gib` GiB; 0 means unknown. A `max_jobs` of 0 means no limit.
     """
     if not job_memory_gib or not machine.memory:
         return Compilers(max_jobs or machine.cores)
@@ -137,20 +137,20 @@ def _gib(size: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A machine to prepare: its variables, where its disk is, who is told, and what runs a command with all rights."""
+    """A machine to prepare: its environment variables, its root folder, and functions to report and to run as root."""
 
     environ: Mapping[str, str]
     say: Callable[[str], None]
-    call: Callable[[Sequence[str]], str]  # returns why the command failed, or nothing
+    call: Callable[[Sequence[str]], str]  # runs a command as root; returns why it failed, or ""
     root: Path = Path("/")
 
     def path(self, name: str) -> Path:
-        """Return the place of an absolute path of the host's."""
+        """Return where an absolute path of the host lies below `root`."""
         return self.root / name.lstrip("/")
 
 
 def care_of(plan: Plan, names: Sequence[str]) -> Care:
-    """Return what a runner gets that builds these jobs in turn; raise InputError where the plan has no such job."""
+    """Return the preparation that a runner needs to build all these jobs; raise InputError if the plan lacks one."""
     cares = {SDIST: NO_CARE, **{job.name: job.care for job in plan.jobs}}
     for name in names:
         if name not in cares:
@@ -161,7 +161,7 @@ def care_of(plan: Plan, names: Sequence[str]) -> Care:
 
 
 def make_root_call(log: Path) -> Callable[[Sequence[str]], str]:
-    """Return what runs a command as root, by sudo where we are not, with its output in `log`."""
+    """Return a function that runs a command as root, with sudo if needed, and writes its output to `log`."""
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
 
     def call(command: Sequence[str]) -> str:
@@ -172,9 +172,9 @@ def make_root_call(log: Path) -> Callable[[Sequence[str]], str]:
 
 
 def prepare(care: Care, host: Host) -> None:
-    """Free the disk and make the swap that a job asks for, and say what came of it; a second run does nothing.
+    """Free disk space and create swap as a job requests, and report the result; a second run does nothing.
 
-    On a machine that is somebody's own nothing is done. Raises MachineError where the rights or the disk are missing.
+    Only GitHub-hosted Linux runners are changed. Raises MachineError if root rights or disk space are missing.
     """
     if why := _explain_skip(care, host):
         host.say(f"nothing is done to this machine: {why}")
@@ -189,7 +189,7 @@ def prepare(care: Care, host: Host) -> None:
 
 
 def _explain_skip(care: Care, host: Host) -> str:
-    """Return why nothing is to be done, or nothing."""
+    """Return why this machine is not prepared; "" if it is."""
     if not care.free_disk and not care.swap_gib:
         return "its job asks for neither `free-disk` nor `swap-gib`, or is not for a hosted Linux runner"
     place = host.environ.get("RUNNER_ENVIRONMENT", "")
@@ -222,7 +222,7 @@ def _free_disk(host: Host) -> None:
 
 
 def _remove_folders(host: Host) -> Iterator[tuple[str, str]]:
-    """Remove what the hosted images bring and no build needs, and yield it; say what is not removed, and why."""
+    """Remove and yield the preinstalled folders that no build needs; report those that stay, and why."""
     for folder in _facts()["folder"]:
         for path in sorted(host.root.glob(folder["path"].lstrip("/"))):
             name = f"/{path.relative_to(host.root).as_posix()}"
@@ -234,7 +234,7 @@ def _remove_folders(host: Host) -> Iterator[tuple[str, str]]:
 
 
 def _explain_use(path: Path, host: Host) -> str:
-    """Return why a folder is not to be removed, or nothing."""
+    """Return why a folder must not be removed; "" if it may be."""
     if _is_link(path, host.root):
         return f"it is a link, or lies behind one, to {os.path.realpath(path)}"
     named = (host.environ.get(name, "") for name in ("HOME", "GITHUB_WORKSPACE", "RUNNER_TEMP", "CUDA_HOME"))
@@ -244,7 +244,7 @@ def _explain_use(path: Path, host: Host) -> str:
 
 
 def _is_link(path: Path, root: Path) -> bool:
-    """Whether a path below the root is a link, or one of the folders that lead to it is."""
+    """Whether a path below the root is a symbolic link or lies behind one."""
     return Path(os.path.realpath(path)) != Path(os.path.realpath(root)) / path.relative_to(root)
 
 
@@ -252,7 +252,7 @@ def _is_link(path: Path, root: Path) -> bool:
 
 
 def _make_swap(host: Host, gib: int) -> None:
-    """Put a swap file of that size into use; what was begun is removed where anything fails."""
+    """Create and activate a swap file of `gib` GiB; on failure, remove its unfinished files."""
     folders = [
         folder for folder in map(host.path, _facts()["swap"]) if folder.is_dir() and not _is_link(folder, host.root)
     ]
@@ -273,7 +273,7 @@ def _make_swap(host: Host, gib: int) -> None:
 
 
 def _read_swap(host: Host) -> dict[str, int]:
-    """Return our own swap files that are in use, and the bytes each gives."""
+    """Return Fatwheel's active swap files, and the size of each in bytes."""
     table = host.path("/proc/swaps")
     if not table.is_file():
         msg = f"no swap could be made: there is no {table}, so its kernel knows none"
@@ -283,7 +283,7 @@ def _read_swap(host: Host) -> dict[str, int]:
 
 
 def _roomy(folders: list[Path], gib: int) -> Path:
-    """Return the first folder whose disk holds the swap and something besides."""
+    """Return the first folder whose disk has room for the swap and `LEFT_FREE` more."""
     free = {folder: shutil.disk_usage(folder).free for folder in folders}
     roomy = next((folder for folder, size in free.items() if size >= gib * GIB + LEFT_FREE), None)
     if roomy is None:
@@ -294,7 +294,7 @@ def _roomy(folders: list[Path], gib: int) -> Path:
 
 
 def _swap_on(host: Host, folder: Path, gib: int) -> None:
-    """Make the file under another name, so that only a whole one is ever used; nobody else may read it."""
+    """Create the file under a temporary name, so that only a complete one is activated; only root may read it."""
     partial, whole = str(folder / UNFINISHED), str(folder / SWAP)
     _must(host, ["install", "-m", "600", "/dev/null", partial])
     _must(host, ["fallocate", "--length", f"{gib}GiB", partial])
@@ -304,7 +304,7 @@ def _swap_on(host: Host, folder: Path, gib: int) -> None:
 
 
 def _remove_swap(host: Host, folders: list[Path]) -> None:
-    """Remove what an earlier run began and did not put into use."""
+    """Remove the swap files that an earlier run created but did not activate."""
     left = [folder / name for folder in folders for name in (UNFINISHED, SWAP)]
     if found := [str(path) for path in left if os.path.lexists(path)]:
         _must(host, ["rm", "-f", "--", *found])

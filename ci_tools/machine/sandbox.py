@@ -1,29 +1,29 @@
-"""Run code that nobody here vouches for, such as a project's setup.py: confined, within limits, and wholly ended.
+"""Runs untrusted code, such as a project's setup.py: confined, within limits, and with no process left behind.
 
-On Linux, Landlock and seccomp hold what runs. What is guaranteed of a confined command and all that it starts:
+On Linux, Landlock and seccomp confine the command. Guaranteed for a confined command and all processes it starts:
 
-- It writes only below its folder, and reads only there, in what it was lent, and in this machine's programs,
-  libraries and Python. Its variables are those given, its input is at its end, no other descriptor is open in it.
-- It opens no socket that leads anywhere, and reaches no memory, queue or semaphore that others share by number.
-- It signals, traces, tunes and watches no process outside, gains no privilege, and as root keeps an owner's rights
-  alone. It is told of nothing that happens to files, and of no attributes of files.
-- Memory that no process is charged with is refused or counted: shared without a file, in pipes, in sockets, on swap.
-- It stays in its process group, and the whole group is killed when its first process ends, when a limit is passed,
-  and when this process ends, however that comes about.
+- It writes only below its folder. It reads only there, in the paths that the caller allows, and in this machine's
+  programs, libraries and Python. It has only the given variables, an empty input, and no other open descriptor.
+- It opens no socket to the outside, and reaches no memory, queue or semaphore that others share by number (System V).
+- It cannot signal, trace, tune or watch outside processes, and gains no privilege; as root it keeps only the rights of
+  a file's owner. It cannot watch files for changes, and cannot read their extended attributes.
+- Memory that is charged to no process is refused or counted: shared memory without a file, pipes, sockets, swap.
+- It stays in its process group. The whole group is killed when its first process ends, when a limit is exceeded, and
+  when this process ends, for whatever reason.
 
-Modes, owners, times and attributes are beyond Landlock, so changing them does nothing, inside the folder as well: the
-calls for modes, owners and times say that they succeeded. A new file has the mode it is made with, less 022: a
-library that is linked here can be loaded, a program cannot be started, since a linker makes it one by its mode. On a
-kernel before 6.12 it cannot send signals at all, not even to itself.
+Landlock does not cover modes, owners, times and extended attributes, so calls that change them do nothing, not even
+inside the folder: those for modes, owners and times report success. A new file has the mode it is created with, minus
+022. So a library linked here can be loaded, but a program linked here cannot be started: a linker makes a file
+executable by changing its mode. On a kernel before 6.12 the command cannot send signals at all, not even to itself.
 
-Not guaranteed: it can ask whether a path outside exists, how large and how old it is, and what a symbolic link there
-names: Landlock has no right for either, seccomp sees an address and no path, and without such calls no Python starts.
-It can lock a file that it may read; it can use the processors as long as it may run. Memory, processes and bytes
-written are looked at many times a second, not at every moment, so they can pass their limits for that long. The size
-of a file that has no name and is mapped, or that belongs to a process which nobody may look into, cannot be asked: as
-long as there is one, what the whole disk lost since the start is taken for it. It can leave anything in its folder:
-links that lead outside, and as root set-user-id files, so keep the folder private, follow no link in it, read it with
-`left` and remove it with `clear`.
+Not guaranteed: the command can ask whether a path outside exists, how large and old it is, and where a symbolic link
+points. Landlock has no right for that, seccomp sees an address and not a path, and Python cannot start without such
+calls. It can lock a file that it may read, and can use the processors for as long as it may run. Memory, processes and
+written bytes are measured many times a second but not continuously, so they can exceed their limits for that long. The
+size of a file cannot be measured if it is unlinked and mapped, or belongs to a process that nobody may inspect: while
+there is such a file, all the space that the disk has lost since the start counts. The command can leave anything in its
+folder, such as links to the outside and, as root, set-user-ID files. So keep the folder private, follow no link in it,
+read it with `read_safely` and remove it with `clear`.
 """
 
 from __future__ import annotations
@@ -58,39 +58,39 @@ if TYPE_CHECKING:
 __all__ = ["Confined", "Limits", "Verdict", "clear", "read_safely", "run_in_sandbox", "why_not"]
 
 SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_confined.py")))
-# What every program here is started with; none of it belongs to a user. Missing ones are left out.
+# The files that every program needs to start; none of them belongs to a user. Missing ones are skipped.
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 LOADER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives")
-DEVICES = ("/dev/random", "/dev/urandom")  # not zero: mapped, it is memory that no process is charged with
+DEVICES = ("/dev/random", "/dev/urandom")  # not /dev/zero: mapped, it is memory that is charged to no process
 PYTHON = (sys.base_prefix, sys.base_exec_prefix, f"{sys.prefix}/bin", f"{sys.prefix}/pyvenv.cfg")
 WRITABLE_DEVICES = ("/dev/null",)
 
 READY = b"\x06"  # ASCII's "acknowledge"
-MOST_LOGGED = 16 << 20  # bytes: no build says more that anybody reads
-THREADS_EACH = 50  # on the average: beyond that, threads are what is being multiplied
+MOST_LOGGED = 16 << 20  # bytes: nobody reads more of a build's output
+THREADS_EACH = 50  # per process on average: with more, the command multiplies threads instead of processes
 OPEN_FILES = 1024  # of one process
-BUFFER = 212992  # bytes: what Linux lets a socket hold, where this machine does not say another figure
-OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages leave out
+BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another
+OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages do not include
 DEAD = frozenset({b"Z", b"X"})
-ENTRY = 1024  # bytes that an entry of a folder is charged with: empty files fill a disk as well
+ENTRY = 1024  # bytes that each folder entry counts: empty files fill a disk, too
 MOST_NOTED = 64 << 20  # bytes of a journal
 PAUSE = 0.03  # seconds between two looks at the processes
 SCAN_PAUSE = 0.1  # seconds between two looks at the folder
-SHARE = 10  # a look that takes long is taken seldom: at most every tenth second goes into it
-PATIENCE = 30  # seconds in which killed processes must be gone
+SHARE = 10  # slow looks are rare ones: they take at most a tenth of the time
+PATIENCE = 30  # seconds in which killed processes have to end
 
 
 class Limits(NamedTuple):
-    """What a command may take, with all that it starts."""
+    """The limits of a command, together with all processes it starts."""
 
     seconds: float
-    memory: int  # bytes, of all processes together; what they share counts once
+    memory: int  # bytes, of all processes together; shared memory counts once
     processes: int
     written: int  # bytes by which its folder may grow
 
 
 class Verdict(Enum):
-    """Why a command is over: by itself, or at which limit."""
+    """Why a command ended: by itself, or by which limit."""
 
     ENDED = "ended"
     TIMED_OUT = "timed out"
@@ -100,18 +100,18 @@ class Verdict(Enum):
 
 
 class Confined(NamedTuple):
-    """How a confined command ended: its status, why it is over, where its output is, and how long it took."""
+    """How a confined command ended: its exit status, the reason, its log, and its duration."""
 
     status: int
     verdict: Verdict
     log: Path
     seconds: float
-    start: int  # the byte of the log its output begins at
-    journal: bytes = b""  # what was written into it
+    start: int  # the offset in the log, in bytes, at which its output begins
+    journal: bytes = b""  # the bytes written into the journal
 
 
 class Task(NamedTuple):
-    """A living process of a group: its number, the bytes of memory it has, and its threads."""
+    """A living process of a group: its id, its memory in bytes, and its number of threads."""
 
     pid: int
     memory: int
@@ -120,7 +120,7 @@ class Task(NamedTuple):
 
 @functools.cache
 def why_not() -> str:
-    """Return why this machine cannot confine a command, or nothing where it can; found out by confining one."""
+    """Return why this machine cannot confine a command, "" if it can; it is tested by confining one."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "folder"
         folder.mkdir()
@@ -147,9 +147,9 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
 ) -> Confined:
     """Run `command` in `folder`, confined unless it is trusted, with its output appended to `log`.
 
-    All that it starts may write into `journal`, a FIFO that is made here. Nothing of it can read that, change what was
-    written or put another file there. `log` and `journal` must be outside `folder`. Raises MachineError where the
-    command cannot be started or confined.
+    Its processes may write into `journal`, a FIFO that is created here; they cannot read it, change what was written,
+    or replace it. `log` and `journal` must be outside `folder`. Raises MachineError if the command cannot be started
+    or confined.
     """
     folder, log = folder.resolve(), log.resolve()
     _refuse(command, folder, env, log)
@@ -179,10 +179,10 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
 
 
 def read_safely(path: Path, most: int) -> bytes | None:
-    """Return what a confined command left in a file, None where that is no regular file of at most `most` bytes.
+    """Return a file that a confined command left; None unless it is a regular file of at most `most` bytes.
 
-    `path` must be given without links: one on the way to it was put there by the command, and is not followed. What
-    would keep a reader waiting, a FIFO, is not waited for.
+    `path` must be free of symbolic links: any link on the way was put there by the command, and is not followed. A
+    FIFO, which would block the reader, is not waited for.
     """
     if path.parent.resolve() != path.parent:
         return None
@@ -196,10 +196,10 @@ def read_safely(path: Path, most: int) -> bytes | None:
 
 
 def clear(path: Path) -> None:
-    """Remove a folder that a confined command could write to, or whatever it put there instead; links alone, if links.
+    """Remove a folder that a confined command could write to, or the file or link that it put in its place.
 
-    Raises MachineError where it stays. shutil.rmtree gives up at a folder with a mode that keeps it out, and in a tree
-    too deep for Python's stack.
+    A link is removed, not its target. Raises MachineError if the folder remains. shutil.rmtree fails at a folder whose
+    mode denies access, and in a tree too deep for Python's stack.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
@@ -212,7 +212,7 @@ def clear(path: Path) -> None:
 
 
 def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str], log: Path) -> None:
-    """Raise MachineError for what cannot be started here."""
+    """Raise MachineError if the command cannot be started here."""
     if log.is_relative_to(folder):
         msg = f"{log} is in {folder}, where a confined command could write to it; expected a log outside"
         raise MachineError(msg)
@@ -225,7 +225,7 @@ def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str],
 
 
 def _make_pipe(path: Path) -> Path:
-    """Make a FIFO in the place of whatever is there; raise MachineError where the file system has none."""
+    """Create a FIFO, replacing any file at `path`; raise MachineError if the file system does not support FIFOs."""
     clear(path)
     try:
         os.mkfifo(path, 0o600)
@@ -238,7 +238,7 @@ def _make_pipe(path: Path) -> Path:
 def _supervise(
     rules: dict[str, object], folder: Path, sink: IO[bytes], limits: Limits, journal: _Journal
 ) -> tuple[int, Verdict]:
-    """Return the exit status of the command and why it is over, with nothing left of it."""
+    """Run the command until it ends or exceeds a limit, then kill its group; return its exit status and the reason."""
     before = _size(folder, ())
     deadline = time.monotonic() + limits.seconds
     with _group(rules, folder) as process:
@@ -255,13 +255,13 @@ def _supervise(
 
 
 def _last_words(sink: IO[bytes]) -> str:
-    """Return what the script said instead of confining itself: the end of its traceback, less the error's name."""
+    """Return why the script could not confine itself: the last line of its traceback, without the error's name."""
     return tail(Path(sink.name), 1).removeprefix("OSError: ") or "the confined process was killed as it started"
 
 
 @contextmanager
 def _group(rules: dict[str, object], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the command running in a process group of its own, and end the group on the way out."""
+    """Yield the command running in its own process group; at the end, kill the group."""
     process = subprocess.Popen(
         [*LIFELINE, *SCRIPT, json.dumps(rules)],
         stdin=subprocess.PIPE,
@@ -280,10 +280,10 @@ def _group(rules: dict[str, object], folder: Path) -> Iterator[subprocess.Popen[
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the group until nothing lives in it; raise MachineError where that does not come about."""
+    """Kill the group until no process in it is alive; raise MachineError if some survive for `PATIENCE` seconds."""
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None or living(process.pid):
-        with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is ending
+        with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for a group that is ending
             os.killpg(process.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             msg = f"process group {process.pid} was killed and is still there after {PATIENCE} seconds"
@@ -292,7 +292,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch, deadline: float) -> Verdict:
-    """Return why the command is over, as soon as it is or has to be."""
+    """Wait until the command ends or exceeds a limit, and return which."""
     while process.poll() is None:
         if time.monotonic() > deadline:
             return Verdict.TIMED_OUT
@@ -303,7 +303,7 @@ def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watc
 
 
 class _Heard:
-    """What a command says, written to its log up to a size."""
+    """The output of a command, written to its log up to a limit."""
 
     def __init__(self, pipe: IO[bytes] | None, sink: IO[bytes], most: int, journal: _Journal) -> None:
         self.source = pipe.fileno() if pipe else -1
@@ -317,22 +317,22 @@ class _Heard:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What there is to say against it."""
+        """TOO_MUCH_WRITTEN if the output or the journal is too large, else None."""
         too_much = self.length > self.most or len(self.journal.content) > MOST_NOTED
         return Verdict.TOO_MUCH_WRITTEN if too_much else None
 
     def wait(self, seconds: float) -> None:
-        """Take what is said within some seconds; return at the first words."""
+        """Wait at most some seconds for output; return as soon as some was read."""
         if not self._takes(seconds) and not self.open:
             time.sleep(seconds if self.journal.source is None else 0)
 
     def rest(self) -> None:
-        """Take what is still in the pipes; who else may hold them is not waited for."""
+        """Read what is still in the pipes, without waiting for other processes that hold them open."""
         while self._takes(0):
             pass
 
     def _takes(self, seconds: float) -> bool:
-        """Whether something was said within some seconds; it is taken."""
+        """Read output that comes within some seconds; return whether there was any."""
         sources = [source for source in (self.source if self.open else None, self.journal.source) if source is not None]
         ready = select.select(sources, [], [], seconds)[0] if sources else []
         if self.source in ready:
@@ -352,26 +352,26 @@ class _Heard:
 
 
 class _Journal:
-    """What is written into a FIFO, kept from the first byte on."""
+    """The content of a FIFO, kept from the first byte on."""
 
     def __init__(self, source: int | None) -> None:
         self.source = source
         self.content = bytearray()
 
     def take(self) -> None:
-        """Take what is there, up to what is more than anybody may write."""
+        """Read the available bytes, and keep at most one more than the limit."""
         text = os.read(self.source, 1 << 20) if self.source is not None else b""
         self.content += text[: max(MOST_NOTED + 1 - len(self.content), 0)]
 
 
 @contextmanager
 def _open_journal(journal: Path | None) -> Iterator[_Journal]:
-    """Yield what is written into a FIFO while the body runs."""
+    """Yield the journal that reads a FIFO while the body runs."""
     if journal is None:
         yield _Journal(None)
         return
     source = os.open(journal, os.O_RDONLY | os.O_NONBLOCK)
-    held = os.open(journal, os.O_WRONLY)  # so that it does not end with its first writer
+    held = os.open(journal, os.O_WRONLY)  # keeps the FIFO open after its first writer closes it
     try:
         yield _Journal(source)
     finally:
@@ -380,7 +380,7 @@ def _open_journal(journal: Path | None) -> Iterator[_Journal]:
 
 
 class _Watch:
-    """Looks at what a group takes, as often as each look is worth."""
+    """Measures what a process group uses; the more a measurement costs, the rarer it is."""
 
     def __init__(self, group: int, folder: Path, before: int, limits: Limits) -> None:
         self.group = group
@@ -392,7 +392,7 @@ class _Watch:
         self.next_scan = 0.0
 
     def verdict(self) -> Verdict | None:
-        """Return the limit that is passed, if a look is due and one is."""
+        """Return the limit that is exceeded; None if there is none or no measurement is due."""
         now = time.monotonic()
         if now < self.next_look:
             return None
@@ -406,7 +406,7 @@ class _Watch:
         return found
 
     def _check_tasks(self, tasks: Sequence[Task]) -> Verdict | None:
-        tasks = [task for task in tasks if task.pid != self.group]  # the group's first process is ours
+        tasks = [task for task in tasks if task.pid != self.group]  # the group's first process is _lifeline.py
         most = self.limits.processes
         if len(tasks) > most or sum(task.threads for task in tasks) > most * THREADS_EACH:
             return Verdict.TOO_MANY_PROCESSES
@@ -414,14 +414,14 @@ class _Watch:
         room -= _buffers(tasks, room - sum(task.memory for task in tasks))
         if sum(task.memory for task in tasks) <= room:
             return None
-        # A page that a process shares with its children counts for each of them above, and once here.
+        # Above, a page that a process shares with its children counts for each of them; here it counts once.
         return Verdict.OUT_OF_MEMORY if sum(map(_own_memory, tasks)) > room else None
 
     def written(self, tasks: Sequence[Task] = ()) -> Verdict | None:
-        """Return TOO_MUCH_WRITTEN where the folder has grown by more than it may."""
+        """Return TOO_MUCH_WRITTEN if the folder has grown by more than its limit."""
         try:
             grown = _size(self.folder, tasks) - self.before
-        except OSError:  # a folder too deep, or with a mode that keeps us out: made to hide what is in it
+        except OSError:  # a folder too deep or without read permission: created to hide its content
             return Verdict.TOO_MUCH_WRITTEN
         if any(_hides(task, self.folder) for task in tasks):
             grown = max(grown, _used(self.folder) - self.used)
@@ -433,11 +433,11 @@ def _due(since: float, pause: float) -> float:
     return now + max(pause, (now - since) * SHARE)
 
 
-# -- what a group takes
+# -- what a group uses
 
 
 def living(group: int) -> list[Task]:
-    """Return the living processes of a group; threads are known on Linux alone."""
+    """Return the living processes of a group; their threads are known only on Linux."""
     if not Path("/proc/self/stat").exists():
         return living_by_ps(group)
     found = (_task(name, group) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - see _task
@@ -445,7 +445,7 @@ def living(group: int) -> list[Task]:
 
 
 def _task(pid: str, group: int) -> Task | None:
-    """Return a process, if it lives and is of the group; one whose first thread ended lives on in its others."""
+    """Return a process if it is alive and in the group; it is alive as long as any of its threads is."""
     fields = _stat(f"/proc/{pid}")
     if not fields or int(fields[2]) != group:
         return None
@@ -460,10 +460,10 @@ def _task(pid: str, group: int) -> Task | None:
 
 
 def _stat(folder: str) -> list[bytes]:
-    """Return what is told of a process from its state on, nothing of one that is gone (proc_pid_stat(5))."""
+    """Return the fields of a process from its state on, [] if it has ended (proc_pid_stat(5))."""
     try:
         with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123 - every process is read, many times a second
-            # What it calls itself is in brackets, and may hold any byte.
+            # The name of the process is in brackets, and may hold any byte.
             return file.read().rpartition(b")")[2].split()
     except OSError:
         return []
@@ -474,7 +474,7 @@ def _pages(fields: Sequence[bytes]) -> int:
 
 
 def _list(folder: str) -> list[str]:
-    """Return the names in a folder of /proc; raise PermissionError where they are hidden from us."""
+    """Return the names in a folder of /proc; raise PermissionError if they are hidden from this process."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - see _stat
     except (FileNotFoundError, ProcessLookupError):
@@ -482,7 +482,7 @@ def _list(folder: str) -> list[str]:
 
 
 def living_by_ps(group: int) -> list[Task]:
-    """Return the living processes of a group as ps lists them: for systems without /proc."""
+    """Return the living processes of a group from the output of ps: for systems without /proc."""
     rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,stat="]) or "").splitlines()]
     return [
         Task(int(pid), int(kib) * 1024, 1)
@@ -492,7 +492,7 @@ def living_by_ps(group: int) -> list[Task]:
 
 
 def _own_memory(task: Task) -> int:
-    """Return a process's memory with what it shares divided by the sharers; all of it where that is not told."""
+    """Return a process's proportional set size (PSS) in bytes; its resident memory if the kernel does not tell it."""
     try:
         lines = Path(f"/proc/{task.pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
     except ProcessLookupError:
@@ -503,7 +503,7 @@ def _own_memory(task: Task) -> int:
 
 
 def _kernels_memory(task: Task) -> int:
-    """Return the memory that the kernel has for a process beside its pages: their tables, and what is on swap."""
+    """Return a process's memory in bytes beyond its resident pages: page tables, swap and huge pages."""
     try:
         lines = Path(f"/proc/{task.pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -512,8 +512,8 @@ def _kernels_memory(task: Task) -> int:
 
 
 def _buffers(tasks: Sequence[Task], room: int) -> int:
-    """Return what the sockets of some processes may hold; descriptors are counted for them where `room` is enough."""
-    each = 2 * _buffer()  # what is sent last may pass the limit by as much as half of it
+    """Return how many bytes the sockets of some processes may hold; 0 if even all descriptors as sockets fit `room`."""
+    each = 2 * _buffer()  # the last send may exceed the limit by as much as half of it
     if (most := each * sum(map(_count_open, tasks))) <= max(room, 0):
         return 0
     found = [_sockets(task) for task in tasks]
@@ -522,7 +522,7 @@ def _buffers(tasks: Sequence[Task], room: int) -> int:
 
 
 def _sockets(task: Task) -> set[int] | None:
-    """Return the numbers of the sockets that a process has open; None where that is hidden from us."""
+    """Return the inode numbers of a process's open sockets; None if they are hidden from this process."""
     try:
         return {status.st_ino for status in _descriptors(task) if stat.S_ISSOCK(status.st_mode)}
     except PermissionError:
@@ -531,7 +531,7 @@ def _sockets(task: Task) -> set[int] | None:
 
 @functools.cache
 def _buffer() -> int:
-    """Return how many bytes a socket's buffer has here (socket(7))."""
+    """Return the default size of a socket's send buffer on this machine, in bytes (socket(7))."""
     try:
         return int(Path("/proc/sys/net/core/wmem_default").read_text(encoding="ascii"))
     except OSError:
@@ -539,7 +539,7 @@ def _buffer() -> int:
 
 
 def _count_open(task: Task) -> int:
-    """Return how many descriptors a process has open, at most."""
+    """Return the number of a process's open descriptors; the upper limit if they are hidden."""
     try:
         return len(_list(f"/proc/{task.pid}/fd"))
     except PermissionError:
@@ -547,16 +547,16 @@ def _count_open(task: Task) -> int:
 
 
 def _descriptors(task: Task) -> Iterator[os.stat_result]:
-    """Yield the status of what a process has open; raise PermissionError where that is hidden from us."""
+    """Yield the status of each open descriptor of a process; raise PermissionError if they are hidden."""
     for name in _list(f"/proc/{task.pid}/fd"):
         with suppress(FileNotFoundError, ProcessLookupError):
             yield os.stat(f"/proc/{task.pid}/fd/{name}")  # noqa: PTH116 - see _stat
 
 
 def _hides(task: Task, folder: Path) -> bool:
-    """Whether a process may keep files whose size nobody can ask for: without a name, they are mapped and not open.
+    """Whether a process may hold files whose size cannot be measured: unlinked files that are mapped but not open.
 
-    A process can keep its descriptors from its own user, too, by running a program that nobody may read (prctl(2)).
+    A process can hide its descriptors even from its own user, by running a program that nobody may read (prctl(2)).
     """
     own = b" " + os.fsencode(folder) + b"/"
     try:
@@ -570,23 +570,23 @@ def _hides(task: Task, folder: Path) -> bool:
 
 
 def _used(folder: Path) -> int:
-    """Return the bytes that are taken on the disk of a folder, by whomever."""
+    """Return the used bytes of the disk that holds a folder, whoever uses them."""
     found = os.statvfs(folder)
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def _size(folder: Path, tasks: Sequence[Task]) -> int:
-    """Return the bytes that a folder takes on its disk, with the unlinked files that processes have open."""
+    """Return the bytes that a folder uses on its disk, with the unlinked files that the processes have open."""
     found = {(0, 0): 0}
     entries = 0
     for status in (*_below(folder), *_find_unlinked_files(tasks)):
         entries += 1
-        found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two names is there once
+        found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two hard links counts once
     return sum(found.values()) + entries * ENTRY
 
 
 def _below(folder: Path) -> Iterator[os.stat_result]:
-    """Yield the status of all below a folder, following no link; raise OSError where it cannot be seen."""
+    """Yield the status of everything below a folder, without following links; raise OSError if it is unreadable."""
     waiting = [str(folder)]
     while waiting:
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
@@ -598,7 +598,7 @@ def _below(folder: Path) -> Iterator[os.stat_result]:
 
 
 def _find_unlinked_files(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
-    """Yield the status of each regular file that is open in a process and has no name any more."""
+    """Yield the status of each regular file that a process has open but that is unlinked."""
     for task in tasks:
         with suppress(OSError):
             yield from (found for found in _descriptors(task) if stat.S_ISREG(found.st_mode) and found.st_nlink == 0)

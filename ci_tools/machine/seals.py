@@ -1,7 +1,7 @@
-"""Seals what is kept between runs, so that what others put there, or changed there, is told from what this user kept.
+"""Signs cached values with an HMAC, so that values which others added or changed are recognised and ignored.
 
-The key is a file that its user alone can read, in the folder for a user's state and not in the cache: a cache may be
-shared, copied or restored. Whoever runs programs as the same user has the key as well.
+The key is a file that only its user can read. It lies in the user's state folder, not in the cache, because a cache may
+be shared, copied or restored. Any program that runs as the same user can read the key, too.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["read_key", "seal", "unseal"]
 
 LENGTH = 32  # bytes
-OTHERS = 0o077  # what the group and all others may do with a file
+OTHERS = 0o077  # the mode bits of the group and of all others
 
 
 def seal(name: str, value: Mapping[str, Any], key: bytes) -> bytes:
-    """Return what to keep of a value under a name."""
+    """Return the bytes to store for a value: its JSON and its seal, which is bound to the name."""
     text = json.dumps(value)
     return json.dumps({"value": text, "seal": _seal(name, text, key)}).encode()
 
 
 def unseal(name: str, content: bytes, key: bytes) -> dict[str, Any] | None:
-    """Return the value that was sealed with the key under the name; None where `content` is anything else."""
+    """Return the value that was sealed with this key and name; None if `content` is anything else."""
     try:
         entry = json.loads(content)
         text, found = entry["value"], entry["seal"]
@@ -51,7 +51,7 @@ def _seal(name: str, text: str, key: bytes) -> str:
 
 
 def read_key(environ: Mapping[str, str]) -> bytes:
-    """Return this user's key, made on first use; one that no later run has, where none can be kept."""
+    """Return this user's key, created on first use; a key for this process only if none can be stored."""
     home = environ.get("HOME", "")
     folder = environ.get("XDG_STATE_HOME") or (home and f"{home}/.local/state")
     if not folder or not Path(folder).is_absolute():
@@ -69,7 +69,7 @@ def _passing_key() -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the key in a file; None where there is none, or others may know or have written it."""
+    """Return the key in a file; None if there is none, or if other users can read or may have written it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -82,9 +82,9 @@ def _read(path: Path) -> bytes | None:
 
 
 def _make(path: Path) -> bytes:
-    """Make a key and return it; where another run makes one at the same time, return the first of the two."""
+    """Create a key and return it; if another run creates one at the same time, return the first of the two."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)  # with the mode 0600
+    descriptor, name = tempfile.mkstemp(dir=path.parent)  # mkstemp creates the file with mode 0600
     with os.fdopen(descriptor, "wb") as file:
         file.write(secrets.token_bytes(LENGTH))
     if path.is_file() and _read(path) is None:

@@ -1,4 +1,4 @@
-"""What a build sees of this machine's programs: all but the compilers of accelerators, which its job brings."""
+"""The PATH of a build: this machine's, without its CUDA, ROCm and SYCL compilers, which come from the job."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["compiler_variables", "search_path"]
 
-# A build for CPUs that finds one of these compiles for a GPU, or fails where torch does not know that GPU.
+# If a CPU build finds one of these, it compiles for a GPU, or fails because torch was built without that GPU.
 HIDDEN = frozenset({"hipcc", "hipcc.pl", "hipconfig", "icpx", "nvcc"})
-# hipcc compiles for NVIDIA by itself where nvcc is installed and no clang++ under that very name, as on Debian.
+# hipcc compiles for NVIDIA by default if nvcc is installed and there is no program named clang++, as on Debian.
 SETTLED = {AcceleratorKind.ROCM: {"HIP_PLATFORM": "amd"}}
 
 
 def search_path(path: str, shadows: Path) -> str:
-    """Return a PATH without the compilers of accelerators: a folder that has one is shadowed by links to the rest."""
+    """Return a PATH without accelerator compilers: a folder that has one is replaced by links to its other programs."""
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
     return os.pathsep.join(str(_hide_compilers(folder, shadows / str(number))) for number, folder in enumerate(folders))
 
 
 def compiler_variables(accelerator: Accelerator | None) -> Mapping[str, str]:
-    """Return the variables that settle what a compiler would otherwise decide by what else is installed."""
+    """Return variables that fix the choices a compiler would otherwise make from the programs installed."""
     return SETTLED.get(accelerator.kind, {}) if accelerator else {}
 
 

@@ -1,4 +1,4 @@
-"""Folders and files that several runs share: found whole or not at all, filled once, written in one step."""
+"""Folders and files that several runs share: filled once and written atomically, so no run sees half of one."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ __all__ = [
 
 CHUNK = 1 << 20
 MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
-UNFINISHED = ".partial"  # how the name of a file or folder ends that is being written
+UNFINISHED = ".partial"  # the suffix of a file or folder that is still being written
 NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
 LONGEST_WAIT = 3600.0  # seconds that another run may hold a lock
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what the system says of a full disk
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # the error numbers of a full disk
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return the user's cache folder: `FATWHEEL_CACHE`, or the one this operating system has for it."""
+    """Return the user's cache folder: `FATWHEEL_CACHE`, or the operating system's default."""
     return Path(environ.get("FATWHEEL_CACHE") or platformdirs.user_cache_path("fatwheel")).absolute()
 
 
@@ -51,9 +51,9 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def hold_lock(
     path: Path, say: Callable[[str], None], *, limit: float = LONGEST_WAIT, every: float = EVERY
 ) -> Iterator[None]:
-    """Hold the lock beside `path` while the body runs; say every few seconds that another run holds it.
+    """Hold the lock beside `path` while the body runs; while waiting for it, report every few seconds.
 
-    Raises MachineError where that run still holds it after `limit` seconds.
+    Raises MachineError if another run still holds the lock after `limit` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")
@@ -79,10 +79,10 @@ def _acquire(lock: FileLock, path: Path, say: Callable[[str], None], limit: floa
 
 
 def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], None]) -> Path:
-    """Return `folder`, filled by `fill` on first use, and again where it is not any more what was filled in.
+    """Return `folder`, filled by `fill` on first use, and filled again if its content has changed since.
 
-    `fill` works in a folder beside it that takes its name only when done, and a seal with the digest of its
-    content is written last: a killed run leaves nothing that looks finished. Two runs fill it once.
+    `fill` works in a temporary folder beside it, which is renamed when it is complete. A seal with the digest of the
+    content is written last, so a killed run leaves nothing that looks finished. Of two parallel runs, one fills it.
     """
     if _is_sealed(folder):
         return folder
@@ -116,7 +116,7 @@ def _is_sealed(folder: Path) -> bool:
 
 
 def digest_of(folder: Path) -> str:
-    """Return one sha256 of every file's path and content below `folder`, apart from what git keeps for itself."""
+    """Return one sha256 over the path and content of every file below `folder`, except those in `.git`."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if ".git" in path.relative_to(folder).parts or (path.is_dir() and not path.is_symlink()):
@@ -128,10 +128,10 @@ def digest_of(folder: Path) -> str:
 
 @contextmanager
 def write_atomically(path: Path, within: Path | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Yield a file that takes `path`'s place when the body ends well; a reader sees the old file or the new one.
+    """Yield a file that replaces `path` if the body succeeds; a reader sees either the old file or the new one.
 
-    It is written in the folder `within` of the same file system, or beside `path`; a `durable` one is on the disk when
-    it takes that place. Raises MachineError where the disk is full.
+    The file is written in the folder `within`, on the same file system, or beside `path`. A `durable` file is flushed
+    to the disk (fsync) before it replaces `path`. Raises MachineError if the disk is full.
     """
     with naming(path):
         descriptor, temporary = _begin(within or path.parent, path.name)
@@ -150,7 +150,7 @@ def write_atomically(path: Path, within: Path | None = None, *, durable: bool = 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file that the body writes where the disk is full: the system's own error names none."""
+    """Raise MachineError with the name of the file if the disk is full: the system's own error does not name it."""
     try:
         yield
     except OSError as error:
@@ -161,7 +161,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _begin(folder: Path, name: str) -> tuple[int, Path]:
-    """Create a file of a name that no other run has, and the folder for it where there is none yet."""
+    """Create a file with a unique name, and its folder if that does not exist yet."""
     prefix, suffix = f".{name[:100]}.", UNFINISHED
     try:
         descriptor, path = tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
@@ -172,7 +172,7 @@ def _begin(folder: Path, name: str) -> tuple[int, Path]:
 
 
 def _take_place(temporary: Path, path: Path) -> None:
-    """Rename a file, and create the folder for it where there is none yet."""
+    """Rename a file, and create the target's folder if that does not exist yet."""
     try:
         temporary.replace(path)
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def _take_place(temporary: Path, path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the file's sha256 in hex; raise MachineError where it cannot be read."""
+    """Return the file's sha256 in hex; raise MachineError if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:

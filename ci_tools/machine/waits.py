@@ -1,4 +1,4 @@
-"""Says every few seconds what is waited for, and how long already: a request that nobody answers, an upload, a lock."""
+"""Reports every few seconds what a run is waiting for, and for how long: a slow request, an upload, a lock."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERY", "Waits"]
 
-EVERY = 10.0  # seconds between two words
-LOOKS = 4  # in that time, so that a word comes at most a quarter of it late
+EVERY = 10.0  # seconds between two messages
+LOOKS = 4  # checks in that time, so that a message is late by at most a quarter of it
 
 
 class _Wait:
-    """One thing that is waited for."""
+    """One wait that is going on."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.began = time.monotonic()
-        self.words = 0  # how many have been said of it
+        self.words = 0  # the number of messages about it so far
 
 
 class Waits:
-    """What one client waits for; a thread of its own speaks of it, for as long as there is something to wait for."""
+    """The waits of one client; a thread reports them and ends when nothing is left to wait for."""
 
     def __init__(self, say: Callable[[str], None], every: float = 0.0) -> None:
         self._say = say
@@ -37,7 +37,7 @@ class Waits:
 
     @contextmanager
     def over(self, what: str) -> Iterator[None]:
-        """Say every few seconds, while the body runs, that `what` is waited for."""
+        """Report every few seconds, while the body runs, that the run is waiting for `what`."""
         wait = _Wait(what)
         with self._lock:
             self._begun.add(wait)
@@ -51,7 +51,7 @@ class Waits:
                 self._begun.discard(wait)
 
     def _speak(self) -> None:
-        """Look round until there has been nothing to wait for twice in turn."""
+        """Report the waits until two checks in a row find none."""
         idle = 0
         while True:
             time.sleep(self._every / LOOKS)
@@ -65,7 +65,7 @@ class Waits:
                 self._say(line)
 
     def _line(self, wait: _Wait) -> str:
-        """Return what is to be said of a wait by now; nothing where its next word is not due."""
+        """Return the next message about a wait; "" if it is not due yet."""
         seconds = time.monotonic() - wait.began
         if seconds < (wait.words + 1) * self._every:
             return ""

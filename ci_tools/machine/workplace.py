@@ -1,4 +1,4 @@
-"""Folders to work in for as long as a run lives: locked, removed at its end, or by the next run where it was killed."""
+"""Temporary folders of a run: locked while in use, and removed when it ends, or by the next run if it was killed."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["own_folder", "scratch", "workplace"]
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder as far as that goes."""
+    """Remove a folder; ignore files that cannot be removed."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield an empty folder in the system's temporary one, and remove it; remove what killed runs left, too."""
+    """Yield an empty folder below the system's temporary folder and remove it afterwards, and those of killed runs."""
     with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
         yield folder
 
 
 def own_folder(temporary: Path) -> Path:
-    """Return the user's own folder below the `temporary` one; raise MachineError where others can write to it."""
+    """Return the user's own folder below `temporary`; raise MachineError if it is not private to the user."""
     user = os.getuid() if os.name == "posix" else "here"  # Windows gives each user a folder for temporary files
     folder = temporary / f"fatwheel-{user}"
-    with suppress(FileExistsError):  # what is there may be no folder
+    with suppress(FileExistsError):  # the existing path may be something else than a folder
         folder.mkdir(mode=0o700)
     found = folder.lstat()
     is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
@@ -49,11 +49,11 @@ def own_folder(temporary: Path) -> Path:
 
 @contextmanager
 def workplace(parent: Path, remove: Callable[[Path], object] = remove) -> Iterator[Path]:
-    """Yield an empty folder, locked while in use, and remove it; remove what killed runs left, too."""
+    """Yield an empty folder, locked while in use, and remove it afterwards, along with the folders of killed runs."""
     parent.mkdir(parents=True, exist_ok=True)
-    folder = parent / uuid.uuid4().hex[:12]  # short: the path of a socket has 108 characters
+    folder = parent / uuid.uuid4().hex[:12]  # short: the path of a Unix socket has at most 108 bytes (unix(7))
     lock = FileLock(f"{folder}.lock")
-    with FileLock(parent / "sweep"):  # so that nobody takes a new lock for one that was left
+    with FileLock(parent / "sweep"):  # so that no other run mistakes the new lock for an abandoned one
         _sweep(parent, remove)
         lock.acquire()
     try:
@@ -66,9 +66,9 @@ def workplace(parent: Path, remove: Callable[[Path], object] = remove) -> Iterat
 
 
 def _sweep(parent: Path, remove: Callable[[Path], object]) -> None:
-    """Remove the folders whose lock nobody holds; the lock of one that stays is there for the next run to find it."""
+    """Remove the folders whose lock nobody holds; if a folder remains, keep its lock file for the next run."""
     for path in parent.glob("*.lock"):
-        with suppress(Timeout, PermissionError), FileLock(path, timeout=0):  # Windows keeps a lock that is held
+        with suppress(Timeout, PermissionError), FileLock(path, timeout=0):  # Windows cannot remove a lock file in use
             remove(path.with_suffix(""))
             if not path.with_suffix("").exists():
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
 """The nouns of Fatwheel as frozen values: request, cell, evidence, job, plan, receipt, finding.
 
-Nothing here reads a file, a clock or the environment.
+No code here reads a file, a clock or the environment.
 """

@@ -1,4 +1,4 @@
-"""A cell: one point of the request."""
+"""A cell: one combination of platform, accelerator, torch and Python in a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Cell"]
 
 
 class Cell(NamedTuple):
-    """One point of the request."""
+    """One combination that a request asks for."""
 
     platform: Platform
     accelerator: Accelerator | None

@@ -1,4 +1,4 @@
-"""Which edition of a version a release is, what version that gives its files, and how a build is told of it."""
+"""The edition of a release (stable, candidate or nightly), its version, and the variables that its builds see."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIELDS = frozenset({"name", "version"})  # of a template
 CANDIDATE = r"(?:-rc([1-9][0-9]{0,3}))?"
-# What a backend takes a project's version from where it would ask git, and PyTorch's own builds take it from.
+# The variables from which backends take a project's version instead of asking git, and that of PyTorch's own builds.
 VERSION_VARIABLES = (
     "SETUPTOOLS_SCM_PRETEND_VERSION",  # setuptools-scm, and hatch-vcs, which is made of it
     "PDM_BUILD_SCM_VERSION",
@@ -46,7 +46,7 @@ VERSION_VARIABLES = (
 
 
 def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
-    """Return the edition that a git tag stands for: the stable one, or with `-rcN` at its end a candidate for it.
+    """Return the edition of a git tag: stable, or a candidate if the tag ends in `-rcN`.
 
     `template` is the config's `release: {tag: …}`. Raises InputError for a tag of another project or version.
     """
@@ -60,13 +60,13 @@ def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
 
 
 def parse_commit_tags(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
-    """Return the edition of a commit with these git tags: stable, the newest candidate, or none where none is of it."""
+    """Return the edition of a commit with these git tags: stable, the newest candidate, or untagged."""
     editions = {edition for tag in tags if (edition := _read(tag, template, known))}
     return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate, default=UNTAGGED)
 
 
 def _read(tag: str, template: str, known: Mapping[str, str]) -> Edition | None:
-    """Return the edition that a tag names by the config's template; None where it is another version's."""
+    """Return the edition that a tag names according to the template; None if the tag is of another version."""
     found = re.fullmatch("".join(_patterns(template, known)) + CANDIDATE, tag)
     if found is None:
         return None
@@ -81,23 +81,23 @@ def _patterns(template: str, known: Mapping[str, str]) -> Iterator[str]:
 
 
 def tag_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
-    """Return the tag of an edition by the config's template."""
+    """Return the tag of an edition according to the config's template."""
     return template.format(**known) + (f"-rc{edition.candidate}" if edition.candidate else "")
 
 
 def candidate_of(tag: str, version: Version) -> int:
-    """Return the N of a tag that ends in `-rcN`, unless the version itself does; 0 for any other tag."""
+    """Return the N of a tag that ends in `-rcN`, unless the version itself is that candidate; 0 for any other tag."""
     found = re.search("-rc([1-9][0-9]{0,3})$", tag)
     return int(found[1]) if found and version.pre != ("rc", int(found[1])) else 0
 
 
 def title_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
-    """Return the title of an edition's GitHub Release by the config's template."""
+    """Return the title of an edition's GitHub Release according to the config's template."""
     return template.format(**known) + (f", candidate {edition.candidate}" if edition.candidate else "")
 
 
 def is_template(text: str) -> bool:
-    """Whether a text can be filled in: it asks for a name and a version alone, as they are."""
+    """Whether a text is a valid template: its only fields are `name` and `version`, without format or conversion."""
     try:
         parsed = list(Formatter().parse(text))
     except ValueError:
@@ -106,7 +106,7 @@ def is_template(text: str) -> bool:
 
 
 def nightly(date: str) -> Edition:
-    """Return the nightly of a date such as 20261121; raise InputError where that is none."""
+    """Return the nightly edition of a date such as 20261121; raise InputError if it is not a date."""
     if not is_date(date):
         msg = f"{date!r} is no date of a nightly, expected one such as 20261121"
         raise InputError(msg)
@@ -114,7 +114,7 @@ def nightly(date: str) -> Edition:
 
 
 def is_date(text: str) -> bool:
-    """Whether the text is a date such as 20261121, which a version can hold."""
+    """Whether a text is a date in the form 20261121."""
     found = re.fullmatch(r"(20[0-9]{2})([0-9]{2})([0-9]{2})", text)
     if found is None:
         return False
@@ -124,10 +124,10 @@ def is_date(text: str) -> bool:
 
 
 def version(base: str, edition: Edition) -> str:
-    """Return the version of an edition's files (PEP 440): that of a nightly ends in its date, `1.2.0.dev20261121`.
+    """Return the version of an edition's files (PEP 440); a nightly's ends in its date, as in `1.2.0.dev20261121`.
 
-    A project that is on its way to a release, `1.2.0a0`, is so by the date alone. A candidate has the plain version:
-    its very bytes are what becomes stable.
+    In a nightly, the date replaces a pre-release such as `1.2.0a0`. A candidate has the plain version: exactly its
+    bytes become the stable release.
     """
     if edition.channel is not Channel.NIGHTLY:
         return base
@@ -137,11 +137,11 @@ def version(base: str, edition: Edition) -> str:
 
 
 def variables(project: Project, edition: Edition, said: str = "") -> dict[str, str]:
-    """Return what a build of an edition is told by environment.
+    """Return the environment variables that give the edition's version to a build.
 
-    `project` has the edition's version, `said` is the one of the config: a stable build is told that alone, since the
-    copy that it sees has no repository to ask. A commit without a tag is built as it would be with one. The names are
-    those that backends and PyTorch's own builds know.
+    `project` has the edition's version; `said` is the version in the config. A stable build gets variables only if the
+    config names a version: the copy it is built from has no git repository to ask. A commit without a tag is built like
+    a stable one. The names are those that backends and PyTorch's own builds read.
     """
     own = canonicalize_name(project.name).replace("-", "_").upper()
     names = (*VERSION_VARIABLES, f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{own}")

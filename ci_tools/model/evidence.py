@@ -1,4 +1,4 @@
-"""What a project's source shows."""
+"""The evidence that a project's source gives: its metadata, extensions and ABIs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Project(NamedTuple):
-    """What `pyproject.toml` and its kin say of the project."""
+    """The project's metadata, from `pyproject.toml`, `setup.cfg` or `setup.py`."""
 
     name: str
     version: str
@@ -40,7 +40,7 @@ class Project(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """The versions of a package that the project asks for, all of them where it says nothing, and where it does."""
+    """The versions of a package that the project requires (empty: any), and the place where it says so."""
 
     specifier: str = ""
     where: str = ""
@@ -60,47 +60,47 @@ class Extensions(Name):
 class Binding(Name):
     """How tightly compiled code binds to an ABI."""
 
-    NONE = "none"  # uses none of it
-    STABLE = "stable"  # the stable part only, from a lowest version on
-    FULL = "full"  # one binary for each version
+    NONE = "none"  # it does not use the ABI
+    STABLE = "stable"  # it uses only the stable part, from a lowest version on
+    FULL = "full"  # it needs one binary for each version
     UNKNOWN = "unknown"
 
 
 class PythonApi(NamedTuple):
-    """Which Python C API the compiled code uses; the two `lowest` go with the limited API (PEP 384, PEP 803)."""
+    """The Python C API of the compiled code; both `lowest` belong to the limited API (PEP 384, PEP 803)."""
 
     kind: Binding
     where: str
-    lowest: Minor | None = None  # abi3: from this Python on, free-threaded ones left out
+    lowest: Minor | None = None  # abi3: from this Python on, except free-threaded ones
     lowest_free_threaded: Minor | None = None  # abi3t: from this free-threaded Python on
-    builds_older: bool = False  # whether the backend builds older Pythons too, for each its own wheel
-    built_by_lowest: bool = False  # whether the wheel is tagged by the Python that builds it: the lowest has to
+    builds_older: bool = False  # whether the backend also builds a separate wheel for each older Python
+    built_by_lowest: bool = False  # whether the building Python sets the wheel's tag, so the lowest has to build it
 
 
 class TorchAbi(NamedTuple):
-    """Which torch ABI the compiled code uses; `target` is TORCH_TARGET_VERSION."""
+    """The torch ABI of the compiled code; `target` is TORCH_TARGET_VERSION."""
 
     kind: Binding
     where: str
     target: Minor | None = None
-    uses_torch: bool = False  # whether a header of torch's is known to be included
+    uses_torch: bool = False  # whether the code is known to include a torch header
 
 
 class Compile(NamedTuple):
-    """One call of a compiler, as the project's build makes it."""
+    """One call of a compiler by the project's build."""
 
-    source: str  # relative to the source root, or what the command says
+    source: str  # relative to the source root, or as written in the command
     compiler: str
     flags: tuple[str, ...]
 
 
 class Extension(NamedTuple):
-    """One library that the project's build links, where it lies in the wheel, and how it is made."""
+    """One library that the project's build links: its path in the wheel, and the compiler calls that create it."""
 
-    member: str  # with OWN_SUFFIX where only the Python that builds it can load it
+    member: str  # with OWN_SUFFIX if only the Python that builds it can load it
     compiles: tuple[Compile, ...]
     links: tuple[str, ...] = ()  # libraries and flags of the linker
-    images: tuple[str, ...] | None = ()  # sm_90a, compute_100; None: not known
+    images: tuple[str, ...] | None = ()  # sm_90a, compute_100; None: unknown
 
 
 OWN_SUFFIX = ".cpython-fatwheel.so"
@@ -109,49 +109,49 @@ PURE_TAG = "py3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellEvidence:
-    """What the source shows of a cell, each with where it was read, or that it was observed."""
+    """The evidence about a cell; each `where` names the place in the source, or says that a build was observed."""
 
     extensions: Extensions
     extensions_where: str
     python_api: PythonApi
     torch_abi: TorchAbi
-    pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that is bound to no Python's ABI
+    pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that does not depend on a Python ABI
     unsupported: str = ""  # why its build would fail, in the project's own words
-    asked: tuple[tuple[str, str], ...] = ()  # what its build decides by, and where it asks for it
-    switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would leave the kernels out
+    asked: tuple[tuple[str, str], ...] = ()  # facts on which its build depends, each with the place of the query
+    switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would skip the kernels
     switches_where: str = ""
-    build_requires: tuple[str, ...] = ()  # what its build imports and the project does not say that it requires
+    build_requires: tuple[str, ...] = ()  # packages that its build imports but the project does not declare
     built: tuple[Extension, ...] = ()
-    members: tuple[str, ...] = ()  # of the wheel, dist-info left out; empty: not known
-    contents: tuple[str, ...] = ()  # those of them that are not compiled, each with its hash
-    metadata: tuple[str, ...] = ()  # the fields of METADATA; empty: not known
-    recipe: str = ""  # a hash of all that its build does; empty: not known
+    members: tuple[str, ...] = ()  # of the wheel, without dist-info; empty: unknown
+    contents: tuple[str, ...] = ()  # those members that are not compiled, each with its hash
+    metadata: tuple[str, ...] = ()  # the fields of METADATA; empty: unknown
+    recipe: str = ""  # a hash of everything its build does; empty: unknown
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformEvidence:
-    """What the source shows of one platform: the same for all its cells, but for those that are named apart."""
+    """The evidence about one platform: the same for all its cells, except those in `apart`."""
 
     platform: Platform
     native_files: tuple[str, ...]
-    nearest_files: tuple[str, ...] = ()  # where its globs match nothing, the files that they are most like
+    nearest_files: tuple[str, ...] = ()  # if its globs match nothing, the files with the most similar names
     shown: CellEvidence
     apart: Mapping[Cell, CellEvidence] = field(default_factory=dict)
 
     def of(self, cell: Cell) -> CellEvidence:
-        """Return what is shown of one cell."""
+        """Return the evidence about one cell."""
         return self.apart.get(cell, self.shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was read in the source to decide."""
+    """The evidence from the source on which a plan is based."""
 
     project: Project
     source_sha256: str
-    commit: str  # empty where the source is no git checkout
+    commit: str  # empty if the source is not a git checkout
     platforms: tuple[PlatformEvidence, ...]
     requires_torch: Requirement = ANY_VERSION
-    builds_with_torch: Requirement = ANY_VERSION  # by its build requirements
+    builds_with_torch: Requirement = ANY_VERSION  # from its build requirements
     warnings: tuple[str, ...] = ()

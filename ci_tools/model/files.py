@@ -1,4 +1,4 @@
-"""What is known of a finished file: findings, trials, its receipt."""
+"""The known facts of a finished file: findings, trials and its receipt."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["NOT_ASKED", "BuiltWith", "Finding", "Level", "Outcome", "Receipt", "Trial", "Validated"]
 
 NUMBER = r"[0-9]+(\.[0-9]+)*"
-# Of an index: `cu130torch2.10`; `variants` has the wheel variants, and empty is its root, whose files all list.
+# A folder of an index, such as `cu130torch2.10`; `variants` has the wheel variants (PEP 825). The empty one is the
+# root: every folder lists its files.
 FOLDER = re.compile(rf"((cpu|xpu|(cu|rocm){NUMBER})(torch{NUMBER})?|variants)?")
 
 
 class Level(Name):
-    """How bad a finding is: an error keeps a wheel from being published."""
+    """The severity of a finding: an error prevents the publication of a wheel."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -37,7 +38,7 @@ class Finding(NamedTuple):
 
 
 class Outcome(Name):
-    """What a trial showed; what was not exercised has not passed."""
+    """The outcome of a trial; a trial that was not exercised has not passed."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -45,7 +46,7 @@ class Outcome(Name):
 
 
 class Trial(NamedTuple):
-    """One thing tried with an installed wheel."""
+    """One test of an installed wheel, such as an import or a command."""
 
     what: str
     outcome: Outcome
@@ -53,28 +54,28 @@ class Trial(NamedTuple):
 
 
 class Validated(NamedTuple):
-    """What was tried with a file at one place."""
+    """The trials of a file at one place."""
 
     where: str  # a site of the plan, or this kind of machine and its Python: linux-x86_64, Python 3.12
-    key: str  # a hash of what the trials were run with
+    key: str  # a hash of everything the trials depend on
     trials: tuple[Trial, ...]
-    gpu: str = ""  # the device and its driver, as that machine answered; empty: no driver answered
+    gpu: str = ""  # the device and its driver, as that machine reports them; empty: no driver answered
 
     @property
     def failures(self) -> tuple[Trial, ...]:
-        """What did not work there."""
+        """The trials that failed there."""
         return tuple(trial for trial in self.trials if trial.outcome is Outcome.FAILED)
 
 
 class BuiltWith(NamedTuple):
-    """What a file was really built with, as the build itself was asked; empty where nothing answered, or had a part."""
+    """The tools that really built a file, as reported by the build; a field is empty if unknown or not used."""
 
     compiler: str = ""  # c++ (Debian 12.2.0-14) 12.2.0
     toolkit: str = ""  # CUDA 13.0 (nvcc V13.0.88)
-    archs: str = ""  # the device images that the finished wheel holds: sm_90 sm_100 compute_100
+    archs: str = ""  # the device images in the finished wheel: sm_90 sm_100 compute_100
     torch: str = ""  # 2.10.0+cpu
     python: str = ""  # CPython 3.12.4
-    image: str = ""  # of the container or of the hosted runner, and its system
+    image: str = ""  # the image of the container or hosted runner, and its operating system
 
 
 NOT_ASKED = BuiltWith()
@@ -82,7 +83,7 @@ NOT_ASKED = BuiltWith()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What is known of one finished file: which job made it from what, and what it has been through."""
+    """The record of one finished file: the job and the source it was built from, and its audits and trials."""
 
     file: str
     sha256: str
@@ -91,8 +92,8 @@ class Receipt:
     version: str
     job: str
     source: str  # the sha256 of the source tree it was built from
-    key: str  # a hash of all that its bytes depend on
-    seconds: float  # what the build took
+    key: str  # a hash of everything its bytes depend on
+    seconds: float  # the duration of the build
     findings: tuple[Finding, ...] = ()
     audited: bool = False
     validated: tuple[Validated, ...] = ()
@@ -100,20 +101,20 @@ class Receipt:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """All that was tried with it, anywhere."""
+        """All its trials, at any place."""
         return tuple(trial for place in self.validated for trial in place.trials)
 
     def at(self, where: str) -> Validated | None:
-        """Return what was tried with it at a place; None where nothing was."""
+        """Return its trials at a place; None if there are none."""
         return next((place for place in self.validated if place.where == where), None)
 
     def add_place(self, place: Validated) -> Receipt:
-        """Return the receipt with what was tried at a place, instead of what was tried there before."""
+        """Return the receipt with the trials at a place, which replace earlier ones there."""
         others = (other for other in self.validated if other.where != place.where)
         return replace(self, validated=(*others, place))
 
     def gpu(self, commands: Collection[str]) -> str:
-        """Return the GPU that one of some commands passed on, with its driver; nothing where none did on any."""
+        """Return the GPU, with its driver, on which one of these commands passed; "" if none passed on a GPU."""
         passed = (
             place.gpu
             for place in self.validated
@@ -124,11 +125,11 @@ class Receipt:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it was audited, and nothing that was looked at or tried was wrong."""
+        """Whether the file was audited, without an error and without a failed trial."""
         bad = any(finding.level is Level.ERROR for finding in self.findings)
         return self.audited and not bad and not any(trial.outcome is Outcome.FAILED for trial in self.trials)
 
     @property
     def is_good(self) -> bool:
-        """Whether it is sound, and something that was tried has passed."""
+        """Whether the file is sound and at least one trial passed."""
         return self.is_sound and any(trial.outcome is Outcome.PASSED for trial in self.trials)

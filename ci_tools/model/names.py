@@ -1,4 +1,4 @@
-"""A closed set of names that print as themselves."""
+"""The base class of closed sets of names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["Name"]
 
 
 class Name(str, Enum):
-    """A closed set of names that print as themselves (`enum.StrEnum` of Python 3.11)."""
+    """A closed set of names whose `str` is the name itself, as for `enum.StrEnum` of Python 3.11."""
 
     def __str__(self) -> str:
-        """Return the name as users write it."""
+        """Return the name in the user's notation."""
         return str(self.value)

@@ -1,7 +1,7 @@
-"""Versions and version specifiers that others wrote (PEP 440), read in one place: what is none is None or ValueError.
+"""Parses untrusted versions, specifiers and requirements (PEP 440, PEP 508); an invalid one gives None or ValueError.
 
-`packaging` raises InvalidVersion for most of what is no version, and a plain ValueError for a number of more digits
-than Python converts (`sys.int_info.default_max_str_digits`). Who catches only the first has a traceback for the second.
+`packaging` raises InvalidVersion for most invalid versions, but a plain ValueError for a number with more digits than
+Python converts (`sys.int_info.default_max_str_digits`). Code that catches only the first fails on the second.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_requirement", "parse_specifiers", "parse_version", "read_requirement", "read_version"]
 
-OFTEN = 1 << 12  # versions that are read again and again, as those of a project are for each of its pages
-MOST_SHOWN = 40  # characters of what is no version
+OFTEN = 1 << 12  # cached versions: those of a project are parsed again for each of its pages
+MOST_SHOWN = 40  # characters of an invalid version that a message repeats
 
 
 def read_version(text: str) -> Version | None:
-    """Return the version that a text is; None where it is none."""
+    """Return a text as a version; None if it is invalid."""
     try:
         return parse_version(text)
     except ValueError:
@@ -31,7 +31,7 @@ def read_version(text: str) -> Version | None:
 
 @functools.lru_cache(maxsize=OFTEN)
 def parse_version(text: str) -> Version:
-    """Return the version that a text is; raise ValueError where it is none."""
+    """Return a text as a version; raise ValueError if it is invalid."""
     try:
         return Version(text)
     except ValueError:
@@ -40,9 +40,9 @@ def parse_version(text: str) -> Version:
 
 
 def parse_specifiers(text: str) -> SpecifierSet:
-    """Return the set of specifiers that a text is; raise ValueError where it is none.
+    """Return a text as a set of specifiers; raise ValueError if it is invalid.
 
-    `SpecifierSet` reads its versions at the first comparison only, and raises ValueError there for a number of more
+    `SpecifierSet` parses its versions only at the first comparison, and raises ValueError there for a number with more
     digits than Python converts.
     """
     specifiers = SpecifierSet(text)
@@ -51,8 +51,8 @@ def parse_specifiers(text: str) -> SpecifierSet:
 
 
 def read_requirement(text: str) -> Requirement | None:
-    """Return the requirement that a text is (PEP 508), None where it is none; no version in it is read."""
-    from packaging import requirements  # noqa: PLC0415 - a tenth of a plan's time
+    """Return a text as a requirement (PEP 508), None if it is invalid; the versions in it are not parsed."""
+    from packaging import requirements  # noqa: PLC0415 - the import takes a tenth of a plan's time
 
     try:
         return requirements.Requirement(" ".join(text.split()))
@@ -61,7 +61,7 @@ def read_requirement(text: str) -> Requirement | None:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Return the requirement that a text is (PEP 508); raise ValueError where it is none, or names no version."""
+    """Return a text as a requirement (PEP 508); raise ValueError if it, or a version in it, is invalid."""
     from packaging import requirements  # noqa: PLC0415 - see above
 
     requirement = requirements.Requirement(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""What is decided: jobs, sites, and the fate of each cell."""
+"""The plan: jobs, sites, and for each cell its job or the reason it is skipped."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["SDIST", "Covered", "Job", "JobKind", "Library", "Pins", "Plan", "Sit
 
 
 class Library(NamedTuple):
-    """A library that a wheel is to hold, and the device images it is to hold in turn."""
+    """A library that a wheel must contain, and the device images that the library must contain."""
 
     member: str  # its path in the wheel, demo/_C.abi3.so
     images: tuple[str, ...] = ()  # sm_90a, compute_100; none for a library without device code
 
 
 class JobKind(Name):
-    """Whether a job compiles."""
+    """Whether a job compiles anything."""
 
     PURE = "pure"
     NATIVE = "native"
@@ -31,37 +31,37 @@ class JobKind(Name):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One wheel to build, and all that its build depends on."""
+    """One wheel to build, and everything its build depends on."""
 
     name: str
     kind: JobKind
     platform: Platform | None  # None: any, for the pure wheel
     python: Python  # the oldest it serves
-    python_stays: bool  # its wheel is for that very Python, so that one builds it
+    python_stays: bool  # whether exactly this Python has to build it, since its wheel is only for that
     torch: Minor | None  # the torch whose headers it is built with
     accelerator: Accelerator | None
     archs: tuple[str, ...]
-    runner: tuple[str, ...]  # labels, all of which it has
+    runner: tuple[str, ...]  # the labels of the runner, which must have all of them
     container: str = ""  # the image it is built in; empty: none
     owner: str
-    required: bool = True  # whether nothing of the release appears without it
+    required: bool = True  # whether the release is held back until its wheel is good
     wheel: str  # the expected file name
-    local: str = ""  # the local version it is given, cu130torch2.10
-    public: str = ""  # the file name of its twin without a local version, for PyPI; empty: it has none
+    local: str = ""  # its local version, such as cu130torch2.10
+    public: str = ""  # the file name of its copy without a local version, for PyPI; empty: no copy
     wheel_platform: str  # its platform tag
-    libraries: tuple[Library, ...] = ()  # what its compiled code is to be; empty: not known
-    members: tuple[str, ...] = ()  # what is to be in it besides dist-info; empty: not known
-    requires_torch: str  # what Requires-Dist narrows to where the torch axis stays: ">=2.10,<2.11"
+    libraries: tuple[Library, ...] = ()  # the expected compiled libraries; empty: unknown
+    members: tuple[str, ...] = ()  # the expected members without dist-info; empty: unknown
+    requires_torch: str  # the torch specifier for Requires-Dist if the torch axis stays: ">=2.10,<2.11"
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]
-    build_requires: tuple[str, ...] = ()  # what the build imports, besides what the project says that it requires
+    build_requires: tuple[str, ...] = ()  # packages that the build imports but the project does not declare
     care: Care = NO_CARE
-    minutes: int = HOSTED_MINUTES  # for its build
+    minutes: int = HOSTED_MINUTES  # the time limit of its build
     covers: tuple[Cell, ...]
 
     @property
     def folder(self) -> str:
-        """The index folder its wheel lies in, `cu130` or `cu130torch2.10`; none for the pure wheel, which all list."""
+        """The index folder of its wheel, `cu130` or `cu130torch2.10`; "" for the pure wheel, which all folders list."""
         if self.kind is JobKind.PURE:
             return ""
         label = self.accelerator.label if self.accelerator else "cpu"
@@ -69,7 +69,7 @@ class Job:
 
     @property
     def also(self) -> tuple[str, ...]:
-        """The other index folders that list its wheel: those of the accelerator versions it serves besides its own."""
+        """The other index folders that list its wheel: those of the other accelerator versions it serves."""
         if self.accelerator is None:
             return ()
         served = dict.fromkeys(cell.accelerator.label for cell in self.covers if cell.accelerator)
@@ -79,24 +79,24 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One place where a finished wheel is installed and tried: a runner, and a Python on it."""
+    """One place where a finished wheel is installed and validated: a runner, and a Python on it."""
 
     name: str  # pure on macos-15, Python 3.10
     job: str  # the job that makes the wheel, or the sdist's
-    files: tuple[str, ...]  # the wheel and its twin; of the sdist's, itself and the wheel that it is to give
-    platforms: tuple[Platform, ...]  # those of the request whose users it stands for
+    files: tuple[str, ...]  # the wheel and its public copy; for the sdist, itself and the wheel to build from it
+    platforms: tuple[Platform, ...]  # the platforms of the request that it represents
     python: Python
     runner: tuple[str, ...]
     gpu: bool = False  # whether that runner has a GPU
 
     @property
     def tried(self) -> tuple[str, ...]:
-        """The files whose receipts it notes."""
+        """The files whose receipts record its trials."""
         return self.files[:1] if self.job == SDIST else self.files
 
 
 class Covered(NamedTuple):
-    """A cell, the job whose wheel serves it, and why that wheel does."""
+    """A cell, the job whose wheel serves it, and the reason."""
 
     cell: Cell
     job: str
@@ -104,14 +104,14 @@ class Covered(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A cell that gets no wheel, and why."""
+    """A cell that gets no wheel, and the reason."""
 
     cell: Cell
     reason: str
 
 
 class Pins(NamedTuple):
-    """What a plan was made from, so that a runner can refuse a difference."""
+    """The inputs of a plan, so that a runner can refuse to build from different ones."""
 
     source_sha256: str
     commit: str
@@ -121,7 +121,7 @@ class Pins(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The jobs that serve a request, and for every cell its job or the reason it has none."""
+    """The jobs that serve a request, and for every cell its job or the reason why it has none."""
 
     request: Request
     project: Project
@@ -136,8 +136,8 @@ class Plan:
 
     @property
     def cells(self) -> int:
-        """The number of cells asked for."""
+        """The number of requested cells."""
         return len(self.covered) + len(self.skipped)
 
 
-SDIST = "sdist"  # what takes a job's name where a file is the sdist
+SDIST = "sdist"  # stands in place of a job's name for the sdist

@@ -11,7 +11,7 @@ __all__ = ["Accelerator", "AcceleratorKind", "Platform"]
 
 
 class Platform(Name):
-    """The platforms a request can name."""
+    """The platforms that a request can name."""
 
     LINUX_CUDA = "linux-cuda"
     LINUX_CUDA_AARCH64 = "linux-cuda-aarch64"
@@ -25,7 +25,7 @@ class Platform(Name):
 
 
 class AcceleratorKind(Name):
-    """The maker's software stack a wheel is compiled for."""
+    """The vendor's software stack that a wheel is compiled for."""
 
     CUDA = "cuda"
     ROCM = "rocm"
@@ -40,7 +40,7 @@ class Accelerator(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What local versions and index folders say: `cu130`, `rocm7.1`, `xpu`."""
+        """The label in local versions and index folders: `cu130`, `rocm7.1`, `xpu`."""
         if self.kind is AcceleratorKind.CUDA and self.version:
             return f"cu{self.version.digits}"
         return f"{self.kind}{self.version or ''}"

@@ -1,4 +1,4 @@
-"""What a fatwheel.yml asks for."""
+"""The request: the content of a fatwheel.yml, checked and resolved."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Enabled(Name):
-    """Whether a platform has a job: as the source shows, always, or never."""
+    """Whether a platform has jobs: decided by the source, always, or never."""
 
     AUTO = "auto"
     TRUE = "true"
@@ -47,7 +47,7 @@ class Enabled(Name):
 
 
 class ToolchainKind(Name):
-    """Where a job's compiler comes from: the machine, the package index, or the first of both that has it."""
+    """The source of a job's compiler: the machine, the package index, or the first of these two that has it."""
 
     SYSTEM = "system"
     PYPI = "pypi"
@@ -55,7 +55,7 @@ class ToolchainKind(Name):
 
 
 class Globs(NamedTuple):
-    """Path patterns in gitignore syntax, relative to the source root: what is meant, less what is not."""
+    """Path patterns in gitignore syntax, relative to the source root: files to include, minus files to exclude."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -91,15 +91,15 @@ class Torch:
 
     lowest: Minor | None = None
     versions: tuple[Minor, ...] = ()
-    instead_of: str = ""  # what the config says, where a run names others
+    instead_of: str = ""  # the config's own text, if a run overrides it
 
 
-HOSTED_MINUTES = 360  # then a hosted runner ends a job
-SELF_HOSTED = "self-hosted"  # the label that GitHub gives each runner of one's own
+HOSTED_MINUTES = 360  # the time limit of a job on a hosted runner (GitHub: usage limits)
+SELF_HOSTED = "self-hosted"  # the label that GitHub gives every self-hosted runner
 
 
 class Care(NamedTuple):
-    """What a small runner gets before a build, and what one compiler takes at most; 0: none, or not known."""
+    """Runner preparation: free disk space, swap, and the memory that one compiler needs; 0: none, or unknown."""
 
     free_disk: bool = False
     swap_gib: int = 0
@@ -117,37 +117,35 @@ class PlatformRequest:
     where: str  # file:line, for the reasons a plan gives
     enabled: Enabled = Enabled.AUTO
     owner: str = ""
-    required: bool = False  # whether nothing of a release appears without it
-    own_workflow: bool = (
-        False  # whether a workflow of its own builds its native wheels, and that of all leaves them out
-    )
+    required: bool = False  # whether a release is held back until its wheels are good
+    own_workflow: bool = False  # whether a separate workflow builds its native wheels, and the common one skips them
     native: Globs = field(default_factory=Globs)
-    accelerators: tuple[Accelerator, ...] = ()  # empty where the platform has none
+    accelerators: tuple[Accelerator, ...] = ()  # empty if the platform has none
     archs: tuple[str, ...] = ()  # CUDA: CudaArch; ROCm: gfx names
     one_per_major: bool = False
     wheel_platform: str  # the wheel's platform tag without the machine, such as manylinux_2_28
     runner: tuple[str, ...] = ()  # the labels of the runner that builds it
-    gpu_runner: tuple[str, ...] = ()  # those of the runner that tries its wheels; empty: the one that builds
+    gpu_runner: tuple[str, ...] = ()  # the labels of the runner that validates its wheels; empty: the builder
     container: str = ""  # the image it is built in; empty: none
     toolchain: ToolchainKind = ToolchainKind.AUTO
     env: tuple[tuple[str, str], ...] = ()
     care: Care = NO_CARE
-    minutes: int = HOSTED_MINUTES  # for one build
+    minutes: int = HOSTED_MINUTES  # the time limit of one build
 
 
 class Hook(NamedTuple):
-    """One command that runs beside a build, in the copy of the source that the build sees."""
+    """One command that runs before or after a build, in the same copy of the source."""
 
     run: str
-    where: str  # file:line, for what is said of it
+    where: str  # file:line, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """How every job is built."""
+    """The build settings of every job."""
 
-    before: tuple[Hook, ...] = ()  # before the backend is asked for anything
-    after: tuple[Hook, ...] = ()  # once it has made a wheel
+    before: tuple[Hook, ...] = ()  # run before the backend is called
+    after: tuple[Hook, ...] = ()  # run after the backend has built a wheel
     env: tuple[tuple[str, str], ...] = ()
     constraints: str = ""  # path of a pip constraints file in the source
     max_jobs: int = 0  # 0: one per core
@@ -156,14 +154,14 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command of the validation, run in the environment the wheel was installed into."""
+    """One command of the validation, run in the environment in which the wheel is installed."""
 
     run: str
     needs_gpu: bool = False
 
 
 class GpuTrial(Name):
-    """Whether a release waits until its CUDA wheels have been tried on a GPU."""
+    """Whether a release waits until its CUDA wheels have passed on a GPU."""
 
     OPTIONAL = "optional"
     REQUIRED = "required"
@@ -171,9 +169,9 @@ class GpuTrial(Name):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """What must work once a wheel is installed in a clean environment."""
+    """The imports and commands that must work after a wheel is installed in a clean environment."""
 
-    torch: str = ""  # exact version; empty: no torch is installed first
+    torch: str = ""  # the exact version to install first; empty: none
     torch_index: str = ""
     imports: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
@@ -182,12 +180,12 @@ class Validation:
 
     @property
     def gpu_commands(self) -> tuple[str, ...]:
-        """The commands that need a GPU: one of them has to pass on a GPU to be a trial on it."""
+        """The commands that need a GPU; a wheel counts as tried on a GPU if one of them passes there."""
         return tuple(command.run for command in self.commands if command.needs_gpu)
 
 
 class Route(Name):
-    """What PyPI gets: the wheels without a local version and the sdist, the smart sdist alone, or nothing."""
+    """The files for PyPI: the wheels without a local version and the sdist, only the smart sdist, or none."""
 
     WHEELS = "wheels"
     SMART = "smart"
@@ -195,7 +193,7 @@ class Route(Name):
 
 
 class Channel(Name):
-    """Who a release is for: everybody, those who try a candidate, or those who take what last night gave."""
+    """The audience of a release: everybody, testers of candidates, or users of nightlies."""
 
     STABLE = "stable"
     TEST = "test"
@@ -203,9 +201,9 @@ class Channel(Name):
 
 
 class Edition(NamedTuple):
-    """Which release of a version it is; a plan fixes it once for all of its jobs."""
+    """The kind of release of a version; a plan fixes it once for all of its jobs."""
 
-    channel: Channel | None = Channel.STABLE  # None: a commit without the version's tag, which no channel takes
+    channel: Channel | None = Channel.STABLE  # None: a commit without the version's tag, which no channel accepts
     candidate: int = 0  # the N of a tag that ends in -rcN; 0: none
     date: str = ""  # of a nightly: 20261121
 
@@ -216,25 +214,25 @@ UNTAGGED = Edition(None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """Where a release goes."""
+    """The targets of a release."""
 
     pypi: Route = Route.NONE
-    pypi_cuda: Minor | None = None  # the CUDA version whose wheels go there as well, without their local version
+    pypi_cuda: Minor | None = None  # the CUDA version whose wheels also go there, without their local version
     targets: tuple[str, ...] = ()
-    variants: bool = False  # whether folders and buckets get its CUDA wheels as wheel variants (PEP 825) as well
+    variants: bool = False  # whether folders and buckets also get its CUDA wheels as wheel variants (PEP 825)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The templates a GitHub Release is named by; `{name}`, `{version}` and the like are filled in."""
+    """The templates of a GitHub Release's tag and title; their fields are `{name}` and `{version}`."""
 
     tag: str = "v{version}"
     title: str = "{name} {version}"
-    untagged: bool = False  # whether a commit without the tag is a stable release all the same
+    untagged: bool = False  # whether a commit without the tag is nevertheless a stable release
 
 
 class Run(NamedTuple):
-    """What one run says in place of the config, as the command line and a plan spell it."""
+    """The values with which one run overrides the config, in the notation of the command line and the plan."""
 
     torch: tuple[str, ...] = ()  # 2.15: only the wheels bound to it are built, and added to the release of the version
     gpu_runner: tuple[str, ...] = ()  # linux-cuda=self-hosted,h100
@@ -245,13 +243,13 @@ NO_RUN = Run()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What one `fatwheel.yml` asks for, checked and resolved against the catalog."""
+    """The content of one `fatwheel.yml`, checked and resolved against the catalog."""
 
     name: str
     config: str  # the config's path in the source, or its name: the same on every machine
     source: PathSource | GitSource | SdistSource
-    subdirectory: str = ""  # where pyproject.toml lies below the source root
-    include: tuple[str, ...] = ()  # what of the source a build may see; empty: all of it
+    subdirectory: str = ""  # the folder of pyproject.toml below the source root
+    include: tuple[str, ...] = ()  # the part of the source that a build may see; empty: all of it
     version: str = ""  # for projects whose version is dynamic
     pythons: tuple[Python, ...]
     torch: Torch | None = None

@@ -37,22 +37,23 @@ class Minor(NamedTuple):
 
     @property
     def next(self) -> Minor:
-        """The first version that is not this one any more."""
+        """The next minor version, the first that is newer than every patch release of this one."""
         return Minor(self.major, self.minor + 1)
 
 
-NEWEST_PATCH = 999  # newer than any patch release there will be
+NEWEST_PATCH = 999  # higher than any patch release that will exist
 
 
 def admits(specifier: SpecifierSet, version: Minor) -> bool:
     """Return whether a specifier admits some release of a minor version (PEP 440).
 
-    What it admits changes at the releases that it names, so those are tried, their neighbours, and both ends.
+    The set of admitted releases changes only at the releases that the specifier names. So those are tried, with their
+    neighbours and both ends.
     """
     named = (re.match(rf"{version.major}\.{version.minor}\.(\d+)", one.version) for one in specifier)
     patches = {max(int(match[1]) + step, 0) for match in named if match for step in (-1, 0, 1)}
     releases = [f"{version}.{patch}" for patch in sorted({0, NEWEST_PATCH, *patches})]
-    # With pre-releases: a Python or a torch that is still one is asked for by that.
+    # With pre-releases: a Python or torch that is not released yet can be requested only so.
     return any(specifier.contains(release, prereleases=True) for release in releases)
 
 
@@ -83,7 +84,7 @@ class Python(NamedTuple):
 
 
 class CudaArch(NamedTuple):
-    """One entry of `TORCH_CUDA_ARCH_LIST`: a compute capability, its variant, and whether PTX rides along."""
+    """One entry of `TORCH_CUDA_ARCH_LIST`: a compute capability, its variant, and whether PTX is included."""
 
     capability: Minor
     variant: str = ""  # "a": this chip only; "f": this chip's family (CUDA 12.9 and later)
@@ -114,9 +115,9 @@ class CudaArch(NamedTuple):
 
 
 class GfxArch(NamedTuple):
-    """One entry of `PYTORCH_ROCM_ARCH`: a processor, or a generic target, and the features it is for or is not for.
+    """One entry of `PYTORCH_ROCM_ARCH`: a processor or generic target, with required (`+`) or forbidden (`-`) features.
 
-    Code without features runs whatever their setting; LLVM calls this a target ID.
+    LLVM calls this a target ID (User Guide for AMDGPU Backend). Code without a feature runs with the feature on or off.
     """
 
     processor: str
@@ -132,17 +133,17 @@ class GfxArch(NamedTuple):
         return cls(processor, tuple(sorted(features)))
 
     def __str__(self) -> str:
-        """Return `gfx90a:sramecc-:xnack+`, the features in the order in which compilers write them."""
+        """Return `gfx90a:sramecc-:xnack+`, with the features in the compilers' order."""
         return ":".join((self.processor, *self.features))
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Its features, whether they are to be on or off."""
+        """The names of its features, without `+` or `-`."""
         return tuple(feature[:-1] for feature in self.features)
 
     @property
     def capability(self) -> Minor:
-        """What torch says of such a GPU where it says the compute capability of others, 9.4 for gfx942."""
+        """The version that torch reports for such a GPU as its device capability, such as 9.4 for gfx942."""
         found = GFX.fullmatch(self.processor)
         return Minor(int(found["major"]), int(found["minor"] or found["part"] or 0)) if found else Minor(0, 0)
 

@@ -1,1 +1,1 @@
-"""Checks how a repository is set up to release."""
+"""Checks whether a repository on GitHub is set up correctly for releases."""

@@ -1,6 +1,7 @@
-"""The verb doctor: reads over GitHub's API what a release from a repository needs, and mends what decides nothing.
+"""The verb doctor: reads the settings that a release needs over GitHub's API, and makes fixes that need no decision.
 
-It reads names of secrets, never a secret; it widens no permission. What the token may not see is said.
+It reads the names of secrets, never their values, and never extends a permission. Facts that the token cannot read are
+reported.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Answer = dict[str, Any]
 
 FOLDER = ".github/workflows"
 MOST_FILES = 100
-MOST_REPOSITORIES = 40  # of which tags are read
+MOST_REPOSITORIES = 40  # whose tags are read
 MOST_PAGES = 20
 PAGE = 100
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -57,7 +58,7 @@ ADMINISTRATION = "a token of an admin, with `Administration: read` where it is f
 SECRETS = "a token with `Secrets: read`, or `repo` where it is classic"
 ACTIONS = "a token with `Actions: read`"
 ENVIRONMENTS = "a token with `Environments: read`, or `repo` where it is classic"
-UNATTENDED = frozenset({"branch_policy", "wait_timer"})  # rules of an environment that nobody has to approve
+UNATTENDED = frozenset({"branch_policy", "wait_timer"})  # rules of an environment that need no approval
 WRITES = {
     Kind.ENABLE_WORKFLOW: "Actions: write",
     Kind.CREATE_ENVIRONMENT: "Administration: write",
@@ -66,14 +67,14 @@ WRITES = {
 
 
 class Mended(NamedTuple):
-    """One change, and what became of it: done, or why not."""
+    """One fix, and its outcome: done, or why not."""
 
     what: str
     outcome: str
 
 
 class Checked(NamedTuple):
-    """What was found in a repository after all that could be mended was, and what that was."""
+    """The findings in a repository after all fixes, and the fixes."""
 
     repository: str
     findings: tuple[Finding, ...]
@@ -81,9 +82,9 @@ class Checked(NamedTuple):
 
 
 def check(hub: Hub, *, fix: bool = False) -> Checked:
-    """Return what would stop or weaken a release; with `fix`, mend what can be and read all of it again.
+    """Return everything that would stop or weaken a release; with `fix`, make the possible fixes and check again.
 
-    Raises InputError where the name or the token is wrong, and MachineError where GitHub cannot be reached.
+    Raises InputError if the name or the token is wrong, and MachineError if GitHub cannot be reached.
     """
     _refuse_no_token(hub.repository, hub.outside)
     with hub.opened() as opened, _understood(hub.repository):
@@ -98,12 +99,12 @@ def check(hub: Hub, *, fix: bool = False) -> Checked:
 
 
 def status(checked: Checked) -> int:
-    """Return 1 where something is wrong, or was not seen; hints are neither."""
+    """Return 1 if there are findings other than hints, else 0."""
     return int(any(finding.weight is not Weight.HINT for finding in checked.findings))
 
 
 def to_json(checked: Checked) -> dict[str, object]:
-    """Return what scripts get."""
+    """Return the result as JSON values, for scripts."""
     findings = [
         {**finding._asdict(), "fix": finding.fix and {"kind": str(finding.fix.kind), "subject": finding.fix.subject}}
         for finding in checked.findings
@@ -114,7 +115,7 @@ def to_json(checked: Checked) -> dict[str, object]:
 
 @contextmanager
 def _understood(repository: str) -> Iterator[None]:
-    """Raise MachineError where an answer is no document of GitHub's."""
+    """Raise MachineError if an answer does not have the form that GitHub documents."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -128,27 +129,27 @@ def _refuse_no_token(repository: str, outside: Outside) -> None:
         raise InputError(msg, hint='export GH_TOKEN="$(gh auth token)"')
 
 
-# -- asking
+# -- requests
 
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """One repository, asked with the hub's patience."""
+    """The API of one repository, with the retries of the hub."""
 
     hub: Hub
     opened: Repository
 
     @property
     def name(self) -> str:
-        """Its name today; it may have been renamed."""
+        """The repository's present name; it may have been renamed."""
         return self.opened.full_name
 
     def get(self, path: str, repository: str = "", **parameters: str | int) -> Any:  # noqa: ANN401 - any JSON
-        """Return an answer, None where there is none; raise InputError where the token may not have it."""
+        """Return an answer; None on HTTP 404; raise InputError if the token may not read it."""
         return self._send("GET", f"/repos/{repository or self.name}{path}", parameters=parameters)
 
     def pages(self, path: str, key: str = "", repository: str = "") -> list[Any] | None:
-        """Return a whole list, which GitHub gives in pages; None where there is none, or it is too long to be read."""
+        """Return a whole list, which GitHub sends in pages; None on HTTP 404, or if it is longer than `MOST_PAGES`."""
         whole: list[Any] = []
         for page in range(1, MOST_PAGES + 1):
             answer = self.get(path, repository, per_page=PAGE, page=page)
@@ -161,7 +162,7 @@ class _Api:
         return None
 
     def send(self, method: str, path: str, body: object = None) -> None:
-        """Change something; raise FatwheelError where GitHub refuses it."""
+        """Send a change; raise FatwheelError if GitHub refuses it."""
         self._send(method, f"/repos/{self.name}{path}", input=body)
 
     def _send(self, method: str, path: str, **more: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -177,7 +178,7 @@ class _Api:
 
 
 def _answer(call: Callable[[], Value | None]) -> Value | None:
-    """Return what a call returns; None where the token may not have it, or nothing is there."""
+    """Return the result of a call; None if the token may not read it, or if it does not exist."""
     try:
         return call()
     except (InputError, Rejected):
@@ -185,7 +186,7 @@ def _answer(call: Callable[[], Value | None]) -> Value | None:
 
 
 def _call_or_unseen(what: str, needs: str, call: Callable[[], Value | None]) -> Value | Unseen:
-    """Return what a call returns, or that the token does not show it."""
+    """Return the result of a call, or Unseen if the token cannot read it."""
     value = _answer(call)
     return Unseen(what, needs) if value is None else value
 
@@ -194,7 +195,7 @@ def _call_or_unseen(what: str, needs: str, call: Callable[[], Value | None]) -> 
 
 
 def _read(api: _Api, outside: Outside) -> Facts:
-    """Return all that is to be known of a repository."""
+    """Return all facts of a repository."""
     with outside.reporter.step(f"looking at {api.name}") as step:
         workflows, unread = _workflows(api)
         used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
@@ -225,7 +226,7 @@ def _read(api: _Api, outside: Outside) -> Facts:
 
 
 def _workflows(api: _Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
-    """Return the workflows of the default branch, and which files are none and why."""
+    """Return the workflows of the default branch, and the files that could not be read, with the reasons."""
     branch = api.opened.default_branch
     try:
         listed = api.get(f"/contents/{FOLDER}", ref=branch)
@@ -240,7 +241,7 @@ def _workflows(api: _Api) -> tuple[list[Workflow], list[tuple[str, str]]]:
 
 
 def _workflow(api: _Api, file: Answer, branch: str) -> Workflow | tuple[str, str]:
-    """Return a workflow; where the file is none, its path and why."""
+    """Return a workflow; if the file is not a workflow, its path and the reason."""
     try:
         workflow = callers.read(_text(api, file, branch), str(file["path"]))
     except InputError as error:
@@ -249,7 +250,7 @@ def _workflow(api: _Api, file: Answer, branch: str) -> Workflow | tuple[str, str
 
 
 def _text(api: _Api, file: Answer, ref: str, repository: str = "") -> str:
-    """Return the text of a file; raise InputError where it is none that a person wrote."""
+    """Return the text of a file; raise InputError if it is not a file, too large, or not text."""
     path = one_line(str(file["path"]))
     if file["type"] != "file" or file["size"] > callers.LARGEST:
         msg = f"{path} is no file, or larger than {callers.LARGEST:,} bytes"
@@ -286,7 +287,7 @@ def _default(api: _Api) -> Default | None:
 
 
 def _immutable(api: _Api, *, is_admin: bool) -> bool | Unseen:
-    """Return whether releases stay as they are; GitHub says 404 where not, and to whom it does not say it."""
+    """Return whether releases are immutable; GitHub answers 404 if they are not, and also without the permission."""
     said = _answer(lambda: api.get("/immutable-releases"))
     if said is None and not is_admin:
         return Unseen("whether releases can be changed", ADMINISTRATION)
@@ -299,7 +300,7 @@ def _states(api: _Api) -> dict[str, str] | None:
 
 
 def _environments(api: _Api, workflows: Iterable[Workflow]) -> dict[str, Environment] | None:
-    """Return the environments; the names of their secrets for those alone that a job names."""
+    """Return the environments; names of secrets are read only for environments that a job names."""
     listed = api.pages("/environments", "environments")
     if listed is None:
         return None
@@ -315,7 +316,7 @@ def _environment(api: _Api, said: Answer, *, is_named: bool) -> Environment:
 
 
 def _secrets(api: _Api) -> frozenset[str] | None:
-    """Return the names of the secrets of a repository, and of those that its organisation shares with it."""
+    """Return the names of a repository's secrets, and of those that its organization shares with it."""
     own = _names(api, "/actions/secrets")
     has_organisation = api.opened.owner.type == "Organization"
     shared = _names(api, "/actions/organization-secrets") if has_organisation else frozenset[str]()
@@ -328,7 +329,7 @@ def _names(api: _Api, path: str) -> frozenset[str] | None:
 
 
 def _tags(api: _Api, used: Iterable[Used]) -> dict[str, tuple[Tag, ...] | Unseen]:
-    """Return the tags of each repository that is used, by its name in small letters."""
+    """Return the tags of each repository that is used, by its lower-case name."""
     names = dict.fromkeys(one.repository.lower() for one in used if one.ref)
     tags: dict[str, tuple[Tag, ...] | Unseen] = {}
     for name in names:
@@ -348,14 +349,14 @@ def _tags_of(api: _Api, name: str, what: str, needs: str) -> tuple[Tag, ...] | U
 def _behind(
     api: _Api, used: Iterable[Used], tags: dict[str, tuple[Tag, ...] | Unseen]
 ) -> Iterator[tuple[tuple[str, str], int | None]]:
-    """Yield how many commits each pin without a release is behind the newest one; None where there is none such."""
+    """Yield how many commits each pin without a release is behind the newest release; None if the commit is missing."""
     pins = dict.fromkeys((one.repository.lower(), one.ref) for one in used if COMMIT.fullmatch(one.ref))
     for name, commit in islice(pins, MOST_REPOSITORIES):
         known = tags[name]
         released = [] if isinstance(known, Unseen) else [tag for tag in known if tag.version]
         if released and all(tag.commit != commit for tag in released):
             newest = max(released, key=lambda tag: (tag.version, tag.name))
-            # The first page alone has the changes, which may take GitHub too long.
+            # Only the first page contains the changed files, which may take GitHub too long.
             said = api.get(f"/compare/{commit}...{newest.commit}", name, per_page=1, page=2)
             yield (name, commit), None if said is None else int(said["ahead_by"])
 
@@ -363,7 +364,7 @@ def _behind(
 def _fetch_workflows(
     api: _Api, used: Iterable[Used], tags: dict[str, tuple[Tag, ...] | Unseen], own: Iterable[Workflow]
 ) -> Iterator[tuple[tuple[str, str, str], Workflow | Unseen | None]]:
-    """Yield each workflow of Fatwheel's that is called, as it is at the ref that is called."""
+    """Yield each Fatwheel workflow that is called, at the ref of the call."""
     by_path = {workflow.path: workflow for workflow in own}
     for call in dict.fromkeys(one[:3] for one in used if one.is_call):
         repository, path, ref = call
@@ -386,7 +387,7 @@ def _fetch_workflow(api: _Api, repository: str, path: str, ref: str) -> Workflow
 
 
 def _configs(api: _Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, Outline | Unseen]]:
-    """Yield each config that Fatwheel is called with, and that the default branch has, by its path."""
+    """Yield each config that a call of Fatwheel names, if it exists on the default branch, by its path."""
     jobs = (job for workflow in workflows for job in workflow.jobs if job.builds_all or job.builds_one)
     paths = dict.fromkeys(job.config for job in jobs if callers.EXPRESSION not in job.config)
     for path in islice(paths, MOST_REPOSITORIES):
@@ -396,7 +397,7 @@ def _configs(api: _Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, Ou
 
 
 def _config(api: _Api, path: str) -> Outline | Unseen | None:
-    """Return what a config says, those tables included that lie in files of their own; None where it is not there."""
+    """Return the outline of a config, with the tables in included files; None if the config does not exist."""
     try:
         text = _text_at(api, path)
         return None if text is None else _with_included(api, callers.read_config(text, path), path)
@@ -417,11 +418,11 @@ def _text_at(api: _Api, path: str) -> str | None:
     return None if file is None else _text(api, file, branch)
 
 
-# -- mending
+# -- fixes
 
 
 def _apply_fix(api: _Api, fix: Fix, facts: Facts) -> Mended:
-    """Do one thing, and say what became of it."""
+    """Make one fix, and return its outcome."""
     what = fix.describe(facts)
     try:
         MENDS[fix.kind](api, fix.subject, facts)
@@ -435,7 +436,7 @@ def _enable(api: _Api, path: str, _: Facts) -> None:
 
 
 def _create(api: _Api, name: str, facts: Facts) -> None:
-    """Make an environment that the default branch and tags of releases alone may use; never change one."""
+    """Create an environment that only the default branch and tags v* may use; never change an existing one."""
     path = f"/environments/{quote(name, safe='')}"
     if api.get(path) is not None:
         msg = "somebody else has made it by now"

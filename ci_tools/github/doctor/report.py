@@ -1,4 +1,4 @@
-"""The words of a check-up: what is read of a repository, what is found wrong with it, and what the API can mend."""
+"""The nouns of a check-up: the facts of a repository, the findings, and the fixes that the API can make."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Default", "Environment", "Facts", "Finding", "Fix", "Kind", "Policy"
 
 
 class Weight(Name):
-    """What a finding means for a release."""
+    """The meaning of a finding for a release."""
 
-    ERROR = "error"  # it fails, or lets strangers in
-    WARNING = "warning"  # it works, and rests on something it should not
+    ERROR = "error"  # the release fails, or strangers can interfere
+    WARNING = "warning"  # the release works, but relies on something it should not
     UNSEEN = "not seen"
     HINT = "hint"
 
 
 class Kind(Name):
-    """What can be mended over the API without deciding anything that is for a person to decide."""
+    """The fixes that can be made over the API and need no decision by a person."""
 
     ENABLE_WORKFLOW = "enable a workflow"
     CREATE_ENVIRONMENT = "create an environment"
@@ -42,7 +42,7 @@ class Fix(NamedTuple):
     subject: str  # the workflow's path, or the environment's name
 
     def describe(self, facts: Facts) -> str:
-        """Return what is done, in a sentence without an end."""
+        """Return a description of the change, without a full stop."""
         if self.kind is Kind.ENABLE_WORKFLOW:
             return f"enable {self.subject} again"
         if self.kind is Kind.CREATE_ENVIRONMENT:
@@ -51,7 +51,7 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong, or that nobody can say of."""
+    """One thing that is wrong, or could not be checked."""
 
     rule: str
     weight: Weight
@@ -63,25 +63,25 @@ class Finding(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """A fact that the token did not show."""
+    """A fact that the token could not read."""
 
     what: str
     needs: str
 
 
 class Policy(NamedTuple):
-    """Which actions may run; the last three say more of `selected`."""
+    """Which actions may run; the last three fields are for `selected`."""
 
     is_enabled: bool
     allowed: str = "all"  # all, local_only or selected
-    pins: bool = False  # whether only full commits are taken
+    pins: bool = False  # whether actions must be pinned to a full commit SHA
     patterns: tuple[str, ...] = ()
     of_github: bool = True
     verified: bool = True
 
 
 class Default(NamedTuple):
-    """What jobs may do that do not say it."""
+    """The default permissions of jobs without `permissions:`."""
 
     access: str  # read or write
     approves: bool  # whether they may approve pull requests
@@ -91,7 +91,7 @@ class Environment(NamedTuple):
     """One environment, and the names of its secrets."""
 
     has_approval: bool  # whether people, or another service, have to approve
-    has_branches: bool  # whether some branches and tags alone may use it
+    has_branches: bool  # whether only some branches and tags may use it
     secrets: frozenset[str] | Unseen
 
 
@@ -103,21 +103,21 @@ class Tag(NamedTuple):
 
     @property
     def version(self) -> Version | None:
-        """The version that it names in full; None for `v4`, a candidate, or another kind of tag."""
+        """The complete version that the tag names; None for `v4`, a candidate, or another kind of tag."""
         version = read_version(self.name)
         return version if version and len(version.release) > 2 and not version.is_prerelease else None  # noqa: PLR2004 - X.Y.Z
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that was read of a repository; `Unseen` stands for what the token did not show."""
+    """All facts read from a repository; `Unseen` stands for facts that the token could not read."""
 
     repository: str
-    page: str  # its address for people
+    page: str  # the address of its web page
     branch: str  # the default one
     is_archived: bool = False
     is_private: bool = False  # or internal to an enterprise
-    is_organization: bool = True  # whether an organisation owns it, and no person
+    is_organization: bool = True  # whether an organization owns it, not a person
     policy: Policy | Unseen
     default: Default | Unseen
     is_immutable: bool | Unseen
@@ -125,11 +125,11 @@ class Facts:
     unread: tuple[tuple[str, str], ...] = ()  # files that could not be read, and why
     states: Mapping[str, str] | Unseen
     environments: Mapping[str, Environment] | Unseen
-    secrets: frozenset[str] | Unseen  # of the repository, and of its organisation for it
-    called: Mapping[tuple[str, str, str], Workflow | Unseen | None]  # by repository, path and ref; None: not there
+    secrets: frozenset[str] | Unseen  # the repository's own, and those its organization shares with it
+    called: Mapping[tuple[str, str, str], Workflow | Unseen | None]  # by repository, path and ref; None: missing
     tags: Mapping[str, tuple[Tag, ...] | Unseen]  # by repository
-    behind: Mapping[tuple[str, str], int | None]  # by repository and untagged commit; None: not there
-    configs: Mapping[str, Outline | Unseen] = field(default_factory=dict)  # by path, those that there are
+    behind: Mapping[tuple[str, str], int | None]  # by repository and untagged commit; None: missing
+    configs: Mapping[str, Outline | Unseen] = field(default_factory=dict)  # by path, only those that exist
 
     @property
     def callers(self) -> tuple[Workflow, ...]:
@@ -137,5 +137,5 @@ class Facts:
         return tuple(workflow for workflow in self.workflows if workflow.is_caller)
 
     def settings(self, page: str) -> str:
-        """Return the address of a page of settings."""
+        """Return the address of one page of the repository's settings."""
         return f"{self.page}/settings/{page}"

@@ -1,7 +1,7 @@
-"""What of a repository's settings and workflows would stop or weaken a release: from facts to findings.
+"""The rules of the doctor: they derive findings from the facts of a repository's settings and workflows.
 
-Each finding says what is wrong, where, why a release needs it, and how to mend it. What the token did not show is a
-finding as well: nothing is good because nobody looked.
+Each finding says what is wrong, where, why it matters for a release, and how to fix it. A fact that the token could not
+read is a finding, too: nothing passes unchecked.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["diagnose"]
 
-RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # what jobs may do by default, where that is `read`
+RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaults if the setting is `read`
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
 GENERAL, ACTIONS, ENVIRONMENTS = "Settings, General", "Settings, Actions", "Settings, Environments"
 PUBLISH = re.compile(r"/publish\.ya?ml$")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
-CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment of all but nightlies
+CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment for all but nightlies
 OF_GITHUB = frozenset({"actions", "github"})
 DISABLED = {
     "disabled_inactivity": "GitHub disabled it after 60 days without activity",
@@ -57,7 +57,7 @@ DISABLED = {
 
 
 def diagnose(facts: Facts) -> tuple[Finding, ...]:
-    """Return all that is wrong, the worst first."""
+    """Return all findings, the worst first."""
     of_jobs = (
         finding
         for workflow in facts.callers
@@ -84,7 +84,7 @@ def _check_archival(facts: Facts) -> Iterator[Finding]:
 
 
 def _callers(facts: Facts) -> Iterator[Finding]:
-    """Yield what cannot be read, and that nothing calls Fatwheel."""
+    """Yield the files that cannot be read, and a finding if no workflow calls Fatwheel."""
     for path, why in facts.unread:
         page = f"{facts.page}/blob/{facts.branch}/{path}"
         yield Finding("unread", Weight.UNSEEN, path, f"not seen: {why}", "what it would do is not known", page)
@@ -95,7 +95,7 @@ def _callers(facts: Facts) -> Iterator[Finding]:
 
 
 def _policy(facts: Facts) -> Iterator[Finding]:
-    """Yield what keeps Actions, or those that are used, from running."""
+    """Yield the settings that prevent GitHub Actions, or the actions used, from running."""
     if isinstance(facts.policy, Unseen):
         yield _unseen(ACTIONS, facts.policy)
         return
@@ -110,7 +110,7 @@ def _policy(facts: Facts) -> Iterator[Finding]:
 
 def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
     page, why = facts.settings("actions"), "a run that uses it ends before its first job"
-    if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by a tag
+    if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by tag
         what = f"{used} is no full commit, and the repository takes no other actions"
         yield Finding("sha-required", Weight.ERROR, used.where, what, why, "pin the commit, or a newer Fatwheel")
     verdict = _is_allowed(facts, policy, used)
@@ -124,7 +124,7 @@ def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
 
 
 def _is_allowed(facts: Facts, policy: Policy, used: Used) -> bool | None:
-    """Return whether something may run; None where that hangs on what the API does not say."""
+    """Return whether an action may run; None if that depends on facts that the API does not tell."""
     owner, name = used.repository.lower().partition("/")[0], str(used).lower()
     if policy.allowed == "all" or owner == facts.repository.lower().partition("/")[0]:
         return True
@@ -141,13 +141,13 @@ def _is_allowed(facts: Facts, policy: Policy, used: Used) -> bool | None:
 
 
 def _matches(patterns: Iterable[str], name: str, star: str = "[^/]*") -> bool:
-    """Whether a name is among some; GitHub's `*` stops at a slash, though its own examples of lists ignore that."""
+    """Whether a name matches a pattern; GitHub's `*` stops at a slash, although GitHub's own examples ignore that."""
     spelled = (re.escape(pattern.lower()).replace(r"\*\*", ".*").replace(r"\*", star) for pattern in patterns)
     return any(re.fullmatch(pattern, name) for pattern in spelled)
 
 
 def _default(facts: Facts) -> Iterator[Finding]:
-    """Yield that jobs may write which do not say so; a release needs no such default."""
+    """Yield default permissions that are too wide: a release does not need write access by default."""
     page = facts.settings("actions")
     if isinstance(facts.default, Unseen):
         yield _unseen(ACTIONS, facts.default)
@@ -167,7 +167,7 @@ def _default(facts: Facts) -> Iterator[Finding]:
 
 
 def _states(facts: Facts) -> Iterator[Finding]:
-    """Yield which callers are disabled. What a person disabled, a person enables."""
+    """Yield the disabled callers. Only those that GitHub disabled for inactivity get a fix, not those of a person."""
     if isinstance(facts.states, Unseen):
         yield _unseen(".github/workflows", facts.states)
         return
@@ -192,7 +192,7 @@ def _immutable(facts: Facts) -> Iterator[Finding]:
 
 
 def _environments(facts: Facts) -> Iterator[Finding]:
-    """Yield which environments are missing or open to everybody who can push a branch."""
+    """Yield the environments that are missing, or open to everybody who can push a branch."""
     named: dict[str, list[Job]] = {}
     for job in (job for workflow in facts.callers for job in workflow.jobs if job.environment):
         named.setdefault(job.environment, []).append(job)
@@ -240,7 +240,7 @@ def _unseen_secrets(facts: Facts) -> Iterator[Finding]:
 
 
 def _pins(facts: Facts) -> Iterator[Finding]:
-    """Yield what moves, and what is behind."""
+    """Yield the uses of tags and branches, which can move, and of outdated commits."""
     for used in _once(used for workflow in facts.callers for job in workflow.jobs for used in job.uses):
         tags = facts.tags.get(used.repository.lower(), ())
         if isinstance(tags, Unseen):
@@ -275,13 +275,13 @@ def _check_pin(facts: Facts, used: Used, tags: tuple[Tag, ...]) -> Iterator[Find
 
 
 def _is_between(tag: Tag, own: Tag, newest: Tag) -> bool:
-    """Whether a tag is a release after one, up to the newest."""
+    """Whether a tag is a release after `own`, up to `newest`."""
     versions = own.version, tag.version, newest.version
     return bool(versions[0] and versions[1] and versions[2] and versions[0] < versions[1] <= versions[2])
 
 
 def _newest(tags: tuple[Tag, ...], name: str) -> Tag | None:
-    """Return the newest release of the major version that `v4` or `release/v1` names; of all, where it names none."""
+    """Return the newest release of the major version in a name such as `v4` or `release/v1`; of all if it has none."""
     major = re.search(r"(?:^|/)v?(\d+)(?:\.|$)", name)
     versions = [(tag.version, tag) for tag in tags if tag.version]
     same = [pair for pair in versions if not major or pair[0].major == int(major[1])]
@@ -304,7 +304,7 @@ def _target(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
 
 
 def _permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
-    """Yield which permissions a job lacks, those of the workflow it calls included."""
+    """Yield the permissions that a job lacks, including those of the workflow it calls."""
     called = facts.called.get(job.call[:3]) if job.call and job.call.is_call else None
     if isinstance(called, Unseen):
         yield _unseen(job.where, called)
@@ -340,19 +340,19 @@ def _in_vain(job: Job, more: Grants, needs: Grants) -> Iterator[Finding]:
 
 
 def _publishing(facts: Facts, workflow: Workflow, job: Job) -> Grants | None:
-    """Return what a job that publishes needs of its caller's grants; None where it does not, or takes none of them."""
+    """Return the permissions a publishing job needs; None if it does not publish, or its workflow sets its own."""
     called = facts.called.get(job.call[:3]) if job.call else None
     publishes = job.publishes or (job.builds_one and job.given.get("publish", "false") != "false")
     if not publishes or not isinstance(called, Workflow):
         return None
     inner = (one for one in called.jobs if called.grants_of(one) is None)
     if not any(job.publishes or PUBLISH.search(one.call.path if one.call else "") for one in inner):
-        return None  # a release of Fatwheel before it took what its caller grants
+        return None  # an older Fatwheel, whose publish.yml set its own permissions
     return needed_to_publish(job.given, _targets(facts, workflow, job) or ())
 
 
 def _targets(facts: Facts, workflow: Workflow, job: Job) -> tuple[str, ...] | None:
-    """Return the addresses that a job publishes to; None where they are not known before a run."""
+    """Return the addresses that a job publishes to; None if they are unknown before a run."""
     if named := job.given.get("to", ""):
         return None if EXPRESSION in named else tuple(named.split())
     configs = {one.config for one in workflow.jobs if one.builds_all} or {job.config}
@@ -361,7 +361,7 @@ def _targets(facts: Facts, workflow: Workflow, job: Job) -> tuple[str, ...] | No
 
 
 def _folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
-    """Yield that a job publishes to a folder of its runner."""
+    """Yield the targets that are folders of the runner, which is discarded after the job."""
     if job.publishes or job.builds_one:
         for target in (one for one in _targets(facts, workflow, job) or () if one.startswith("dir:")):
             what, why = (
@@ -373,7 +373,7 @@ def _folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
 
 
 def _attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
-    """Yield that a private repository has not chosen whether it attests, or chose what it cannot."""
+    """Yield a private repository's missing choice about attestations, or one that is impossible there."""
     chose = job.attest == ATTEST_NEVER or EXPRESSION in job.attest
     if not (facts.is_private and (job.builds_all or job.builds_one)) or chose:
         return
@@ -386,7 +386,7 @@ def _attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
 
 
 def _attestations(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
-    """Yield that what publishes asks for an attestation where what builds makes none, or the other way round."""
+    """Yield a job that publishes with another choice about attestations than the job that builds."""
     words = {one.attest for one in workflow.jobs if one.builds_all}
     known = words and not any(EXPRESSION in word for word in (*words, job.attest))
     of_this_run = job.publishes and not job.given.get("run-id")
@@ -398,12 +398,12 @@ def _attestations(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
 
 
 def _own_workflows(facts: Facts) -> Iterator[Finding]:
-    """Yield which platforms no workflow builds, and which two do."""
+    """Yield the platforms that no workflow builds, and those that two workflows build."""
     jobs = [job for workflow in facts.callers for job in workflow.jobs]
     own = {(job.config, job.given.get("platform", "")): job for job in jobs if job.builds_one}
     shared = {job.config: job for job in jobs if job.builds_all and not job.given.get("only")}
     if any(EXPRESSION in word for key in own for word in key):
-        return  # which platforms they build is made when they run
+        return  # their platforms are known only at run time
     yield from (_unseen(path, outline) for path, outline in facts.configs.items() if isinstance(outline, Unseen))
     for path, outline in facts.configs.items():
         for name, is_apart in outline.platforms.items() if isinstance(outline, Outline) else ():
@@ -434,13 +434,13 @@ def _grant(grants: Grants) -> str:
 
 
 def _caller_grants(called: Workflow) -> Grants:
-    """Return what a called workflow asks of its caller: the most that one of its jobs does."""
+    """Return the permissions that a called workflow needs from its caller: the union over its jobs."""
     granted = ((called.grants_of(job), job.needs) for job in called.jobs)
     return unite_grants(needs if grants is None else grants for grants, needs in granted)
 
 
 def _secrets(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
-    """Yield which secrets a job names or must pass, and which of them nobody set."""
+    """Yield the secrets that a job names but nobody has set, and those that it must pass but does not."""
     yield from _missing(facts, job.secrets, job.where, job.environment)
     called = facts.called.get(job.call[:3]) if job.call else None
     if called is None or isinstance(called, Unseen):
@@ -464,7 +464,7 @@ def _missing(facts: Facts, names: Iterable[str], where: str, environment: str) -
 
 
 def _job_secrets(facts: Facts, environment: str) -> set[str] | None:
-    """Return the secrets that a job of an environment gets; None where they were not seen."""
+    """Return the secrets available to a job in an environment; None if they could not be read."""
     of_environment: frozenset[str] | Unseen = frozenset()
     if environment and (isinstance(facts.environments, Unseen) or "${{" in environment):
         return None
@@ -485,7 +485,7 @@ def _publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
 
 
 def _check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
-    """Yield where who approves, or what is published, hangs on how the run was started and not on what it releases."""
+    """Yield jobs whose environment or condition depends on the event that started the run, not on the release."""
     if not (job.publishes or job.is_trusted_publisher):
         return
     if BY_EVENT.search(job.environment):
@@ -501,7 +501,7 @@ def _check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Findi
 
 
 def _all_uses(facts: Facts) -> Iterator[Used]:
-    """Yield what the callers use, and what the workflows use that they call."""
+    """Yield everything the callers use, and everything used by the workflows they call."""
     for job in (job for workflow in facts.callers for job in workflow.jobs):
         yield from job.uses
         called = facts.called.get(job.call[:3]) if job.call else None
@@ -510,7 +510,7 @@ def _all_uses(facts: Facts) -> Iterator[Used]:
 
 
 def _once(several: Iterable[Used]) -> Iterator[Used]:
-    """Yield each thing of another repository once, where it is used first; our own has no `@REF`."""
+    """Yield each use of another repository once, at its first place; uses of the own repository have no `@REF`."""
     first: dict[tuple[str, str, str], Used] = {}
     for used in several:
         if used.ref:

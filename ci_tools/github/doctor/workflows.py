@@ -1,7 +1,7 @@
-"""Workflow files of a repository that calls Fatwheel: what each job may do, what it uses, names and publishes.
+"""Reads the workflow files of a repository that calls Fatwheel: each job's permissions, actions, secrets and targets.
 
-The files were written by others. Each is read once, node by node, so that aliases cost nothing; a name that GitHub
-would not take is no name here either, and no text of theirs goes further with a control character in it.
+The files are untrusted. Each node is read once, so aliases cost nothing. Names that GitHub would not accept are
+ignored, and control characters are removed from every text.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = [
     "unite_grants",
 ]
 
-LARGEST = 256_000  # bytes of a file that is read; the longest that people write have a fifth of it
+LARGEST = 256_000  # bytes of a file; the longest real files have a fifth of that
 MOST_JOBS = 500
-LONGEST_CONDITION = 2_000  # characters of an `if:` that are looked at
+LONGEST_CONDITION = 2_000  # characters of an `if:` that are read
 WIDEST = 1_000  # characters of a line that are searched for a command
-INHERITED = "inherit"  # in place of the names of secrets: all that the caller has
-EVERY = "*"  # the permission that stands for those not named, of `read-all` and `write-all`
+INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
+EVERY = "*"  # stands for all permissions that are not named, as in `read-all` and `write-all`
 ACCESSES = ("none", "read", "write")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 SECRET = re.compile(r"\bsecrets\s*(?:\.\s*|\[\s*['\"])([A-Za-z_][A-Za-z0-9_]*)")
@@ -53,16 +53,16 @@ USES = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9_.-]+)((?:/[^@\s]*)?)@
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
 DEFAULT_CONFIG = "fatwheel.yml"
 ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"
-EXPRESSION = "${{"  # what is not known before a run
+EXPRESSION = "${{"  # starts a value that is unknown before a run
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
 PLATFORM = re.compile(r"/platform\.ya?ml$")
 WHEELS = re.compile(r"/wheels\.ya?ml$")
-OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - every run has it
+OWN_TOKEN = "GITHUB_TOKEN"  # noqa: S105 - the name of a secret that every run has
 
 RELEASE = (("contents", "write"),)
 ATTEST = (("attestations", "write"), ("id-token", "write"))
-# What steps of other people's need of the job's token; without it GitHub answers 403.
+# The permissions that third-party actions need for the job's token; without them GitHub answers 403.
 NEEDS = {
     "actions/attest": ATTEST,
     "actions/attest-build-provenance": ATTEST,
@@ -76,7 +76,7 @@ RELEASES = re.compile(r"\bgh\s+release\s+(?:create|delete|edit|upload)\b|\bfatwh
 
 
 class Used(NamedTuple):
-    """What a `uses:` names, and where it stands; `repository` is empty for one of the same repository."""
+    """The action or workflow that a `uses:` names, and its place; `repository` is empty for the same repository."""
 
     repository: str
     path: str
@@ -85,12 +85,12 @@ class Used(NamedTuple):
 
     @property
     def is_fatwheel(self) -> bool:
-        """Whether it is Fatwheel, or somebody's fork of it."""
+        """Whether it is Fatwheel, or a fork of it."""
         return self.repository.rpartition("/")[2].lower() == "fatwheel"
 
     @property
     def is_workflow(self) -> bool:
-        """Whether it is a reusable workflow, and no action."""
+        """Whether it is a reusable workflow, not an action."""
         return WORKFLOW.fullmatch(self.path) is not None
 
     @property
@@ -107,53 +107,53 @@ Grants = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job: its own permissions, what it uses, and which names of settings are in it."""
+    """One job: its permissions, the actions it uses, and the environment and secrets it names."""
 
     name: str
     where: str
     grants: Grants | None  # None: it has no `permissions:` of its own
-    needs: Grants  # what its own steps are known to need
+    needs: Grants  # the permissions that its own steps are known to need
     call: Used | None  # the workflow that it calls
     steps: tuple[Used, ...]
     environment: str
     condition: str  # its `if:`
     secrets: frozenset[str]
-    passed: frozenset[str]  # names of secrets that the called workflow gets
+    passed: frozenset[str]  # names of secrets passed to the called workflow
     given: Mapping[str, str]  # its `with:`
 
     @property
     def uses(self) -> tuple[Used, ...]:
-        """All that it uses."""
+        """The called workflow and all actions of its steps."""
         return (self.call, *self.steps) if self.call else self.steps
 
     @property
     def is_build(self) -> bool:
-        """Whether Fatwheel builds in it."""
+        """Whether the job builds with Fatwheel."""
         return any(used.is_call or (used.is_fatwheel and not used.path.strip("/")) for used in self.uses)
 
     @property
     def publishes(self) -> bool:
-        """Whether it calls the workflow of Fatwheel that publishes a release."""
+        """Whether the job calls publish.yml, which publishes a release."""
         return self._calls(PUBLISHES)
 
     @property
     def builds_all(self) -> bool:
-        """Whether it calls the workflow of Fatwheel that builds a config's platforms."""
+        """Whether the job calls wheels.yml, which builds the platforms of a config."""
         return self._calls(WHEELS)
 
     @property
     def builds_one(self) -> bool:
-        """Whether it calls the workflow of Fatwheel that is one platform's own."""
+        """Whether the job calls platform.yml, which builds one platform."""
         return self._calls(PLATFORM)
 
     @property
     def config(self) -> str:
-        """The path of the config that it calls Fatwheel with."""
+        """The path of the config in its call of Fatwheel."""
         return self.given.get("config") or DEFAULT_CONFIG
 
     @property
     def attest(self) -> str:
-        """Whether it has the files signed, in the word of Fatwheel's workflows."""
+        """The input `attest` of its call of Fatwheel: whether the files are signed."""
         return self.given.get("attest") or ATTEST_PUBLIC
 
     def _calls(self, path: re.Pattern[str]) -> bool:
@@ -161,7 +161,7 @@ class Job:
 
     @property
     def is_trusted_publisher(self) -> bool:
-        """Whether it uploads to PyPI without a password."""
+        """Whether the job uploads to PyPI by trusted publishing, without a password."""
         return "id-token" in self.needs and any(used.repository.lower() == TRUSTED_PUBLISHER for used in self.steps)
 
 
@@ -173,37 +173,37 @@ class Workflow:
     triggers: tuple[str, ...]
     grants: Grants | None
     jobs: tuple[Job, ...]
-    secrets: frozenset[str]  # named outside of its jobs
-    required: frozenset[str]  # secrets that whoever calls it must pass
+    secrets: frozenset[str]  # secrets named outside of its jobs
+    required: frozenset[str]  # secrets that a caller must pass
 
     @property
     def is_caller(self) -> bool:
-        """Whether it calls Fatwheel."""
+        """Whether any of its jobs uses Fatwheel."""
         return any(used.is_fatwheel for job in self.jobs for used in job.uses)
 
     def grants_of(self, job: Job) -> Grants | None:
-        """Return what a job may do, by its own words or the workflow's; None where neither says it."""
+        """Return a job's permissions: its own or the workflow's; None if neither sets any."""
         return self.grants if job.grants is None else job.grants
 
 
 class Outline(NamedTuple):
-    """What of a config matters to the workflows that call Fatwheel with it."""
+    """The parts of a config that matter to the workflows which call Fatwheel with it."""
 
     targets: tuple[str, ...]
-    platforms: Mapping[str, bool]  # those that are not switched off, each with whether a workflow of its own builds it
-    included: Mapping[str, str]  # the file that has the table of a platform
+    platforms: Mapping[str, bool]  # each enabled platform to whether a separate workflow builds it
+    included: Mapping[str, str]  # platform to the included file with its table
 
 
 # -- permissions
 
 
 def access(grants: Mapping[str, str], scope: str) -> str:
-    """Return none, read or write."""
+    """Return the access to a scope: none, read or write."""
     return grants.get(scope, grants.get(EVERY, ACCESSES[0]))
 
 
 def unite_grants(several: Iterable[Mapping[str, str]]) -> Grants:
-    """Return the most that any of several allows."""
+    """Return the union of several grants: for each scope, the highest access."""
     union: Grants = {}
     for grants in several:
         for scope, wanted in grants.items():
@@ -212,15 +212,15 @@ def unite_grants(several: Iterable[Mapping[str, str]]) -> Grants:
 
 
 def lacking(grants: Mapping[str, str], needed: Mapping[str, str]) -> Grants:
-    """Return what of `needed` is not in `grants`."""
+    """Return the part of `needed` that `grants` does not cover."""
     few = ACCESSES.index
     return {scope: wanted for scope, wanted in needed.items() if few(access(grants, scope)) < few(wanted)}
 
 
 def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Grants:
-    """Return what publish.yml needs of its caller: by its `with:`, and by the targets that it publishes to."""
+    """Return the permissions that publish.yml needs from its caller, for this `with:` and these targets."""
     reasons = {
-        ("attestations", "read"): given.get("attest") != ATTEST_NEVER,  # to verify where the files came from
+        ("attestations", "read"): given.get("attest") != ATTEST_NEVER,  # to verify the attestations of the files
         ("actions", "read"): bool(given.get("run-id")),  # to take the artifacts of another run
         ("contents", "write"): any(target.startswith("github:") for target in targets),  # to make the release
         ("id-token", "write"): bool(given.get("aws-role")),  # to assume the role
@@ -232,7 +232,7 @@ def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Gra
 
 
 def qualify_calls(workflow: Workflow, repository: str) -> Workflow:
-    """Return a workflow of Fatwheel's own repository, which calls the others without `@REF`."""
+    """Return a workflow of Fatwheel's own repository with that repository filled in where it calls others locally."""
     jobs = (
         replace(
             job, call=job.call and _own(job.call, repository), steps=tuple(_own(one, repository) for one in job.steps)
@@ -247,13 +247,13 @@ def _own(used: Used, repository: str) -> Used:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """Return a text of others as one line that moves no cursor and is no command to a runner that prints it."""
+    """Return an untrusted text as one printable line that a runner does not take for a command."""
     line = "".join(char if char.isprintable() else " " for char in text[: most + 1]).replace("##[", "# #[")
     return line if len(line) <= most else f"{line[:most]}…"
 
 
 def read(text: str, path: str) -> Workflow:
-    """Return what a workflow file says; raise RejectedInput with the place where it is none."""
+    """Return the workflow in a file's text; raise RejectedInput with the place if it is not a workflow."""
     path = one_line(path)
     top = _children(compose(text, path))
     if not _children(top.get("jobs")):
@@ -270,7 +270,7 @@ def read(text: str, path: str) -> Workflow:
 
 
 def read_config(text: str, path: str) -> Outline:
-    """Return what a config says of its targets and platforms; raise RejectedInput where it is no YAML."""
+    """Return the targets and platforms of a config; raise RejectedInput if it is not YAML."""
     top = _children(compose(text, one_line(path)))
     tables = {name: _children(node) for name, node in _children(top.get("platforms")).items() if NAME.fullmatch(name)}
     targets = _items(_children(top.get("publish")).get("targets"))
@@ -282,7 +282,7 @@ def read_config(text: str, path: str) -> Outline:
 
 
 def read_included(text: str, path: str) -> bool:
-    """Return whether the table of a platform, in a file of its own, says that a workflow of its own builds it."""
+    """Return whether a platform's table, in an included file, sets `own-workflow`."""
     return _has_its_own(_children(compose(text, one_line(path))))
 
 
@@ -299,7 +299,7 @@ def _rejection(path: str, line: int, what: str) -> RejectedInput:
 
 
 def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iterator[Job]:
-    """Yield each job; a node that several names share is read once."""
+    """Yield each job; a node that several names share by an alias is read once."""
     if len(pairs) > MOST_JOBS:
         raise _rejection(path, _line(pairs[0][0]), f"it has {len(pairs)} jobs, expected at most {MOST_JOBS}")
     known: dict[int, Job] = {}
@@ -312,7 +312,7 @@ def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iter
 
 
 def _job(node: yaml.Node, path: str) -> Job:
-    """Return a job; its name and place are those of its key."""
+    """Return a job without its name and place, which come from its key."""
     parts = _children(node)
     steps = {id(step): _children(step) for step in _items(parts.get("steps"))}
     used = (_parse_use(step.get("uses"), path) for step in steps.values())
@@ -333,7 +333,7 @@ def _job(node: yaml.Node, path: str) -> Job:
 
 
 def _parse_use(node: yaml.Node | None, path: str) -> Used | None:
-    """Return what a `uses:` names; None for a container, or for what is no such name."""
+    """Return the action or workflow that a `uses:` names; None for a container or an invalid name."""
     text = _text(node)
     where = f"{path}:{_line(node)}" if node else path
     if text.startswith(("./", "$/")):
@@ -345,7 +345,7 @@ def _parse_use(node: yaml.Node | None, path: str) -> Used | None:
 
 
 def _grants(node: yaml.Node | None) -> Grants | None:
-    """Return `permissions:` as written; those not named are not allowed."""
+    """Return `permissions:` as written, None without it; scopes that it does not name are not granted."""
     if node is None:
         return None
     text = _text(node)
@@ -356,7 +356,7 @@ def _grants(node: yaml.Node | None) -> Grants | None:
 
 
 def _needs(step: Mapping[str, yaml.Node]) -> Grants:
-    """Return what a step is known to need, unless it brings a token of its own."""
+    """Return the permissions a step is known to need; none if it uses a secret, such as its own token."""
     if any(map(_names_a_secret, _texts(step.values()))):
         return {}
     found = USES.fullmatch(_text(step.get("uses")))
@@ -366,7 +366,7 @@ def _needs(step: Mapping[str, yaml.Node]) -> Grants:
 
 @functools.lru_cache(maxsize=100)  # steps may share a script by an alias
 def _releases(script: str) -> bool:
-    """Whether a script writes a release of GitHub's."""
+    """Whether a script creates or changes a GitHub release."""
     return any(RELEASES.search(line[:WIDEST]) for line in script.splitlines())
 
 
@@ -376,7 +376,7 @@ def _names_a_secret(text: str) -> bool:
 
 
 def _environment(parts: Mapping[str, yaml.Node]) -> str:
-    """Return the environment that a job runs in, or that it tells Fatwheel to publish in."""
+    """Return the environment in which a job runs, or which it passes to Fatwheel for publishing."""
     given = _children(parts.get("with")).get("environment")
     node = parts.get("environment", given)
     return one_line(_text(_children(node).get("name")) or _text(node))
@@ -390,7 +390,7 @@ def _list_required_secrets(node: yaml.Node | None) -> Iterator[str]:
 
 
 def _secrets(nodes: Iterable[yaml.Node]) -> frozenset[str]:
-    """Return the names of secrets in the expressions of nodes, as GitHub knows them: in capitals."""
+    """Return the names of secrets in the expressions of nodes, in upper case, since GitHub ignores case."""
     expressions = (part.partition("}}")[0] for text in _texts(nodes) for part in text.split("${{")[1:])
     names = (found.upper() for expression in expressions for found in SECRET.findall(expression))
     return frozenset(names) - {OWN_TOKEN}
@@ -400,7 +400,7 @@ def _secrets(nodes: Iterable[yaml.Node]) -> frozenset[str]:
 
 
 def _texts(nodes: Iterable[yaml.Node]) -> Iterator[str]:
-    """Yield every text below some nodes; each node is looked at once, however many aliases it has."""
+    """Yield every text below some nodes; each node is visited once, however many aliases it has."""
     waiting, seen = list(nodes), set()
     while waiting:
         node = waiting.pop()
@@ -429,7 +429,7 @@ def _items(node: yaml.Node | None) -> list[yaml.Node]:
 
 
 def _words(node: yaml.Node | None) -> list[str]:
-    """Return the events of `on:`, which may be one, a list, or keys."""
+    """Return the events of `on:`, which may be one name, a list, or a mapping."""
     names = _children(node) or [_text(item) for item in _items(node)] or [_text(node)]
     return [name for name in names if NAME.fullmatch(name)]
 

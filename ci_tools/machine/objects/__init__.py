@@ -1,1 +1,1 @@
-"""Objects by key, with conditional writes: a folder, an S3 bucket, and the lock of buckets that have none."""
+"""Object stores with conditional writes: a folder, an S3 bucket, and a lock for servers without such writes."""

@@ -1,7 +1,7 @@
-"""An S3 bucket, or a part of one, as a store: Amazon's own, or any server that speaks its language.
+"""An S3 bucket, or a prefix of one, as a store: on Amazon S3 or on any server with the same API.
 
 Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-Where a server does not know them, writers wait for each other by a lock (`lease`).
+If a server does not support them, a lock lets one writer in at a time (`lease`).
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ if TYPE_CHECKING:
 __all__ = ["BucketStore", "Place", "place_of"]
 
 OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
-TELLING_APART = ("endpoint", "region")  # the settings that make another place of a bucket's name
+TELLING_APART = ("endpoint", "region")  # the settings that distinguish two buckets of the same name
 WEB = ("endpoint", "public")  # the settings that are web addresses
 ATTEMPTS = 5  # of one request, with a growing pause between them
-CONNECTIONS = 32  # at once, of as many threads
-SECONDS = "60"  # without an answer, or without a byte of one
+CONNECTIONS = 32  # at the same time, one for each thread
+SECONDS = "60"  # the timeout without an answer, or without another byte of it
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 MOST_READ = 64 << 20  # bytes of a manifest or a page
-TORN = (0.05, 0.2, 0.5)  # seconds between two reads of what is half written: not every server writes in one step
-BEAT_ATTEMPTS = 2  # of a request for the lock, which is of no use once it is late
-OWN = ".fatwheel/"  # the folder of an index that no client looks into
+TORN = (0.05, 0.2, 0.5)  # seconds between two reads of an incomplete object: not every server writes atomically
+BEAT_ATTEMPTS = 2  # of a request for the lock, which is useless when it is late
+OWN = ".fatwheel/"  # the folder of an index that no client reads
 LOCK = f"{OWN}lock/"
 PROBE = f"{OWN}conditional-writes"
 CHANNELS = tuple(f"{channel}/" for channel in Channel if channel is not Channel.STABLE)  # each with an index of its own
-SHA256 = "checksum-sha256"  # metadata, as PyTorch's own bucket has it
-GENERATION = "fatwheel-generation"  # metadata: of the manifest that a page was made from
+SHA256 = "checksum-sha256"  # a metadata key, the same as in PyTorch's own bucket
+GENERATION = "fatwheel-generation"  # a metadata key: the generation of the manifest that a page was made from
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -90,7 +90,8 @@ GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
 CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
 DENIED = frozenset({"401", "403", "AccessDenied", "AllAccessDisabled"})
-# What an operation needs, where that is called otherwise; who may not list a bucket is not told that a key is missing.
+# The permissions of an operation, where their names differ from its own. S3 answers 403 instead of 404 for a missing
+# key unless the caller may list the bucket.
 PERMISSIONS = {
     "GetObject": "s3:GetObject and s3:ListBucket",
     "HeadObject": "s3:GetObject and s3:ListBucket",
@@ -103,26 +104,26 @@ WHO = "say who you are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in AWS
 
 
 class Place(NamedTuple):
-    """A bucket, or a part of one, and how it is reached: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`."""
+    """A bucket, or a prefix of one, and its connection: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`."""
 
     bucket: str
     prefix: str = ""  # without slashes at its ends
-    endpoint: str = ""  # of a server that is not Amazon's
+    endpoint: str = ""  # of a server other than Amazon's
     region: str = ""
     acl: str = ""  # public-read, for a bucket that still has access control lists
-    public: str = ""  # the address that clients know the prefix by, where that is another one
-    timeout: str = SECONDS  # how long a server may take to answer
+    public: str = ""  # the address at which clients see the prefix, if it differs
+    timeout: str = SECONDS  # the longest wait for an answer
 
     @property
     def address(self) -> str:
-        """The place as a user writes it, with the settings that tell it from one of the same name elsewhere."""
+        """The place as a user writes it, with the settings that distinguish it from others of the same name."""
         said = [(name, getattr(self, name)) for name in TELLING_APART if getattr(self, name)]
         query = urlencode(said, quote_via=quote, safe=":/")
         return f"s3://{self.bucket}{f'/{self.prefix}' if self.prefix else ''}{f'?{query}' if query else ''}"
 
 
 def place_of(target: str) -> Place:
-    """Return the place that an `s3://` address names; raise InputError where it names none, without what is secret."""
+    """Return the place that an `s3://` address names; raise InputError, without secrets, if the address is invalid."""
     parts = _parts(target)
     prefix = parts.path.strip("/")
     shown = f"s3://{parts.netloc}{parts.path}"
@@ -133,7 +134,7 @@ def place_of(target: str) -> Place:
 
 
 def _parts(target: str) -> SplitResult:
-    """Return the parts of an address; raise InputError where it says who the user is, or cannot be read."""
+    """Return the parts of an address; raise InputError if it holds credentials or cannot be parsed."""
     try:
         parts = urlsplit(target)
     except ValueError:
@@ -146,7 +147,7 @@ def _parts(target: str) -> SplitResult:
 
 
 def _settings(query: str, shown: str) -> dict[str, str]:
-    """Return the settings of a place; raise InputError where one is unknown, empty, given twice or no such value."""
+    """Return the settings of a place; raise InputError if one is unknown, empty, given twice or invalid."""
     given = parse_qsl(query, keep_blank_values=True)
     options = dict(given)
     for name in sorted(options.keys() - set(OPTIONS)):
@@ -163,7 +164,7 @@ def _settings(query: str, shown: str) -> dict[str, str]:
 
 
 def _web_address(value: str, where: str) -> str:
-    """Return a web address in its one spelling; raise InputError where it is none, or says who the user is."""
+    """Return a web address in normalized form; raise InputError if it is invalid or holds credentials."""
     if "@" in value:
         msg = f"{where} holds an @, expected an address without a user or a password"
         raise InputError(msg, hint=WHO)
@@ -179,15 +180,15 @@ def _web_address(value: str, where: str) -> str:
 
 
 class UnknownConditionError(Exception):
-    """A server says that it does not know conditional writes."""
+    """A server's answer that it does not support conditional writes."""
 
 
 class AddressKnownError(Exception):
-    """A request would be sent to this address."""
+    """Carries the address of a request that is about to be sent, and stops it."""
 
 
 class BucketStore:
-    """The keys of a bucket below a prefix; `terms` are those of the lock where the server has no conditional writes."""
+    """The keys of a bucket below a prefix; `terms` are the lock's, for a server without conditional writes."""
 
     def __init__(self, place: Place, reporter: Reporter, terms: Terms | None = None) -> None:
         self.place = place
@@ -195,10 +196,10 @@ class BucketStore:
         self.reporter = reporter
         self.terms = terms or Terms()
         self._waits = Waits(reporter.say)
-        self._has_conditions: bool | None = None  # None: it was not asked yet
-        self._leases: dict[str, Lease] = {}  # what this store holds, by the root of the index
-        self._one_at_a_time = threading.RLock()  # among this process's own threads
-        self._tags_are_hashes = True  # until the server shows that it makes them otherwise, as with a KMS key
+        self._has_conditions: bool | None = None  # None: not asked yet
+        self._leases: dict[str, Lease] = {}  # the locks that this store holds, by the root of the index
+        self._one_at_a_time = threading.RLock()  # among the threads of this process
+        self._tags_are_hashes = True  # until an ETag is not the MD5 of the content, as with KMS encryption
         with _explained(self.address):
             self._session = boto3.Session(region_name=place.region or None)
         self.client = self._make_client(
@@ -207,7 +208,7 @@ class BucketStore:
             connect_timeout=int(place.timeout),
             read_timeout=int(place.timeout),
         )
-        self._top = ""  # the address of the bucket, from when it is asked for
+        self._top = ""  # the address of the bucket, filled on first use
 
     def _make_client(self, **options: object) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
         place = self.place
@@ -223,7 +224,7 @@ class BucketStore:
     # -- reading
 
     def find(self, key: str) -> Found | None:
-        """Return what is at a key."""
+        """Return the object at a key, or None."""
         with self._asking(key):
             try:
                 return _found(self.client.head_object(Bucket=self.place.bucket, Key=self.key_of(key)))
@@ -233,9 +234,10 @@ class BucketStore:
                 raise
 
     def read(self, key: str) -> tuple[bytes, Found] | None:
-        """Return the bytes at a key; raise MachineError where they are more than any manifest or page has.
+        """Return the object at a key with its bytes; raise MachineError if it is larger than any manifest or page.
 
-        Bytes that are not what their metadata says are read again, a few times: some servers show a write under way.
+        If the bytes do not match the sha256 in the metadata, they are read again a few times: some servers show
+        unfinished writes.
         """
         read = self._read_once(key)
         for pause in TORN:
@@ -266,9 +268,9 @@ class BucketStore:
             yield piece
 
     def is_whole(self, key: str, found: Found, content: Content) -> bool:
-        """Return whether what was found at a key has the bytes that its metadata names.
+        """Return whether the object at a key has the bytes that its metadata names.
 
-        They are read, unless the tag shows that they are those of `content`.
+        The bytes are read, unless the tag shows that they are those of `content`.
         """
         is_same = (found.sha256, found.size) == (content.sha256, content.size)
         if is_same and content.path is None and found.tag.strip('"') == _md5(content.data):
@@ -283,7 +285,7 @@ class BucketStore:
         yield from (entry.key for entry in self.entries(folder))
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Yield every key below a folder, with its size and time; a thousand come with one request."""
+        """Yield every key below a folder, with its size and time; one request returns up to a thousand."""
         pages = self.client.get_paginator("list_objects_v2")
         found = iter(pages.paginate(Bucket=self.place.bucket, Prefix=self.key_of(folder)))
         start = len(self.key_of(""))
@@ -292,7 +294,7 @@ class BucketStore:
                 yield Entry(one["Key"][start:], one["Size"], utc(one["LastModified"]))
 
     def folders(self, below: str = "") -> frozenset[str]:
-        """Return the folders right below another."""
+        """Return the direct subfolders of a folder."""
         pages, prefix = self.client.get_paginator("list_objects_v2"), self.key_of(below)
         with self._asking(""):
             found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")
@@ -300,7 +302,7 @@ class BucketStore:
         return frozenset(name.removeprefix(prefix).rstrip("/") for name in names)
 
     def part(self, key: str, start: int, size: int) -> bytes:
-        """Return some of the bytes at a key, by a range request; raise MachineError where it is gone."""
+        """Return a part of the bytes at a key, by a range request; raise MachineError if the key does not exist."""
         wanted = f"bytes={start}-{start + size - 1}" if start >= 0 else f"bytes={start}"
         with self._asking(key):
             answer = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key), Range=wanted)
@@ -309,7 +311,7 @@ class BucketStore:
                 return data
 
     def outside(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes at a path that leads out of the prefix and stays in the bucket."""
+        """Yield the bytes at a path outside the prefix, but inside the bucket."""
         key = posixpath.normpath(f"{self.place.prefix}/{path}")
         if key.startswith("../"):
             return
@@ -323,13 +325,13 @@ class BucketStore:
             yield from answer["Body"].iter_chunks(CHUNK)
 
     def _next(self, key: str, parts: Iterator[_T], end: _T) -> _T:
-        """Return the next part of an answer, or `end`; who reads them may take long between two of them."""
+        """Return the next part of an answer, or `end`; the time the reader takes between two parts is not a wait."""
         with self._asking(key):
             return next(parts, end)
 
     @contextmanager
     def _asking(self, key: str) -> Iterator[None]:
-        """Explain what goes wrong with a request, and say every few seconds that its answer is waited for."""
+        """Explain the errors of a request, and report every few seconds while its answer is awaited."""
         where = self._describe_key(key)
         with self._waits.over(where), _explained(where):
             yield
@@ -346,9 +348,9 @@ class BucketStore:
     # -- writing
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
-        """Put content at a key in one request, of which the server checks the hash and the condition.
+        """Put content at a key in one request; the server checks its hash and its condition.
 
-        Where the server does not know conditions, what is there is looked at first, under the lock.
+        If the server does not support conditions, the current object is compared first, under the lock.
         """
         if self._knows_conditions():
             return self._upload(key, content, instead_of, generation)
@@ -376,7 +378,7 @@ class BucketStore:
         raise MachineError(msg, hint=HINT)
 
     def _upload_once(self, key: str, content: Content, instead_of: Found | None, generation: int) -> str:
-        """Put content at a key, and return its tag; nothing where something else is there by now."""
+        """Put content at a key and return its tag; return "" if the key no longer holds `instead_of`."""
         condition = {"IfMatch": instead_of.tag} if instead_of else {"IfNoneMatch": "*"}
         with self._asking(key), _opened(content) as body:
             try:
@@ -401,28 +403,28 @@ class BucketStore:
         return str(answer["ETag"])
 
     def _is_whole(self, key: str, tag: str, content: Content) -> bool:
-        """Whether a server has the bytes that it was sent; of a file, which is read back whole, that is not asked here.
+        """Whether the server stored the bytes it was sent; files are not checked here: their caller reads them back.
 
-        Where its tag is not their hash, they are read back: if they are right, its tags are no hashes.
+        If the tag is not the MD5 of the bytes, they are read back. If they are right, the server's tags are not hashes.
         """
         if content.path is not None or not self._tags_are_hashes or tag.strip('"') == _md5(content.data):
             return True
         read = self._read_once(key)
-        if read is None or read[1].tag != tag:  # another publisher's by now, who has read these
+        if read is None or read[1].tag != tag:  # replaced by another publisher, who had read these bytes
             return True
         self._tags_are_hashes = read[0] != content.data
         return not self._tags_are_hashes
 
     def _is_ours(self, key: str, content: Content, generation: int) -> bool:
-        """Whether what is there was put by this very request: a retry of one whose answer was lost finds it done."""
+        """Whether this request wrote the object itself: a retry after a lost answer finds its own object there."""
         there = self.find(key)
-        if there is None or content.path is not None:  # of a file, who asked reads every byte
+        if there is None or content.path is not None:  # for a file, the caller reads every byte
             return False
         is_same = (there.sha256, there.generation) == (content.sha256, generation)
         return is_same and self._is_whole(key, there.tag, content)
 
     def _knows_conditions(self) -> bool:
-        """Return whether the server writes only on the condition it is given; ask it once, and say so if not."""
+        """Return whether the server obeys conditional writes; test it once, and report it if it does not."""
         if self._has_conditions is None:
             try:
                 does = "ignores"
@@ -436,14 +438,14 @@ class BucketStore:
         return self._has_conditions
 
     def _overwrites(self, instead_of: Found | None) -> bool:
-        """Return whether the server writes over an object although the condition does not hold."""
+        """Return whether the server overwrites an object although the condition is false."""
         if self.find(PROBE) is None:
             self._upload(PROBE, content_of_bytes(b"this server is asked whether it overwrites this\n"), None, 0)
         other = content_of_bytes(f"it does: {secrets.token_hex(8)}\n".encode())
         return self._upload(PROBE, other, instead_of, 0)
 
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
-        """Put other bytes in place of others' at a key, with the headers and the access that their object has."""
+        """Replace the bytes of an object that others wrote, and keep its headers and its access."""
         if self._knows_conditions():
             return self._amend(key, data, instead_of, {"IfMatch": instead_of.tag})
         with self._one_at_a_time, self._lock_index(_root_of(key)) as lease:
@@ -465,7 +467,7 @@ class BucketStore:
         return True
 
     def _headers_to_keep(self, key: str, head: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is said of an object of others that a new one in its place has to say as well."""
+        """Return the headers, metadata and ACL of an object that its replacement must keep."""
         if head.get("ContentEncoding"):
             msg = f"{self._describe_key(key)} is compressed ({head['ContentEncoding']}), expected a page as it is"
             raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
@@ -476,16 +478,16 @@ class BucketStore:
         return {**said, **({"ACL": acl} if acl else {})}
 
     def _is_public(self, key: str) -> bool:
-        """Return whether an object's own access list lets everybody read it: a new object would not have that."""
+        """Return whether the object's own ACL lets everybody read it: its replacement would not inherit that."""
         try:
             answer = self.client.get_object_acl(Bucket=self.place.bucket, Key=self.key_of(key))
-        except ClientError:  # most buckets have no such lists any more, or do not show them
+        except ClientError:  # most buckets have ACLs disabled, or do not show them
             return False
         everybody = (grant for grant in answer["Grants"] if grant.get("Grantee", {}).get("URI") == EVERYBODY)
         return any(grant.get("Permission") in {"READ", "FULL_CONTROL"} for grant in everybody)
 
     def remove(self, key: str) -> None:
-        """Remove what is at a key, if anything."""
+        """Remove the object at a key, if there is one."""
         lease = self._leases.get(_root_of(key))
         if lease:
             lease.check(self.address)
@@ -495,16 +497,16 @@ class BucketStore:
     # -- where
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
-        """Return both keys of a page: with a slash for the REST endpoint, `index.html` for the website's."""
+        """Return both keys of a page: the name with a slash for the REST endpoint, `index.html` for the website's."""
         return (folder, f"{folder}{INDEX}") if folder or self.place.prefix else (INDEX,)
 
     def alone(self, root: str = "") -> AbstractContextManager[object]:
-        """Keep other writers out where writes have no conditions; nobody where each has its own."""
+        """Lock the index against other writers if the server has no conditional writes; otherwise lock nothing."""
         return nullcontext() if self._knows_conditions() else self._lock_index(root)
 
     @contextmanager
     def _lock_index(self, root: str) -> Iterator[Lease]:
-        """Hold the lock of the index that begins at `root`; it is held once, however often it is asked for."""
+        """Hold the lock of the index that begins at `root`; nested calls share one lease."""
         if root in self._leases:
             yield self._leases[root]
             return
@@ -519,16 +521,16 @@ class BucketStore:
                 del self._leases[root]
 
     def url(self, key: str) -> str:
-        """Return the address that a client fetches a key at; `+` is `%2B`, which S3 insists on."""
+        """Return the address at which a client downloads a key; `+` is written `%2B`, as S3 requires."""
         if self.place.public:
             return f"{self.place.public.rstrip('/')}/{quote(key)}"
         return f"{self._address_of_bucket()}{quote(self.key_of(key))}"
 
     def _address_of_bucket(self) -> str:
-        """Return what every key's address begins with: where botocore would send a request, which is then not sent.
+        """Return the start of every key's address: prepare a request with botocore, take its address, and stop it.
 
-        Region, partition, style and endpoint come from so many places, that only botocore itself knows. Its presigned
-        addresses leave out the region (botocore.signers._should_use_global_endpoint).
+        Region, partition, style and endpoint come from so many places that only botocore itself knows the result. Its
+        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint).
         """
         if not self._top:
             unsigned = self._make_client(signature_version=UNSIGNED)
@@ -541,7 +543,7 @@ class BucketStore:
         return self._top
 
     def key_of(self, key: str) -> str:
-        """Return the bucket's own name of a key."""
+        """Return the full name of a key in the bucket, with the prefix."""
         return f"{self.place.prefix}/{key}" if self.place.prefix else key
 
     def _describe_key(self, key: str) -> str:
@@ -549,7 +551,7 @@ class BucketStore:
 
 
 class _Board:
-    """A store as its lock sees it: with a client of its own, which does not try for longer than a lease lasts."""
+    """The claims of a lock in a bucket, with its own client, whose timeouts are shorter than a lease."""
 
     def __init__(self, store: BucketStore) -> None:
         self._store, self._bucket = store, store.place.bucket
@@ -574,12 +576,12 @@ class _Board:
         return claims
 
     def write(self, key: str, data: bytes) -> None:
-        """Write an object, whatever is there."""
+        """Write an object unconditionally."""
         with _explained(self._store.address):
             self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
 
     def read(self, key: str) -> bytes:
-        """Return an object's bytes; none where it is gone."""
+        """Return an object's bytes; b"" if it does not exist."""
         with _explained(self._store.address):
             try:
                 with self._client.get_object(Bucket=self._bucket, Key=self._store.key_of(key))["Body"] as body:
@@ -590,17 +592,17 @@ class _Board:
                 raise
 
     def erase(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         with _explained(self._store.address):
             self._client.delete_object(Bucket=self._bucket, Key=self._store.key_of(key))
 
 
-def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketStore._connected
+def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketStore._make_client
     raise AddressKnownError(request.url)
 
 
 def _root_of(key: str) -> str:
-    """Return the root of the index that a key is of: a channel's, or the whole."""
+    """Return the root of the index that a key belongs to: a channel's folder, or "" for the stable index."""
     return next((channel for channel in CHANNELS if key.startswith(channel)), "")
 
 
@@ -612,7 +614,7 @@ def _found(answer: dict[str, Any]) -> Found:
     generation = answer.get("Metadata", {}).get(GENERATION, "")
     sha256 = answer.get("Metadata", {}).get(SHA256, "")
     number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
-    # Some servers store how a body was sent beside how it is packed.
+    # Some servers store the transfer encoding (aws-chunked) in the Content-Encoding, beside gzip.
     encoding = encoding.replace("aws-chunked", "").strip(", ")
     return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
 
@@ -634,7 +636,7 @@ def _type(key: str) -> str:
 
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
-    """Say what an error means to whoever ran the command."""
+    """Convert errors of boto3 into errors that the user understands."""
     try:
         yield
     except ClientError as error:
@@ -643,7 +645,7 @@ def _explained(where: str) -> Iterator[None]:
         msg = f"{where}: {_sentence(error)}"
         hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
         raise InputError(msg, hint=hint) from None
-    except (ParamValidationError, ValueError) as error:  # the latter of an endpoint that is no address
+    except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
         msg = f"{where}: {_sentence(error)}"
         raise InputError(msg) from None
     except BotoCoreError as error:
@@ -652,7 +654,7 @@ def _explained(where: str) -> Iterator[None]:
 
 
 def _refused(where: str, error: ClientError) -> InputError | MachineError:
-    """Return the error for an answer of the server's."""
+    """Return the error that an error answer of the server means."""
     code, said = _code(error), error.response.get("Error", {}).get("Message", "")
     if code in CREDENTIALS:
         return InputError(f"{where}: the credentials are not taken: {said}", hint="renew them, or name other ones")

@@ -1,14 +1,15 @@
-"""A lock in a store that can do no more than put, get, list and remove: for buckets without conditional writes.
+"""A lock in a store that can only put, get, list and remove objects: for buckets without conditional writes.
 
-Lamport's bakery (L. Lamport, "A New Solution of Dijkstra's Concurrent Programming Problem", CACM 17(8), 1974): whoever
-wants the lock draws a number higher than all it sees, and the lowest number has it. It needs no write that looks
-before; only that a listing shows every put that ended before the listing began, as Amazon's and its like promise.
+Lamport's bakery algorithm (L. Lamport, "A New Solution of Dijkstra's Concurrent Programming Problem", CACM 17(8),
+1974): each waiting process draws a number higher than all it sees, and the lowest number holds the lock. The algorithm
+needs no conditional write. It only needs listings that show every put that finished before the listing began; Amazon
+S3 and similar servers guarantee this (strong read-after-write consistency).
 
-A claim is an object, of which its key says all: `choosing-ID` while a number is drawn, `NUMBER-ID` from then on. It is
-a lease: who has it writes it again and again, and who is gone loses it. A claim's age is what the server's own clock
-says, so that no other clock must be right. A holder that could not renew its lease in time stops before its next
-write. No store of this kind can stop a write that is already on its way, so the holder looks again once it has
-written; see Kleppmann, "How to do distributed locking", 2016.
+A claim is an object whose key holds all its information: `choosing-ID` while the process draws a number, `NUMBER-ID`
+afterwards. A claim is a lease: its holder rewrites it regularly, and it expires if the holder dies. The age of a claim
+is taken from the server's clock, so no other clock has to be right. A holder that could not renew its lease in time
+stops before its next write. Such a store cannot stop a write that is already on its way, so the holder checks its
+lease again after each write; see Kleppmann, "How to do distributed locking", 2016.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["Board", "Claim", "Lease", "Lock", "Terms"]
 
 CHOOSING = "choosing-"
-ABOUT = "about"  # the key of a note that stays, for whoever finds the folder
+ABOUT = "about"  # the key of a permanent note for people who find the folder
 NOTE = b"Publishers to a store without conditional writes wait for each other here; what lies here expires by itself.\n"
-BEATS = 5  # how often a lease is renewed in the time it lasts
-TRUSTED = 0.6  # the part of that time for which its holder relies on it, from when the last renewal began
-PAUSE = 0.3  # seconds between two looks, the first ones
+BEATS = 5  # renewals per duration of a lease
+TRUSTED = 0.6  # the fraction of that duration for which the holder trusts it, counted from the last renewal's start
+PAUSE = 0.3  # seconds between the first two looks at the claims; it grows from there
 LONGEST_PAUSE = 1.0
 
 
 class Terms(NamedTuple):
-    """How long what lasts, in seconds."""
+    """The durations of a lock, in seconds."""
 
-    lease: float = 60.0  # until the claim of somebody who is gone expires
-    limit: float = 600.0  # of waiting for the lock
-    every: float = 5.0  # between two words of who has it
+    lease: float = 60.0  # until the claim of a dead process expires
+    limit: float = 600.0  # the longest wait for the lock
+    every: float = 5.0  # between two messages about who holds it
 
 
 class Claim(NamedTuple):
@@ -51,23 +52,23 @@ class Claim(NamedTuple):
 
 
 class Board(Protocol):
-    """Where claims are pinned up."""
+    """The objects in which claims are stored."""
 
     def claims(self, folder: str) -> Sequence[Claim]:
         """Return every object below a folder."""
 
     def write(self, key: str, data: bytes) -> None:
-        """Write an object, whatever is there."""
+        """Write an object unconditionally."""
 
     def read(self, key: str) -> bytes:
-        """Return an object's bytes; none where it is gone."""
+        """Return an object's bytes; b"" if it does not exist."""
 
     def erase(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
 
 
 class Lease:
-    """A number in the line, which a thread renews until it is given back."""
+    """A number in the queue, which a thread renews until it is released."""
 
     def __init__(self, board: Board, key: str, who: str, seconds: float) -> None:
         self.key = key
@@ -81,21 +82,21 @@ class Lease:
 
     @property
     def is_lost(self) -> bool:
-        """Whether others may have taken its holder for gone."""
+        """Whether other processes may consider the holder dead."""
         return self._is_late or time.monotonic() - self._renewed > self._seconds * TRUSTED
 
     def count_from(self, began: float) -> None:
-        """Count it as lost where it was drawn too long after `began`."""
+        """Mark the lease as lost if it was drawn too long after `began`."""
         self._is_late = self._is_late or time.monotonic() - began > self._seconds * TRUSTED
 
     def check(self, where: str) -> None:
-        """Raise MachineError where it is lost."""
+        """Raise MachineError if the lease is lost."""
         if self.is_lost:
             msg = f"the lock of {where} could not be renewed in time, and another publisher may have it by now"
             raise MachineError(msg, hint="run the same command again: it goes on where this one stopped")
 
     def end(self) -> None:
-        """Give it back; one that cannot be removed expires by itself."""
+        """Release the lease; if it cannot be removed, it expires by itself."""
         self._over.set()
         self._thread.join(self._seconds)
         with suppress(FatwheelError):
@@ -109,22 +110,22 @@ class Lease:
     def _renew(self) -> None:
         began = time.monotonic()
         self._board.write(self.key, self._who)
-        # A write that took so long may have come after others saw the claim expire.
+        # After so long a write, other processes may have seen the claim expire before it arrived.
         self._is_late = self._is_late or time.monotonic() - self._renewed > self._seconds * TRUSTED
         self._renewed = began
 
 
 class Lock:
-    """The lock of which the claims lie below `folder`; `where` is what it is of, `who` who asks for it."""
+    """The lock whose claims lie below `folder`; `where` names the locked index and `who` this process, for messages."""
 
     def __init__(self, board: Board, folder: str, where: str, who: str, terms: Terms) -> None:
         self.board, self.folder, self.where, self.who, self.terms = board, folder, where, who, terms
 
     @contextmanager
     def held(self, say: Callable[[str], None]) -> Iterator[Lease]:
-        """Hold the lock while the body runs; say who has it while it is waited for.
+        """Hold the lock while the body runs; while waiting, report who holds it.
 
-        Raises MachineError where it is not free in time.
+        Raises MachineError if the lock does not become free in time.
         """
         lease = self._take(_Patience(self, say))
         try:
@@ -133,7 +134,7 @@ class Lock:
             lease.end()
 
     def living(self) -> list[str]:
-        """Return the names of all claims that have not expired, and remove those that have."""
+        """Return the names of all claims that have not expired, and remove the expired ones."""
         names = []
         for claim in self.board.claims(self.folder):
             if claim.age <= self.terms.lease:
@@ -154,7 +155,7 @@ class Lock:
             lease.end()
 
     def _draw(self) -> Lease:
-        """Draw a number; one that took too long is lost, since others may have seen its `choosing` expire."""
+        """Draw a number; a draw that took too long is lost, since others may have seen its `choosing` expire."""
         name = secrets.token_hex(8)
         choosing = f"{self.folder}{CHOOSING}{name}"
         if not self.board.read(f"{self.folder}{ABOUT}"):
@@ -165,16 +166,16 @@ class Lock:
             number = 1 + max(map(_number, self.living()), default=0)
             lease = Lease(self.board, f"{self.folder}{number:010}-{name}", self.who, self.terms.lease)
         finally:
-            with suppress(FatwheelError):  # then it expires
+            with suppress(FatwheelError):  # in that case it expires
                 self.board.erase(choosing)
         lease.count_from(began)
         return lease
 
     def _comes_first(self, lease: Lease, patience: _Patience) -> bool:
-        """Wait until nobody has a lower number; return False where this one's own was lost meanwhile.
+        """Wait until nobody has a lower number; return False if this lease was lost meanwhile.
 
-        Who is choosing at the first look may draw a lower one, so that the numbers are looked at only once all of
-        those have: who begins to choose later sees this one's.
+        A process that is choosing at the first look may still draw a lower number. So the numbers are compared only
+        when all those processes have chosen; a process that begins to choose later sees this number.
         """
         choosing = {name for name in self.living() if name.startswith(CHOOSING)}
         while choosing:
@@ -192,7 +193,7 @@ class Lock:
 
 
 class _Patience:
-    """How long one waiter has waited, and for whom."""
+    """One wait for the lock: its duration so far, and the claim it waits for."""
 
     def __init__(self, lock: Lock, say: Callable[[str], None]) -> None:
         self._lock, self._say = lock, say
@@ -201,7 +202,7 @@ class _Patience:
         self._pause = PAUSE
 
     def wait(self, first: str) -> None:
-        """Pause, and say who comes first where a word is due; raise MachineError where the time is over."""
+        """Pause, and report the holder if a message is due; raise MachineError if the time is over."""
         now = time.monotonic()
         if first != self._first:
             self._first, self._since, self._pause = first, now, PAUSE

@@ -1,6 +1,6 @@
-"""Where an index keeps its files: a folder, or a bucket. A key is a path with forward slashes.
+"""The storage of an index: a folder or a bucket. A key is a path with forward slashes.
 
-Nothing is ever written over blindly: who writes says what was there when it looked, and is told when that has changed.
+No write overwrites blindly: the writer passes the object it has seen at the key, and the write fails if that changed.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 __all__ = ["Content", "Entry", "FolderStore", "Found", "Store", "content_of_bytes", "content_of_file", "utc"]
 
 INDEX = "index.html"
-UNFINISHED = "unfinished"  # the folder of what is being written
+UNFINISHED = "unfinished"  # the folder of files that are still being written
 
 
 class Found(NamedTuple):
-    """What is at a key."""
+    """The object found at a key."""
 
-    tag: str  # another one for other bytes
-    size: int
-    generation: int = 0  # of what the page was made from, where the store keeps that
-    sha256: str = ""  # of what was put there, where the store keeps that
-    encoding: str = ""  # how its bytes are packed: gzip
+    tag: str  # changes with the bytes, as an HTTP ETag does
+    size: int  # bytes
+    generation: int = 0  # of the manifest that a page was made from, if the store keeps it
+    sha256: str = ""  # of the bytes that were uploaded, if the store keeps it
+    encoding: str = ""  # the Content-Encoding, such as gzip
 
 
 class Entry(NamedTuple):
-    """What a listing says of a key."""
+    """One key of a listing."""
 
     key: str
     size: int  # bytes
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What is to be put somewhere: bytes, or a file that is too large for them."""
+    """Content to upload: bytes in memory, or a file that is too large for that."""
 
     sha256: str
     size: int
@@ -59,7 +59,7 @@ class Content(NamedTuple):
     path: Path | None = None
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield it piece by piece."""
+        """Yield the content piece by piece."""
         if self.path is None:
             yield self.data
             return
@@ -74,17 +74,17 @@ def content_of_bytes(data: bytes) -> Content:
 
 
 def content_of_file(path: Path, sha256: str) -> Content:
-    """Return a file as content; it must still have that hash when it is put."""
+    """Return a file as content; it must still have that hash when it is uploaded."""
     return Content(sha256, path.stat().st_size, path=path)
 
 
 def utc(time: datetime) -> str:
-    """Return a time as RFC 3339 writes it."""
+    """Return a time in UTC in the format of RFC 3339."""
     return time.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _copy(content: Content, sink: BinaryIO) -> None:
-    """Copy a file; raise MachineError where it is not what it was."""
+    """Copy a file; raise MachineError if its content has changed."""
     digest = hashlib.sha256()
     for chunk in content.chunks():
         digest.update(chunk)
@@ -95,64 +95,64 @@ def _copy(content: Content, sink: BinaryIO) -> None:
 
 
 class Store(Protocol):
-    """Bytes under keys. Every method raises MachineError where the store fails, InputError where it denies."""
+    """Bytes under keys. Every method raises MachineError if the store fails, InputError if it denies access."""
 
-    address: str  # of the whole: s3://bucket/whl
+    address: str  # of the whole store: s3://bucket/whl
     reporter: Reporter
 
     def find(self, key: str) -> Found | None:
-        """Return what is at a key."""
+        """Return the object at a key, or None."""
 
     def read(self, key: str) -> tuple[bytes, Found] | None:
-        """Return the bytes at a key."""
+        """Return the object at a key with its bytes, or None."""
 
     def chunks(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes at a key piece by piece; nothing where there is no such key."""
+        """Yield the bytes at a key piece by piece; yield nothing if there is no such key."""
 
     def is_whole(self, key: str, found: Found, content: Content) -> bool:
-        """Return whether what was found at a key has the bytes that were put there: some servers take half of them.
+        """Return whether the object at a key is complete: some servers store a part of an interrupted upload.
 
-        `content` is what the writer would put itself, by which the bytes may be known without being read.
+        `content` is the writer's own content. If the object is the same, it may be recognised without reading it.
         """
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
-        """Put content at a key, in one step; return False, and write nothing, where something else is there by now."""
+        """Put content at a key atomically; return False and write nothing if the key no longer holds `instead_of`."""
 
     def remove(self, key: str) -> None:
-        """Remove what is at a key, if anything."""
+        """Remove the object at a key, if there is one."""
 
     def listed(self, folder: str = "") -> Iterator[str]:
         """Yield every key below a folder."""
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Yield every key below a folder, with what a listing says of it."""
+        """Yield every key below a folder, with its size and time."""
 
     def folders(self, below: str = "") -> frozenset[str]:
-        """Return the folders right below another, which ends in a slash, or right below the root."""
+        """Return the direct subfolders of a folder, whose name ends in a slash, or of the root."""
 
     def part(self, key: str, start: int, size: int) -> bytes:
-        """Return at most `size` bytes at a key from `start` on, or with a negative `start` its last bytes."""
+        """Return at most `size` bytes at a key, beginning at `start`; a negative `start` counts from the end."""
 
     def outside(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes at a path that leads out of the root: `../pool/demo-1.0.tar.gz`."""
+        """Yield the bytes at a path outside the root: `../pool/demo-1.0.tar.gz`."""
 
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
-        """Put other bytes in place of others' that were found at a key, and keep all that is said of them there."""
+        """Replace the bytes of an object that others wrote, and keep its metadata and access; fail as `put` does."""
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
-        """Return the keys that a client may ask for the page of a folder by; the folder ends in a slash or is empty."""
+        """Return the keys under which a client may ask for a folder's page; the folder ends in a slash or is empty."""
 
     def alone(self, root: str = "") -> AbstractContextManager[object]:
-        """Keep other writers out of the index that begins at `root`, where the store can."""
+        """Lock the index that begins at `root` against other writers, if the store can."""
 
     def url(self, key: str) -> str:
-        """Return the address that a client fetches a key at."""
+        """Return the address at which a client downloads a key."""
 
 
 class FolderStore:
-    """A folder on this machine, served by any web server or by `file:`; its tags are sha256s.
+    """A folder on this machine, served by any web server or by `file:`; its tags are sha256 digests.
 
-    It keeps no generations: its writers come one after another.
+    It keeps no generations: a lock lets only one writer in at a time.
     """
 
     def __init__(self, root: Path, reporter: Reporter) -> None:
@@ -162,12 +162,12 @@ class FolderStore:
         self._unfinished = root / ".fatwheel" / UNFINISHED
 
     def find(self, key: str) -> Found | None:
-        """Return what is at a key."""
+        """Return the object at a key, or None."""
         path = self._path(key)
         return Found(sha256_of(path), path.stat().st_size) if path.is_file() else None
 
     def read(self, key: str) -> tuple[bytes, Found] | None:
-        """Return the bytes at a key."""
+        """Return the object at a key with its bytes, or None."""
         path = self._path(key)
         if not path.is_file():
             return None
@@ -181,13 +181,13 @@ class FolderStore:
             yield from Content("", 0, path=path).chunks()
 
     def is_whole(self, key: str, found: Found, content: Content) -> bool:  # noqa: ARG002 - see Store
-        """Return True: a file takes its name once all of it is written."""
+        """Return True: a file gets its name only when it is complete."""
         return True
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
-        """Put content at a key; raise MachineError where the file it comes from is not what it was.
+        """Put content at a key; raise MachineError if the file it comes from has changed.
 
-        A page, which has a generation, is not waited for until the disk has it: it can be written again.
+        A page, which has a generation, is written without fsync: it can be rendered again.
         """
         found = self.find(key)
         if (found and found.tag) != (instead_of and instead_of.tag):
@@ -200,7 +200,7 @@ class FolderStore:
         return True
 
     def remove(self, key: str) -> None:
-        """Remove what is at a key, and the folders that nothing is left in."""
+        """Remove the file at a key, and the folders that are empty then."""
         path = self._path(key)
         path.unlink(missing_ok=True)
         for folder in path.parents:
@@ -222,21 +222,21 @@ class FolderStore:
             yield Entry(key, found.st_size, utc(datetime.fromtimestamp(found.st_mtime, timezone.utc)))
 
     def folders(self, below: str = "") -> frozenset[str]:
-        """Return the folders right below another."""
+        """Return the direct subfolders of a folder."""
         return frozenset(path.name for path in (self.root / below).glob("*") if path.is_dir())
 
     def part(self, key: str, start: int, size: int) -> bytes:
-        """Return some of the bytes at a key."""
+        """Return a part of the bytes at a key."""
         with self._path(key).open("rb") as file:
             file.seek(start if start >= 0 else max(file.seek(0, io.SEEK_END) + start, 0))
             return file.read(size)
 
     def outside(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes at a path that leads out of the folder."""
+        """Yield the bytes at a path outside the folder."""
         yield from Content("", 0, path=self.root / path).chunks()
 
     def amend(self, key: str, data: bytes, *, instead_of: Found) -> bool:
-        """Put other bytes in place of others' at a key, with the rights that their file has."""
+        """Replace the bytes of a file that others wrote, and keep the mode of the file."""
         mode = self._path(key).stat().st_mode
         is_done = self.put(key, content_of_bytes(data), instead_of=instead_of)
         if is_done:
@@ -244,12 +244,12 @@ class FolderStore:
         return is_done
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
-        """Return the one key of a folder's page: every server gives it for the folder."""
+        """Return the key of a folder's page, `index.html`: every web server sends it for the folder."""
         return (f"{folder}{INDEX}",)
 
     @contextmanager
     def alone(self, root: str = "") -> Iterator[None]:
-        """Keep other writers out, and remove what a killed one had begun to write."""
+        """Keep other writers out, and remove the unfinished files of a killed writer."""
         own = self._path(f"{root}.fatwheel")
         with hold_lock(own / "index", self.reporter.say):
             self._unfinished = own / UNFINISHED
