@@ -186,7 +186,7 @@ FORGED = """\
 import hmac, json, os, posix, subprocess, sys
 asked = json.load(open(sys.orig_argv[-1]))
 journal, observer = asked['journal'], 'ci_tools.evidence.observe.inside.'
-facts, seen = sys.modules[observer + 'facts'].FACTS, sys.modules[observer + 'recorder'].Recorder
+facts, seen = sys.modules[observer + 'facts'].FACTS, sys.modules[observer + 'build_ext'].Recorder
 
 def write(*lines):
     with open(journal, 'w') as file:
@@ -225,7 +225,7 @@ OWN_COMPILER = "subprocess.run(['gcc', '-c', 'a.c', '-o', 'a.o'], check=True)\n"
         pytest.param("facts.doubt = print\nos.getgroups()", "changes what observes it", id="changes-its-observer"),
         pytest.param("type(facts).doubt = type(facts).tell = print\nos.getgroups()", "changes what observes it",
                      id="changes-the-class-of-its-observer"),
-        pytest.param("sys.modules[observer + 'disguise'].FACTS = None\nos.getgroups()", "changes what observes it",
+        pytest.param("sys.modules[observer + 'machine'].FACTS = None\nos.getgroups()", "changes what observes it",
                      id="changes-a-module-of-its-observer"),
         pytest.param("del sys.modules[observer + 'programs'].heard\nos.getgroups()", "changes what observes it",
                      id="removes-a-part-of-its-observer"),
