@@ -543,8 +543,9 @@ def _trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG0
     from ci_tools.plan import plan_reader
     from ci_tools.publish import gathering
 
-    plan = _share(plan_reader.read(options.plan), options.only)
-    found = matrix.trials(plan, gathering.built(options.folders, plan))
+    whole = plan_reader.read(options.plan)
+    plan = _share(whole, options.only)
+    found = matrix.trials(plan, gathering.built(options.folders, plan), whole)
     print(_outputs(found.outputs()), end="")
     if found.unbuilt:
         msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"

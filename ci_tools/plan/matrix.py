@@ -144,33 +144,38 @@ class Trials(NamedTuple):
         return {"any": json.dumps(bool(self.rows)), "sites": _matrix(self.rows)}
 
 
-def trials(plan: Plan, built: AbstractSet[str]) -> Trials:
-    """Return the trials of the wheels that were built; `built` are the names of the plan's files that exist."""
+def trials(plan: Plan, built: AbstractSet[str], whole: Plan) -> Trials:
+    """Return the trials of the wheels that were built; `built` are the names of the plan's files that exist.
+
+    `plan` is the part of `whole` that this workflow builds. A site has its number in `whole`, as `plan.json` has it.
+    """
     kept = frozenset(site.name for site in plan.sites if built >= {*site.files})
     makers = {name: job.name for job in plan.jobs for name in (job.wheel, job.public)}
     missing = (name for site in plan.sites for name in site.files if name not in built)
-    return Trials(sites(plan, kept), tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing)))
+    return Trials(sites(plan, kept, whole), tuple(dict.fromkeys(makers.get(name, SDIST) for name in missing)))
 
 
-def sites(plan: Plan, kept: AbstractSet[str] | None = None) -> list[Row]:
+def sites(plan: Plan, kept: AbstractSet[str] | None = None, whole: Plan | None = None) -> list[Row]:
     """Return a row for each site where a wheel is tried, with the build row that has its files.
 
-    `kept` names the wanted sites, by default all. If there are more rows than GitHub takes, trials on one kind of
-    runner with one Python share a runner and run in turn. Raises InputError if that is not enough.
+    `kept` names the wanted sites, by default all; their numbers are those of `whole`, by default of `plan`. If there
+    are more rows than GitHub takes, trials on one kind of runner with one Python share a runner and run in turn.
+    Raises InputError if that is not enough.
     """
-    rows = [row for row in _sites(plan) if kept is None or row["name"] in kept]
+    rows = [row for row in _sites(plan, whole or plan) if kept is None or row["name"] in kept]
     return _few(rows, "sites", lambda row: json.dumps(_but(row, OF_ONE_TRIAL)), _tried_in_turn)
 
 
-def _sites(plan: Plan) -> Iterator[Row]:
+def _sites(plan: Plan, whole: Plan) -> Iterator[Row]:
+    numbers = {site.name: number for number, site in enumerate(whole.sites)}
     makers = {name: job for job in plan.jobs for name in (job.wheel, job.public)}
     places = {name: row["name"] for row in builds(plan) for name in row["jobs"].split(",")}
-    for number, site in enumerate(plan.sites):
+    for site in plan.sites:
         job = makers[site.files[-1]]
         yield {
             "name": site.name,
-            "number": number,
-            "numbers": str(number),
+            "number": numbers[site.name],
+            "numbers": str(numbers[site.name]),
             "several": False,
             "built": places[job.name],
             "runner": runs_on(site.runner),

@@ -58,9 +58,9 @@ def test_a_wheel_for_another_cuda_warns_with_the_remedy(monkeypatch: pytest.Monk
 
 def test_what_the_build_wrote_is_read(tmp_path: Path) -> None:
     file = tmp_path / "cuda_build.json"
-    assert CudaBuild.install_from_file(file) is None
+    assert CudaBuild.from_file(file) is None
     file.write_text('{"cuda": "13.0", "architectures": "9.0;10.0+PTX"}')
-    assert CudaBuild.install_from_file(file) == BUILD
+    assert CudaBuild.from_file(file) == BUILD
 
 
 @pytest.mark.parametrize(

@@ -445,7 +445,7 @@ def test_a_command_ends_with_who_asked_for_it(cage: Cage) -> None:
         run_in_sandbox([{sys.executable!r}, "-I", "-S", "-c", daemon], folder=folder, readable=[], env={{}},
                      log=Path({str(cage.log)!r}), limits=Limits(600, 1 << 30, 16, 1 << 20))
     """
-    asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(sandbox.__file__).parents[1])
+    asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(sandbox.__file__).parents[2])
     assert eventually((cage.folder / "started").exists)
     asker.kill()
     asker.wait()
@@ -541,7 +541,7 @@ def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
 
 @confines
 def test_a_cage_within_a_cage_says_why_it_cannot_be(cage: Cage) -> None:
-    root = Path(sandbox.__file__).parents[1]
+    root = Path(sandbox.__file__).parents[2]
     code = f"sys.path.insert(0, {str(root)!r})\nfrom ci_tools.machine.sandbox import why_not\nprint(repr(why_not()))"
     command = [sys.executable, "-I", "-S", "-c", IMPORTS + code]
     env = {"TMPDIR": str(cage.folder)}
@@ -584,7 +584,7 @@ def test_an_older_landlock_gets_a_stricter_filter(version: int, code: str, answe
         try: {code}
         except OSError as e: print(e.errno)
     """
-    assert output([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[1]) == str(answer)
+    assert output([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[2]) == str(answer)
 
 
 HEADERS = {

@@ -176,14 +176,22 @@ def test_rows_that_do_not_fit_into_the_time_of_their_runners_are_refused(plan: P
 def test_a_failed_wheel_starts_no_trial(plan: Plan) -> None:
     native, *_ = (job for job in plan.jobs if job.owner)
     files = {plan.sdist, *(job.wheel for job in plan.jobs if job is not native)}
-    found = matrix.trials(plan, files)
+    found = matrix.trials(plan, files, plan)
     assert found.unbuilt == (native.name,)
     assert [row["name"] for row in found.rows] == [site.name for site in plan.sites if site.job != native.name]
     assert [row["number"] for row in found.rows] == [n for n, site in enumerate(plan.sites) if site.job != native.name]
 
 
+def test_a_site_of_one_platform_has_its_number_in_the_whole_plan(plan: Plan) -> None:
+    native = next(job for job in plan.jobs if job.platform)
+    part = plan_file.own(plan, native.platform)
+    found = matrix.trials(part, {job.wheel for job in part.jobs}, plan)
+    assert found.rows
+    assert [plan.sites[row["number"]].name for row in found.rows] == [row["name"] for row in found.rows]
+
+
 def test_without_a_wheel_there_is_no_trial(plan: Plan) -> None:
-    found = matrix.trials(plan, {plan.sdist})
+    found = matrix.trials(plan, {plan.sdist}, plan)
     assert found.outputs() == {"any": "false", "sites": '{"include":[]}'}
     assert found.unbuilt == tuple(job.name for job in plan.jobs)
 
