@@ -101,14 +101,14 @@ def build(
         if keep_going:
             checks.look(None)
             named = [*([None] if SDIST in names else []), *jobs]
-            return _built_one_by_one(planned, named, out, outside, checks)
+            return _build_one_by_one(planned, named, out, outside, checks)
         sdists = tuple(_build_or_keep(planned, None, out, outside, checks)) if SDIST in names else ()
         for made in sdists or [None]:
             checks.look(made)
         return (*sdists, *(made for job in jobs for made in _build_or_keep(planned, job, out, outside, checks)))
 
 
-def _built_one_by_one(
+def _build_one_by_one(
     planned: Planned, jobs: Sequence[Job | None], out: Path, outside: Outside, checks: Checks
 ) -> tuple[Made, ...]:
     """Build and audit each job; after the last one, raise Rejected with all failures."""
@@ -217,7 +217,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
     receipt = _receipt(plan, job, key, seconds, built_with)
-    yield from (_noted(built.path.with_name(each), receipt) for each in names)
+    yield from (_write_receipt(built.path.with_name(each), receipt) for each in names)
 
 
 @contextmanager
@@ -248,7 +248,7 @@ def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: 
     )
 
 
-def _noted(path: Path, receipt: Receipt) -> Made:
+def _write_receipt(path: Path, receipt: Receipt) -> Made:
     """Write the receipt of a file that was just built, and return both."""
     own = replace(receipt, file=path.name, sha256=sha256_of(path), size=path.stat().st_size)
     return Made(path, receipts.save(path, own), built=True)
