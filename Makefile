@@ -34,6 +34,7 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 'package/*.cpp' 'tests/kernels/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(BIN)/python -m tests.workflows.lint
+	@$(BIN)/python -m tests.language
 
 lock: $(VENV)/.tests ## bring the packages that workflows install up to date, each with its hashes
 	@$(LOCK) pyproject.toml -o .github/actions/setup/requirements.txt
