@@ -65,6 +65,7 @@ INHERITED_OF_PIP = (
     "PIP_TRUSTED_HOST",
     "PIP_USE_FEATURE",
 )
+INHERITED_OF_UV = ("UV_CACHE_DIR", "UV_OFFLINE")
 PATIENCE = 10.0  # seconds in which _lifeline.py has to end the processes of a command
 # A user without a password is a token over HTTP, but not a secret over ssh.
 USERINFO = re.compile(r"//(?:(?<!ssh://)[^/\s]*|[^/\s:]*:[^/\s]*)@", re.IGNORECASE)
@@ -85,7 +86,7 @@ def clean_environment(environ: Mapping[str, str], extra: Mapping[str, str]) -> d
 
     A stray CFLAGS or TORCH_CUDA_ARCH_LIST in the caller's shell would silently change the build.
     """
-    kept = {name: environ[name] for name in (*INHERITED, *INHERITED_OF_PIP) if name in environ}
+    kept = {name: environ[name] for name in (*INHERITED, *INHERITED_OF_PIP, *INHERITED_OF_UV) if name in environ}
     return {**kept, "PYTHONNOUSERSITE": "1", **extra}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import MachineError, Rejected
+from ci_tools.machine.installers import PIP, choose_installer
 from ci_tools.machine.process import (
     clean_environment,
     output,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ci_tools.errors import FatwheelError
+    from ci_tools.machine.installers import Installer
     from ci_tools.machine.process import Ended
     from ci_tools.model.versions import Python
 
@@ -32,8 +34,16 @@ IDENTITY = (
     "print('{}.{}{}'.format(*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
 IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (PEP 513)
-# Messages of pip when it cannot reach an index or the disk is full. A misspelt name also gives "none".
-MACHINE_SIGNS = ("(from versions: none)", "Connection", "Max retries", "Read timed out", "No space left on device")
+# Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".
+MACHINE_SIGNS = (
+    "(from versions: none)",
+    "was not found in the package registry",
+    "Connection",
+    "Failed to fetch",
+    "Max retries",
+    "Read timed out",
+    "No space left on device",
+)
 
 
 def find(python: Python, environ: Mapping[str, str], images: Path = IMAGES) -> Path | None:
@@ -61,6 +71,7 @@ class Environment:
     path: Path
     variables: Mapping[str, str]
     log: Path
+    installer: Installer = PIP
 
     @property
     def scripts(self) -> Path:
@@ -73,14 +84,13 @@ class Environment:
         return self.scripts / ("python.exe" if os.name == "nt" else "python")
 
     def install(self, *arguments: str | Path, variables: Mapping[str, str] | None = None) -> None:
-        """Run `pip install` with these arguments; `variables` override the environment's own.
+        """Install what these arguments of `pip install` name; `variables` override the environment's own.
 
-        Raises MachineError if the network or the disk failed, Rejected if pip refuses.
+        Raises MachineError if the network or the disk failed, Rejected if the installer refuses.
         """
-        pip: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--python", self.python, "install")
-        ended = run(
-            [*pip, "--no-input", "--no-compile", *arguments], log=self.log, env={**self.variables, **(variables or {})}
-        )
+        known = {**self.variables, **(variables or {})}
+        command = self.installer.install(self.python, known)
+        ended = run([*command, *arguments], log=self.log, env=self.installer.translate(known))
         if ended.status:
             raise self._explain_failure(arguments, ended)
 
@@ -88,7 +98,7 @@ class Environment:
         """Return the error of a failed install: MachineError for network or disk, Rejected for the project."""
         last = tail(self.log, 12, ended.start)
         shown = " ".join(Path(part).name if isinstance(part, Path) else part for part in arguments)
-        msg = redact(f"pip cannot install {shown}; the last lines of {self.log}:\n{last}")
+        msg = redact(f"{self.installer.name} cannot install {shown}; the last lines of {self.log}:\n{last}")
         if any(sign in last for sign in MACHINE_SIGNS):
             return MachineError(msg, hint="check the network, the disk and the names, and run the same command again")
         return Rejected(msg)
@@ -100,10 +110,12 @@ def create(
     """Create an empty environment at `path`, replacing what is there; its commands see few variables and `extra`."""
     shutil.rmtree(path, ignore_errors=True)
     variables = clean_environment(environ, extra or {})
+    installer = choose_installer(environ)
     environment = Environment(path=path, variables=variables, log=log)
     search = os.pathsep.join((str(environment.scripts), variables.get("PATH", os.defpath)))
-    environment = Environment(path=path, variables={**variables, "PATH": search, "VIRTUAL_ENV": str(path)}, log=log)
-    ended = run([interpreter, "-m", "venv", "--without-pip", path], log=log, env=variables)
+    own = {**variables, "PATH": search, "VIRTUAL_ENV": str(path)}
+    environment = Environment(path=path, variables=own, log=log, installer=installer)
+    ended = run(installer.create(interpreter, path), log=log, env=variables)
     if ended.status:
         msg = f"{interpreter} cannot make an environment:\n{tail(log, 8, ended.start)}"
         raise MachineError(msg, hint="Debian and Ubuntu keep it in a package of its own: python3-venv")

@@ -134,7 +134,7 @@ class Validator:
         log.unlink(missing_ok=True)
         with self._environment(log) as environment:
             shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
-            what = redact(f"pip install {shown}")
+            what = redact(f"{environment.installer.name} install {shown}")
             try:
                 self._install_torch(environment)
                 environment.install(*arguments)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
+
+from tests.servers.prepared import run_prepared
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -31,9 +32,7 @@ class CommandLine(Protocol):
 @pytest.fixture(scope="session")
 def fatwheel() -> CommandLine:
     def run(*arguments: str | Path, cwd: Path = REPOSITORY, **env: str) -> Ran:
-        command = [sys.executable, "-m", "ci_tools", *map(str, arguments)]
-        variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **env}
-        done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+        done = run_prepared([*map(str, arguments)], cwd=cwd, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **env})
         assert "ci_tools/cli/main.py" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +15,7 @@ from tests.builders.releases import receipt
 from tests.builders.sources import committed, demo, git
 from tests.builders.wheels import Links, broken, make
 from tests.servers.github import REPOSITORY, TOKEN, GitHub, github_server
+from tests.servers.prepared import Called, run_prepared
 from tests.unit.plan.test_overrides import CONFIG
 from tests.unit.plan.test_plan_file import FILES
 
@@ -64,11 +63,10 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Added]:
         yield Added(hub, folder, before, files, words, later.stdout)
 
 
-def fatwheel(hub: GitHub, source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def fatwheel(hub: GitHub, source: Path, *arguments: str) -> Called:
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_API_URL": hub.url, "GH_TOKEN": TOKEN}
     environ |= {"FATWHEEL_CACHE": str(source.parent / "cache"), "COLUMNS": "300"}
-    command = [sys.executable, "-m", "ci_tools", *arguments]
-    return subprocess.run(command, cwd=source, env=environ, capture_output=True, text=True, check=False)
+    return run_prepared(arguments, cwd=source, env=environ)
 
 
 def planned(hub: GitHub, source: Path, name: str, *arguments: str) -> Path:
@@ -91,7 +89,7 @@ def planned(hub: GitHub, source: Path, name: str, *arguments: str) -> Path:
     return out
 
 
-def publish(hub: GitHub, source: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def publish(hub: GitHub, source: Path, folder: Path, *more: str) -> Called:
     targets = (f"dir:{source.parent / 'index'}", f"github:{REPOSITORY}")
     return fatwheel(hub, source, "publish", str(folder), *(f"--to={target}" for target in targets), *more)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +30,7 @@ from tests.builders.wheels import hexdigest, make
 from tests.integration.test_foreign_indexes import take
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY, keys, moto, objects
 from tests.servers.package_index import over_http
+from tests.servers.prepared import Called, run_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,11 +60,10 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def fatwheel(*arguments: str) -> subprocess.CompletedProcess[str]:
+def fatwheel(*arguments: str) -> Called:
     """Run the command as a user does."""
     environ = {**os.environ, **CREDENTIALS, **NO_PROXY, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "ci_tools", *arguments]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    return run_prepared(arguments, env=environ)
 
 
 def publish(target: str, folder: Path, version: str, project: str = "demo") -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from ci_tools.github.comment import MOST, fit_comment, marker
 from ci_tools.machine.context import Outside, Silent
 from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, asked_too_fast, github_server, refusal
 from tests.servers.github_issues import BOT, READ_ONLY, Talk, settle
+from tests.servers.prepared import Called, run_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,11 +206,10 @@ def test_a_text_that_is_too_long_is_cut_and_says_so_first(text: str, hub: GitHub
 # -- the command line
 
 
-def command(hub: GitHub, *arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "ci_tools", *arguments]
+def command(hub: GitHub, *arguments: str, cwd: Path, **environ: str) -> Called:
     own = {"GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": REPOSITORY}
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **own, **environ}
-    return subprocess.run(line, cwd=cwd, env=variables, capture_output=True, text=True, check=False, timeout=100)
+    return run_prepared(arguments, cwd=cwd, env=variables, timeout=100)
 
 
 def test_a_step_writes_the_comment_and_a_fork_gets_a_notice(hub: GitHub, talk: Talk, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +15,7 @@ from ci_tools.github.doctor.check import check, status, to_json
 from ci_tools.machine.context import Outside, Silent
 from tests.servers.github import REPOSITORY, TOKEN, Answer, Fault, GitHub, github_server, rate_limited, refusal
 from tests.servers.github_settings import REFUSALS, Elsewhere, Settings, settle
+from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,9 +137,8 @@ def doctor(hub: GitHub, repository: str = REPOSITORY, *, fix: bool = False, **en
 
 def command(hub: GitHub, *arguments: str, **environ: str) -> Told:
     """Return what the command line says."""
-    line = [sys.executable, "-m", "ci_tools", "doctor", *arguments]
     variables = {**os.environ, "GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url, "NO_COLOR": "1", **environ}
-    ran = subprocess.run(line, env=variables, capture_output=True, text=True, check=False, timeout=100)
+    ran = run_prepared(["doctor", *arguments], env=variables, timeout=100)
     return Told(ran.returncode, ran.stdout, ran.stderr)
 
 

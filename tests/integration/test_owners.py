@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,6 +26,7 @@ from tests.servers.github import (
     refusal,
 )
 from tests.servers.github_issues import BOT, READ_ONLY, Opened, Talk, settle
+from tests.servers.prepared import Called, run_prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -446,10 +445,9 @@ def test_a_run_is_linked_where_it_is_one(spoiled: dict[str, str]) -> None:
 # -- the command line
 
 
-def command(hub: GitHub, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    line: list[str] = [sys.executable, "-m", "ci_tools", *arguments]
+def command(hub: GitHub, *arguments: str, **environ: str) -> Called:
     variables = {**os.environ, "GH_TOKEN": TOKEN, "GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": REPOSITORY, **environ}
-    return subprocess.run(line, env=variables, capture_output=True, text=True, check=False, timeout=100)
+    return run_prepared(arguments, env=variables, timeout=100)
 
 
 @pytest.mark.usefixtures("config")

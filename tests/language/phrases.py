@@ -1,4 +1,4 @@
-"""Finds phrases to avoid in the sentences of this repository: docstrings, comments, messages, workflow steps and docs."""
+"""Finds phrases to avoid in the sentences of this repository."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def find_phrases(root: Path) -> Iterator[Finding]:
 def read_phrases() -> tuple[Phrase, ...]:
     """Return the phrases of the table."""
     rows = parse_toml(TABLE.read_text(encoding="utf-8"), TABLE.name)["phrases"]
-    return tuple(Phrase(re.compile(row["phrase"], re.I), row["instead"], frozenset(row.get("in", ()))) for row in rows)
+    return tuple(
+        Phrase(re.compile(row["phrase"], re.IGNORECASE), row["instead"], frozenset(row.get("in", ()))) for row in rows
+    )
 
 
 def _findings(text: Text, phrases: tuple[Phrase, ...]) -> Iterator[Finding]:

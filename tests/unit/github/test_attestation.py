@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ from ci_tools.formats import receipts
 from ci_tools.github.attestation import hold_to_receipts, verify
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.files import Receipt
+from tests.servers.prepared import run_prepared
 from tests.workflows import harness
 
 if TYPE_CHECKING:
@@ -261,8 +260,7 @@ def test_a_step_ends_by_what_was_found(spoil: Callable[[Signed], object], status
         "HOME": str(signed.home),
         "PYTHONPATH": str(Path(__file__).parents[3]),
     }
-    line = [sys.executable, "-m", "ci_tools", "step", "attested"]
-    told = subprocess.run(line, cwd=signed.home, env=own, capture_output=True, text=True, check=False)
+    told = run_prepared(["step", "attested"], cwd=signed.home, env=own)
     assert (told.returncode, "Traceback" in told.stderr) == (status, False), told.stderr
 
 
@@ -286,8 +284,7 @@ def test_a_step_says_on_its_page_that_nobody_signed(tmp_path: Path) -> None:
     made(tmp_path)
     page = tmp_path / "page.md"
     environ = {**os.environ, "WITH_FOLDER": str(tmp_path), "GITHUB_STEP_SUMMARY": str(page), "GITHUB_ACTIONS": "true"}
-    command = [sys.executable, "-m", "ci_tools", "step", "unattested"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    done = run_prepared(["step", "unattested"], env=environ)
     assert done.returncode == 0, done.stderr
     assert "::notice title=Fatwheel::no file of" in done.stderr
     assert page.read_text().startswith("⚠️ **Not attested:** 1 file, each as its receipt says;")

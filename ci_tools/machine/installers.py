@@ -1,0 +1,138 @@
+"""The programs that install packages into an environment: pip, or uv if the user asks for it.
+
+uv gets pip's own settings, so that both install from the same indexes; among these it takes the best version, as pip
+does. Its files are copied and not linked, since a build may change those of its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ci_tools.errors import InputError, MachineError
+from ci_tools.machine.process import output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["INSTALLER", "PIP", "Installer", "choose_installer"]
+
+INSTALLER = "FATWHEEL_INSTALLER"  # the variable that names the program
+# https://docs.astral.sh/uv/reference/environment/ beside https://pip.pypa.io/en/stable/cli/pip/
+OF_UV = {
+    "PIP_CERT": "SSL_CERT_FILE",
+    "PIP_CLIENT_CERT": "SSL_CLIENT_CERT",
+    "PIP_DEFAULT_TIMEOUT": "UV_HTTP_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_KEYRING_PROVIDER": "UV_KEYRING_PROVIDER",
+    "PIP_NO_CACHE_DIR": "UV_NO_CACHE",
+    "PIP_PROXY": "ALL_PROXY",
+    "PIP_RETRIES": "UV_HTTP_RETRIES",
+    "PIP_TIMEOUT": "UV_HTTP_TIMEOUT",
+    "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
+}
+LISTS = {"UV_FIND_LINKS": ",", "UV_INDEX": " ", "UV_INSECURE_HOST": " "}  # pip separates all by spaces
+NAME_FILES = ("APPDATA", "HOME", "PIP_CONFIG_FILE", "PROGRAMDATA", "SYSTEMROOT", "USERPROFILE")  # of configuration
+OFF = frozenset({"", "0", "f", "false", "n", "no", "off"})  # as pip reads a switch
+
+
+class Installer(Protocol):
+    """A program that installs packages."""
+
+    name: str
+
+    def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
+        """Return the command that creates an empty environment."""
+        ...
+
+    def install(self, python: Path, variables: Mapping[str, str]) -> list[str | Path]:
+        """Return the command that installs what its further arguments name for an environment's interpreter."""
+        ...
+
+    def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables for these commands; `variables` holds the settings under pip's names."""
+        ...
+
+
+class _Pip:
+    name = "pip"
+
+    def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
+        return [interpreter, "-m", "venv", "--without-pip", folder]
+
+    def install(self, python: Path, variables: Mapping[str, str]) -> list[str | Path]:
+        del variables
+        return [sys.executable, "-m", "pip", "--python", python, "install", "--no-input", "--no-compile"]
+
+    def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        return variables
+
+
+class _Uv:
+    name = "uv"
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+
+    def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
+        return [self.program, "venv", "--quiet", "--no-config", "--no-project", "--python", interpreter, folder]
+
+    def install(self, python: Path, variables: Mapping[str, str]) -> list[str | Path]:
+        offline = ["--no-index"] if variables.get("PIP_NO_INDEX", "").lower() not in OFF else []
+        options = ["--no-config", "--link-mode=copy", "--index-strategy=unsafe-best-match", "--no-progress", *offline]
+        return [self.program, "pip", "install", "--python", python, *options]
+
+    def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables with pip's settings, from variables and configuration files, under uv's names."""
+        known = {**_pip_configuration(tuple(variables.get(name, "") for name in NAME_FILES)), **variables}
+        settings = {OF_UV[name]: value for name, value in known.items() if name in OF_UV and value}
+        lists = {name: settings[name].split() for name in LISTS if name in settings}
+        joined = {name: LISTS[name].join(words) for name, words in lists.items()}
+        return {"UV_PYTHON_DOWNLOADS": "never", **variables, **settings, **joined}
+
+
+PIP: Installer = _Pip()
+
+
+def choose_installer(environ: Mapping[str, str]) -> Installer:
+    """Return the installer that `FATWHEEL_INSTALLER` names, pip by default.
+
+    Raises InputError if it names another program, MachineError if this machine has no uv.
+    """
+    name = environ.get(INSTALLER) or "pip"
+    if name not in ("pip", "uv"):
+        msg = f'{INSTALLER} is "{name}"; expected pip or uv'
+        raise InputError(msg)
+    if name == "pip":
+        return PIP
+    beside = Path(sys.executable).with_name("uv")
+    program = str(beside) if beside.is_file() else shutil.which("uv", path=environ.get("PATH"))
+    if program is None:
+        msg = f"{INSTALLER} is uv, but there is no uv beside {sys.executable} or on PATH"
+        raise MachineError(msg, hint="`pip install uv`, or let pip install by leaving the variable out")
+    return _Uv(program)
+
+
+@cache
+def _pip_configuration(values: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings in the configuration files that pip reads, under the names of its variables.
+
+    `values` are those of the variables in `NAME_FILES`.
+    """
+    environ = {name: value for name, value in zip(NAME_FILES, values, strict=True) if value}
+    if environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip then reads no file
+        return {}
+    lines = (output([sys.executable, "-m", "pip", "config", "list"], env=environ) or "").splitlines()
+    pairs = [line.partition("=") for line in lines]
+    ordered = sorted(pairs, key=lambda pair: pair[0].startswith("install."))  # a command's own section wins
+    return {
+        "PIP_" + key.partition(".")[2].upper().replace("-", "_"): value.strip("'\"").replace("\\n", " ")
+        for key, _, value in ordered
+        if key.startswith(("global.", "install."))
+    }

@@ -1,0 +1,164 @@
+"""The command line in a process for each call, forked from one that has every module loaded.
+
+A new Python spends half a second on imports before the first line of a verb runs; a fork spends none. Each call still
+has a process, a working folder, variables and output of its own. Run it as `python -m tests.servers.prepared SOCKET`,
+or call `run_prepared`, which starts one server for this process. A call whose variables change how Python starts gets a
+new Python all the same; a test that sends signals starts one by itself.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).parents[2]
+SKIPPED = ("inside", "_confined", "_lifeline", "__main__")  # scripts, and the observer, which takes modules' places
+BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
+
+
+class Called(NamedTuple):
+    """How a call ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_prepared(
+    arguments: Sequence[str], *, cwd: str | Path | None = None, env: Mapping[str, str], timeout: float = 600
+) -> Called:
+    """Run `fatwheel` with these arguments; raise TimeoutError after `timeout` seconds."""
+    if _changes_python(env):
+        command = [sys.executable, "-m", "ci_tools", *arguments]
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
+        return Called(done.returncode, _text(done.stdout), _text(done.stderr))
+    request = json.dumps([list(arguments), str(cwd or Path.cwd()), dict(env)]).encode()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(timeout)
+        channel.connect(_address())
+        socket.send_fds(channel, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
+        channel.sendall(request)
+        status = channel.recv(1)
+        for file in (out, err):
+            file.seek(0)
+        return Called(status[0] if status else -signal.SIGKILL, _text(out.read()), _text(err.read()))
+
+
+def _changes_python(env: Mapping[str, str]) -> bool:
+    """Whether a Python with these variables starts, or writes, in another way than this one."""
+    names = {name for name in {*env, *os.environ} if name.startswith("PYTHON") or name in {"LANG", "LC_ALL"}}
+    return any(env.get(name) != os.environ.get(name) for name in names - {"PYTHONPATH"})
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="surrogateescape").replace("\r\n", "\n")
+
+
+@cache
+def _address() -> str:
+    """Start the server of this process, which ends with it, and return its address."""
+    folder = tempfile.mkdtemp(prefix="fatwheel-tests-")
+    address = f"{folder}/prepared"
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, "-m", __name__, address], env=variables, stdin=subprocess.PIPE)
+    atexit.register(process.kill)
+    while not Path(address).exists():
+        if process.poll() is not None:
+            msg = "the prepared command line did not start"
+            raise RuntimeError(msg)
+        time.sleep(0.01)
+    return address
+
+
+# ---------------------------------------------------------------- the server
+
+
+def serve(address: str) -> NoReturn:
+    """Answer each connection in a fork of its own; end when standard input is closed."""
+    import_everything()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    parent = os.getppid()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{address}.new")
+        listener.listen(64)
+        listener.settimeout(5)
+        Path(f"{address}.new").rename(address)
+        while os.getppid() == parent:
+            try:
+                channel, _ = listener.accept()
+            except TimeoutError:
+                continue
+            if os.fork() == 0:
+                listener.close()
+                _answer(channel)
+            channel.close()
+    sys.exit()
+
+
+def import_everything() -> None:
+    """Import every module that a verb may import, so that a fork finds them."""
+    import ci_tools  # noqa: PLC0415 - the client needs none of it
+
+    for module in pkgutil.walk_packages(ci_tools.__path__, "ci_tools."):
+        if not any(part in SKIPPED for part in module.name.split(".")):
+            importlib.import_module(module.name)
+    for name in BESIDE:
+        importlib.import_module(name)
+
+
+def _answer(channel: socket.socket) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    channel.setblocking(True)  # noqa: FBT003 - its signature
+    head, files, *_ = socket.recv_fds(channel, 8, 2)
+    request = b""
+    while len(request) < int.from_bytes(head, "big"):
+        request += channel.recv(1 << 20)
+    status = 1
+    try:
+        status = _become(*json.loads(request), *array.array("i", files))
+    except BaseException:  # noqa: BLE001 - as a Python that ends prints it
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    channel.send(bytes([status & 255]))
+    os._exit(status & 255)
+
+
+def _become(arguments: list[str], cwd: str, variables: dict[str, str], out: int, err: int) -> int:
+    """Run the command line as a process of its own with these files, folder and variables would."""
+    os.setpgid(0, 0)
+    for descriptor, number in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
+        os.dup2(descriptor, number)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(variables)
+    time.tzset()
+    tempfile.tempdir = None
+    from ci_tools.cli.main import main  # noqa: PLC0415 - the client needs none of it
+
+    sys.argv = ["fatwheel", *arguments]
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
