@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from functools import cache
@@ -49,16 +50,32 @@ def run_prepared(
         command = [sys.executable, "-m", "ci_tools", *arguments]
         done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
         return Called(done.returncode, _text(done.stdout), _text(done.stderr))
-    request = json.dumps([list(arguments), str(cwd or Path.cwd()), dict(env)]).encode()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, socket.socket(socket.AF_UNIX) as channel:
-        channel.settimeout(timeout)
-        channel.connect(_address())
-        socket.send_fds(channel, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
-        channel.sendall(request)
-        status = channel.recv(1)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        files = (out.fileno(), err.fileno())
+        status = call(start(), arguments, cwd=str(cwd or Path.cwd()), env=env, files=files, timeout=timeout)
         for file in (out, err):
             file.seek(0)
-        return Called(status[0] if status else -signal.SIGKILL, _text(out.read()), _text(err.read()))
+        return Called(status, _text(out.read()), _text(err.read()))
+
+
+def call(
+    address: str,
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    files: tuple[int, int] = (1, 2),
+    timeout: float | None = None,
+) -> int:
+    """Run `fatwheel` in a fork of the server at `address`, with these descriptors as its output; return its status."""
+    request = json.dumps([list(arguments), cwd, dict(env)]).encode()
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.settimeout(timeout)
+        channel.connect(address)
+        socket.send_fds(channel, [len(request).to_bytes(8, "big")], list(files))
+        channel.sendall(request)
+        status = channel.recv(1)
+    return status[0] if status else -signal.SIGKILL
 
 
 def _changes_python(env: Mapping[str, str]) -> bool:
@@ -72,8 +89,8 @@ def _text(output: bytes) -> str:
 
 
 @cache
-def _address() -> str:
-    """Start the server of this process, which ends with it, and return its address."""
+def start() -> str:
+    """Start the server of this process, unless it runs already; it ends with this process. Return its address."""
     folder = tempfile.mkdtemp(prefix="fatwheel-tests-")
     address = f"{folder}/prepared"
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -130,6 +147,7 @@ def _answer(channel: socket.socket) -> NoReturn:
     request = b""
     while len(request) < int.from_bytes(head, "big"):
         request += channel.recv(1 << 20)
+    threading.Thread(target=_end_with, args=[channel], daemon=True).start()
     status = 1
     try:
         status = _become(*json.loads(request), *array.array("i", files))
@@ -139,6 +157,12 @@ def _answer(channel: socket.socket) -> NoReturn:
         stream.flush()
     channel.send(bytes([status & 255]))
     os._exit(status & 255)
+
+
+def _end_with(channel: socket.socket) -> None:
+    """End this process as a terminal that is closed would, once its caller has gone."""
+    if channel.recv(1) == b"":
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _become(arguments: list[str], cwd: str, variables: dict[str, str], out: int, err: int) -> int:

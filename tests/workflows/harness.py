@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.servers import prepared
 from tests.workflows import records, rules
 from tests.workflows.startup import refusals
 
@@ -37,14 +38,16 @@ ROOT = Path(__file__).parents[2]
 STANDINS = Path(__file__).parent / "standins"
 ACT = Path(sys.executable).with_name("act")
 
-PASSED_ON = re.compile(r"(PIP_|UV_|SSL_|REQUESTS_CA)\w*|\w*_proxy", re.IGNORECASE)  # how this machine reaches an index
+PASSED_ON = re.compile(
+    r"(PIP_|UV_|SSL_|REQUESTS_CA|FATWHEEL_INSTALLER)\w*|\w*_proxy", re.IGNORECASE
+)  # how this machine reaches an index
 INSTALLED = """\
 if [ "$1" = --name ]; then exit; fi
 toolkit=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "$toolkit" "\\$@"
+STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "PREPARED" "$toolkit" "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
@@ -180,13 +183,17 @@ def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool
     for path in (path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
-    installed = {} if installs else {".github/actions/setup/install.sh": _installed()}
+    is_changed = any(path.startswith("ci_tools/") for path in files or {})
+    setup = _installed("" if is_changed else prepared.start())
+    installed = {} if installs else {".github/actions/setup/install.sh": setup}
     return repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})})
 
 
-def _installed() -> str:
+def _installed(address: str) -> str:
+    """Return a setup that runs the toolkit of the tests' own environment, by a prepared server where there is one."""
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
     command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
+    command = command.replace("PREPARED", address)
     return command.replace("TOOLKIT", str(STANDINS / "toolkit.py"))
 
 
