@@ -281,7 +281,7 @@ def _value(schema: Schema, part: Schema) -> str:
 
 
 def _default(title: str, name: str) -> str:
-    """Return a key's default, as the model or the catalog has it, or nothing."""
+    """Return a key's default, as the model or the catalog has it; empty if there is none."""
     section = title if title in MODELS else title.partition(":")[0]
     if noted := OTHER_DEFAULTS.get(f"{section}.{name}"):
         return noted
@@ -318,7 +318,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "sdist": "the file name of the sdist; empty where a run adds wheels to a release",
         "covered": "each cell that a job serves",
         "skipped": "each cell that gets no wheel",
-        "warnings": "what could not be known, one sentence each",
+        "warnings": "facts that could not be known, one sentence each",
         "validate": "each place where a file is tried, and what must work there",
         "publish": "for each target, the files that go there",
     },
@@ -359,7 +359,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "public": "the file name of its twin without a local version, for PyPI; or null",
         "wheel_platform": "its platform tag",
         "requires_torch": "what its requirement of torch is narrowed to; empty: as the project says",
-        "folder": "the folder of an index that its wheel lies in; empty: every folder lists it",
+        "folder": "the folder of an index for its wheel; empty: every folder lists it",
         "also": "the other folders that list it",
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
@@ -451,7 +451,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "requires_torch": "`specifier`, the torch versions that the project admits, and `where` it says so; empty: all",
         "builds_with_torch": "the same of its build requirements: what it can be compiled against",
         "platforms": "for each platform of the request, what is shown of it",
-        "warnings": "what could not be known, one sentence each",
+        "warnings": "facts that could not be known, one sentence each",
     },
     "platforms": {
         "platform": "the platform",
@@ -474,7 +474,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "members": "the members of the wheel besides dist-info; empty: not known",
         "contents": "those that are not compiled, each with its hash",
         "metadata": "the fields of METADATA; empty: not known",
-        "recipe": "one hash of all that the build does; empty: not known",
+        "recipe": "one hash of everything that the build does; empty: not known",
         "warnings": "what could not be known of these cells, one sentence each",
     },
     "python_api": {
@@ -533,14 +533,13 @@ AUDIT = """\
 # The audit's rules
 
 `fatwheel audit` reads a wheel without installing it, and `fatwheel release` publishes none with an error. A file that
-is no zip file has one finding, `archive`. With `--config`, a wheel is also held to the plan's job of the same file
-name. `fatwheel release` always does so."""
+is not a zip file has one finding, `archive`. With `--config`, a wheel is also compared with the plan's job of the same
+file name. `fatwheel release` always does so."""
 
 WHY = """\
 ## Errors and warnings
 
-What breaks the wheel for its users, or breaks something of theirs, is an error, as long as that is certain. Of some
-rules there is more to say:
+A finding is an error if the wheel, or something else of its users, is certain to break. Some rules need more words:
 """
 
 FINDING = """\
@@ -753,7 +752,7 @@ WORKFLOWS = """\
 # The workflows
 
 What a workflow of another repository calls, as `OWNER/fatwheel/.github/workflows/NAME.yml@` and a commit. Inputs are
-given below `with:`, secrets below `secrets:`; each has the default that is said here, and none is a piece of a program.
+given below `with:`, secrets below `secrets:`, each with the default shown here. No input is run as code.
 
 A caller grants what the jobs ask for together, on top of its file or at the calling job. GitHub refuses a run that
 grants less before its first job begins, also where the job that asks for it would be skipped. What each job may do is
@@ -763,8 +762,8 @@ ACTION = """\
 # The action
 
 `uses: OWNER/fatwheel@` and a commit runs one verb on this runner, for those who write their own workflow. The Python
-of the job is left alone: Fatwheel lies in an environment of its own, and of it only the command `fatwheel` is on PATH
-afterwards. An input that its verb does not take is an error. `plan` asks git which tag the commit has, and so what is
+of the job is not changed: Fatwheel is installed into an environment of its own, and only its command `fatwheel` is put
+on PATH. An input that its verb does not take is an error. `plan` asks git which tag the commit has, and so what is
 released: `actions/checkout` fetches the tags with `fetch-depth: 0`."""
 PRINTED = {
     steps.Prints.LOG: "the log",
@@ -882,7 +881,7 @@ def action() -> Iterator[str]:
         for name, verb in steps.VERBS.items()
         if name in listed
     )
-    yield from table(("verb", "its inputs", "what it does", "where that is told"), rows)
+    yield from table(("verb", "its inputs", "what it does", "where its output goes"), rows)
 
 
 def _does(name: str, verb: steps.Verb) -> str:

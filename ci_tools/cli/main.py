@@ -126,12 +126,12 @@ def _explain_os_error(error: OSError) -> MachineError:
     # If a folder cannot be created, the system names the topmost missing folder above it.
     if place and error.errno not in NO_ROOM and _is_beside(Path(str(place)).absolute(), cache):
         msg = f"the cache {cache} cannot be used: {said}"
-        return MachineError(msg, hint="let FATWHEEL_CACHE name a folder that is yours and can be written")
-    return MachineError(said, hint="mend it and run the same command again")
+        return MachineError(msg, hint="set FATWHEEL_CACHE to a folder that you can write to")
+    return MachineError(said, hint="fix this and run the same command again")
 
 
 def _is_beside(place: Path, cache: Path) -> bool:
-    """Whether a path is the cache, lies in it, or contains it."""
+    """Whether a path is the cache, is in it, or contains it."""
     return place.is_relative_to(cache) or cache.is_relative_to(place)
 
 
@@ -442,8 +442,8 @@ def _audit(options: argparse.Namespace, outside: Outside) -> int:
     beside = files.find_planned_files(plan, options.plan.parent) if plan and options.plan else ()
     named = options.wheels or beside
     if not named:
-        msg = "there is nothing to audit: no wheel is named, and none of a --plan lies beside it"
-        raise InputError(msg, hint="name wheels, or with --plan the plan that they lie beside")
+        msg = "there is nothing to audit: no wheel is named, and no wheel of a --plan is beside it"
+        raise InputError(msg, hint="name wheels, or a --plan in the folder of its wheels")
     findings = files.audit_files(named, plan, outside)
     if options.format == "json":
         print(json.dumps([finding._asdict() for finding in findings], indent=1))

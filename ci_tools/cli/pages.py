@@ -148,7 +148,7 @@ def _fold(title: str, sections: Iterable[_Section], *, is_open: bool = False) ->
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[_Section]:
-    """Yield a table with a title, or nothing if it has no rows; its cells are Markdown."""
+    """Yield a table with a title if it has any rows; its cells are Markdown."""
     lines = tuple(map(row, rows))
     if lines:
         yield _Section(f"{title}\n\n{table_head(*columns)}" if title else table_head(*columns), lines, "\n")

@@ -208,7 +208,7 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
 
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
     """Yield the evidence for the cells of a plan, each fact with its place in the source or as observed."""
-    table = _table("what the source shows", "cells", "what", "where")
+    table = _table("evidence", "cells", "what", "where")
     shown_cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
     for platform in evidence.platforms:
         groups: dict[int, list[Cell]] = {}
@@ -478,7 +478,7 @@ def adoption_tables(outline: Outline, *, done: bool) -> Iterator[Table]:
         sums = (f"{sum(column):,}" for column in zip(*numbers, strict=True))
         _row(table, _count(len(outline.projects), "project"), *sums)
     yield table
-    fronts = {Root.OWN: "ours from then on", Root.SHARED: "shared: a line of ours joins them", Root.KEPT: "left alone"}
+    fronts = {Root.OWN: "ours from then on", Root.SHARED: "shared: our line is added to them", Root.KEPT: "left alone"}
     pages = _table("", "", "")
     pages.show_header = False
     kept = ", kept in .fatwheel/replaced" if outline.pages else ""
@@ -502,7 +502,7 @@ def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
 
 def retraction_table(release: str, outcomes: Sequence[Retracted]) -> Iterator[Table]:
     """Yield the actions at each target of a retraction, and those left to the user, in full so they can be copied."""
-    table = _table(release, "target", "what was done")
+    table = _table(release, "target", "actions")
     for outcome in outcomes:
         _row(table, outcome.target, outcome.done)
     yield table
@@ -535,7 +535,7 @@ def doctor_tables(checked: Checked) -> Iterator[Table]:
 
 
 def _near(address: str) -> str:
-    """Return an address; for a `file:` address, the path, relative to the working folder if it lies there."""
+    """Return an address; for a `file:` address, the path, relative to the working folder if it is in there."""
     if not address.startswith("file:"):
         return address
     path, here = Path(unquote(urlsplit(address).path)), Path.cwd()
