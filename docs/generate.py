@@ -468,7 +468,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "unsupported": "why the build fails, or would leave its kernels out; empty: it does not",
         "asked": "what the build decides by, each with the place that asks for it",
         "switches": "the variables without which the build would leave its kernels out, each with its value",
-        "switches_where": "what would become of the build without them",
+        "switches_where": "what the build would leave out without them",
         "build_requires": "what the build imports and the project does not name as a requirement",
         "built": "the libraries that the build links; empty where it was read and not observed",
         "members": "the members of the wheel besides dist-info; empty: not known",
@@ -577,7 +577,7 @@ TRUTH = """\
 
 Other people's projects, as their sdists are on the package index. What is true of each was read by hand in its build
 scripts, before Fatwheel saw it, and is kept in [`tests/proof/projects.toml`](../../tests/proof/projects.toml). `make
-proof` then asks Fatwheel, builds what two cores can build in minutes, and writes what came of it to
+proof` then asks Fatwheel, builds what two cores can build in minutes, and writes the results to
 [`tests/proof/record.json`](../../tests/proof/record.json); `make test` asks again and expects the same evidence.
 
 *Seen* is what Fatwheel says for `linux-cuda` and `linux-cpu`: what is compiled, for which Python, against which torch.

@@ -56,7 +56,7 @@ def _add_planning(verbs: Verbs) -> None:
 
     plan = _verb(verbs, "plan", "show which wheels serve the request, and why")
     _config_argument(plan)
-    plan.add_argument("--explain", action="store_true", help="give every cell a line, and everything that the source shows")
+    plan.add_argument("--explain", action="store_true", help="give every cell a line, and all of the evidence")
     forms = "what stdout gets: a table, JSON, a workflow's outputs, or the text of a comment; default: %(default)s"
     plan.add_argument("--format", choices=("table", "json", "github", "markdown"), default="table", help=forms)
     plan.add_argument("--only", metavar="PLATFORM", help="show only this platform")
@@ -163,7 +163,7 @@ def _add_gathering(verbs: Verbs) -> None:
     trials = _verb(verbs, "trials", text)
     trials.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
     trials.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
-    trials.add_argument("--only", type=_parse_nonempty, metavar="PLATFORM", help="only those of this platform's own wheels")
+    trials.add_argument("--only", type=_parse_nonempty, metavar="PLATFORM", help="only those of its own wheels")
 
     text = "verify that a GitHub workflow signed every file of a release"
     attested = _verb(verbs, "attested", text)
@@ -306,7 +306,7 @@ def _add_canary(verbs: Verbs) -> None:
     """Add the verbs with which canary.yml tests GitHub."""
     canary = _verb(verbs, "canary", "check one thing that only GitHub can show, and record the result")
     canary.add_argument("check", metavar="CHECK", help="the name of the check in canary.yml")
-    canary.add_argument("--name", default="", metavar="NAME", help="the name of this job, if several run the same check")
+    canary.add_argument("--name", default="", metavar="NAME", help="the name of this job, if several run it")
     canary.add_argument("--expected", default="", metavar="TEXT", help="the expected result")
     table = _verb(verbs, "canary-table", "print the results of all checks of canary.yml")
     text = "the context `needs` of the job, as JSON"
@@ -351,7 +351,7 @@ def _edition_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TAG",
         help="the git tag this is a release of: v1.2.0, or v1.2.0-rc1 for a candidate",
     )
-    text = "the branch, tag or commit that is checked out; a tag is the one to release; default: git's tags of the commit"
+    text = "the branch, tag or commit that is checked out; a tag is released; default: git's tags of the commit"
     group.add_argument("--ref", type=_parse_nonempty, metavar="REF", help=text)
     text = "not a release: build and try the version as it stands, for folders only"
     group.add_argument("--untagged", action="store_true", help=text)

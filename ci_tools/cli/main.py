@@ -520,7 +520,7 @@ def _unattested(options: argparse.Namespace, outside: Outside) -> int:  # noqa: 
     from ci_tools.github import attestation
 
     print(pages.unattested_page(attestation.hold_to_receipts(options.folder)), end="")
-    msg = f"no file of {options.folder} is attested: each is held against its receipt only"
+    msg = f"no file of {options.folder} is attested: each is only compared with its receipt"
     raise LeftUndone(msg)
 
 
