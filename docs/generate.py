@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import catalog, errors
-from ci_tools.cli import arguments
-from ci_tools.cli import main as command_line
+from ci_tools.cli import arguments, failures, values
 from ci_tools.config import loader
 from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside, Silent
@@ -166,10 +165,10 @@ def _argument(action: argparse.Action) -> tuple[str, str]:
 
 
 def _statuses() -> Iterator[tuple[object, str]]:
-    yield command_line.DONE, "The work is done."
+    yield values.DONE, "The work is done."
     for kind in (errors.Rejected, errors.InputError, errors.MachineError):
         yield kind.status, str(kind.__doc__)
-    yield command_line.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+    yield failures.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
 
 
 # ---------------------------------------------------------------- config.md
@@ -896,7 +895,7 @@ def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
-    "cli.md": ("the parser in ci_tools/cli/main.py", cli),
+    "cli.md": ("the parser in ci_tools/cli/arguments.py", cli),
     "config.md": ("ci_tools/config/fatwheel.schema.json", config_keys),
     "plan.md": ("ci_tools/plan/plan_file.py", plan_keys),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence_keys),

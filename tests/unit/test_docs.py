@@ -15,8 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ci_tools import catalog
-from ci_tools.cli import arguments
-from ci_tools.cli import main as command_line
+from ci_tools.cli import arguments, dispatch
 from ci_tools.config import loader
 from ci_tools.evidence.observe.run import LIMITS
 from ci_tools.verify.prover import Verdict
@@ -163,7 +162,7 @@ def test_every_document_is_in_the_index(page: Path) -> None:
 @pytest.mark.parametrize("line", commands())
 def test_every_command_line_parses(line: str) -> None:
     options = arguments.parser().parse_args(shlex.split(line)[1:])
-    assert options.verb in command_line.VERBS
+    assert options.verb in dispatch.VERBS
 
 
 @pytest.mark.parametrize("span", spans())
