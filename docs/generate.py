@@ -106,7 +106,11 @@ CLI = """\
 
 Data goes to standard output, talk to standard error. Colours and bars appear on a terminal only, and `NO_COLOR` is
 honoured. What is fetched is kept in the user's cache folder, or in the folder that `FATWHEEL_CACHE` names.
-The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in `~/.local/state/fatwheel`."""
+The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in `~/.local/state/fatwheel`.
+
+Every verb takes `--verbose` (`-v`): it then logs on standard error each command, HTTP request and use of the cache, and
+after an error its causes. `FATWHEEL_VERBOSE=1` does the same, and so does debug logging in GitHub Actions
+(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out."""
 
 
 def cli() -> Iterator[str]:
@@ -140,8 +144,8 @@ def _below(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, ar
 
 
 def _arguments(verb: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return a verb's arguments, the positional ones first, without `--help`."""
-    actions = [action for action in verb._actions if action.dest != "help"]  # noqa: SLF001 - argparse has no other way
+    """Return a verb's arguments, the positional ones first, without those that every verb has."""
+    actions = [action for action in verb._actions if action.dest not in {"help", "verbose"}]  # noqa: SLF001 - argparse has no other way
     return sorted(actions, key=lambda action: bool(action.option_strings))
 
 

@@ -323,6 +323,7 @@ def _add_canary(verbs: Verbs) -> None:
 def _verb(verbs: Verbs, name: str, text: str) -> _Parser:
     parser = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.set_defaults(verb=parser.prog.partition(" ")[2])
+    parser.add_argument("-v", "--verbose", action="store_true", help="log commands, requests and cache use on stderr")
     return parser
 
 

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from ci_tools.cli import verbose
 from ci_tools.cli.arguments import parser
 from ci_tools.cli.failures import STDOUT
 from ci_tools.cli.reporter import TerminalReporter
@@ -62,6 +63,8 @@ VERBS: Mapping[str, str] = {
 def run(stderr: Console, arguments: Sequence[str] | None) -> int:
     """Run the verb of a command line, and return its exit status."""
     options = parser().parse_args(arguments)
+    if verbose.is_wanted(os.environ, asked=options.verbose):
+        verbose.start(stderr)
     status = find_verb(options.verb)(options, _outside(stderr, options))
     _flush_stdout()  # here, where a full disk is still reported as such
     return status

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from ci_tools.cli import verbose
 from ci_tools.cli.tables.layout import plain
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.github import commands
@@ -44,10 +45,12 @@ def explain_os_error(error: OSError) -> MachineError:
     said = f"{error.strerror or error}{f' ({place})' if place else ''}"
     cache = cache_folder(os.environ)
     # If a folder cannot be created, the system names the topmost missing folder above it.
+    explained = MachineError(said, hint="fix this and run the same command again")
     if place and error.errno not in NO_ROOM and _is_beside(Path(str(place)).absolute(), cache):
         msg = f"the cache {cache} cannot be used: {said}"
-        return MachineError(msg, hint="set FATWHEEL_CACHE to a folder that you can write to")
-    return MachineError(said, hint="fix this and run the same command again")
+        explained = MachineError(msg, hint="set FATWHEEL_CACHE to a folder that you can write to")
+    explained.__cause__ = error
+    return explained
 
 
 def _is_beside(place: Path, cache: Path) -> bool:
@@ -72,6 +75,8 @@ def print_error(stderr: Console, error: FatwheelError) -> int:
     with silence_commands(os.environ):
         text = Text(plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal and error.status else "")
         stderr.print(text, soft_wrap=True)
+        for line in verbose.causes_of(error) if verbose.is_on() else ():
+            stderr.print(Text(f"  {line}"), soft_wrap=True)
     for line in commands.annotations_of(error) if steps.is_on(os.environ) else ():
         print(line, file=sys.stderr)
     return error.status

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
+from ci_tools.cli import verbose
 from ci_tools.cli.dispatch import run
 from ci_tools.cli.failures import INTERRUPTED, drop_stdout, explain_os_error, print_error
 from ci_tools.cli.values import DONE
@@ -28,6 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
     stderr = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)
+    with verbose.log_until_end():
+        return _run(stderr, arguments)
+
+
+def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
     try:
         with _own_temporary():
             return run(stderr, arguments)
