@@ -227,7 +227,8 @@ class Observer:
     def _run(self, view: View) -> dict[str, Any]:
         if not self.outside.trusts_source and (reason := why_not()):
             msg = f"what setup.py builds is seen by running it, and this machine cannot confine it: {reason}"
-            raise InputError(msg, hint="--trust-source runs it all the same: do so for a source that you trust alone")
+            hint = "--trust-source runs it all the same: do so only for a source that you trust"
+            raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
         if self.step is None:
             self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
         self.runs += 1
