@@ -55,7 +55,7 @@ class Rejected(FatwheelError):
 
 
 class InputError(FatwheelError):
-    """What the user gave is wrong: an argument, a config, a source tree."""
+    """The input is wrong: an argument, a config, a source tree."""
 
     status = 2
 
