@@ -1,4 +1,4 @@
-"""All errors that Fatwheel raises on purpose: one sentence, an optional hint, and an exit status."""
+"""All errors that Fatwheel raises on purpose: a sentence, an optional hint and page of the docs, an exit status."""
 
 from __future__ import annotations
 
@@ -22,24 +22,30 @@ __all__ = [
 
 VERSION = re.compile(r"\d+(\.\d+)+t?")  # 2.10, 2.13.0, 3.14t
 MINOR = re.compile(r"\d+\.\d+t?")
+DOCUMENTATION = "docs/"  # the folder of the pages in the repository
 MOST_SHOWN = 50  # problems listed for one input
 
 
 class FatwheelError(Exception):
-    """An error with one sentence for the user, an optional hint, and an exit status."""
+    """An error with one sentence for the user, an optional hint, and an exit status.
+
+    `page` is the page of the documentation that helps, with its anchor: `how-to/read-a-plan.md#more`.
+    """
 
     status: ClassVar[int]
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", page: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.page = page
         self.standing = ""  # the work done before the error, and what the same command does next
 
     def __str__(self) -> str:
-        """Return the sentence, followed by the hint and the standing, each on a separate line."""
-        hint = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{self.message}{hint}{f'{chr(10)}  {self.standing}' if self.standing else ''}"
+        """Return the sentence, followed by the hint, the standing and the page, each on a separate line."""
+        hint = f"hint: {self.hint}" if self.hint else ""
+        page = f"See {DOCUMENTATION}{self.page}" if self.page else ""
+        return "\n  ".join(filter(None, (self.message, hint, self.standing, page)))
 
 
 class Rejected(FatwheelError):
@@ -49,7 +55,7 @@ class Rejected(FatwheelError):
 
 
 class InputError(FatwheelError):
-    """What the user gave is wrong: an argument, a config, a source tree."""
+    """The input is wrong: an argument, a config, a source tree."""
 
     status = 2
 
@@ -79,11 +85,11 @@ class Problem(NamedTuple):
 class RejectedInput(InputError):
     """Every problem found in one input, reported together."""
 
-    def __init__(self, problems: Iterable[Problem], *, hint: str = "") -> None:
+    def __init__(self, problems: Iterable[Problem], *, hint: str = "", page: str = "") -> None:
         self.problems = tuple(problems)
         more = len(self.problems) - MOST_SHOWN
         lines = [*map(str, self.problems[:MOST_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
-        super().__init__("\n".join(lines), hint=hint)
+        super().__init__("\n".join(lines), hint=hint, page=page)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

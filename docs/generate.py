@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import catalog, errors
-from ci_tools.cli import arguments
-from ci_tools.cli import main as command_line
+from ci_tools.cli import arguments, failures, values
 from ci_tools.config import loader
 from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside, Silent
@@ -107,7 +106,11 @@ CLI = """\
 
 Data goes to standard output, talk to standard error. Colours and bars appear on a terminal only, and `NO_COLOR` is
 honoured. What is fetched is kept in the user's cache folder, or in the folder that `FATWHEEL_CACHE` names.
-The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in `~/.local/state/fatwheel`."""
+The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in `~/.local/state/fatwheel`.
+
+Every verb takes `--verbose` (`-v`): it then logs on standard error each command, HTTP request and use of the cache, and
+after an error its causes. `FATWHEEL_VERBOSE=1` does the same, and so does debug logging in GitHub Actions
+(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out."""
 
 
 def cli() -> Iterator[str]:
@@ -141,8 +144,8 @@ def _below(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, ar
 
 
 def _arguments(verb: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return a verb's arguments, the positional ones first, without `--help`."""
-    actions = [action for action in verb._actions if action.dest != "help"]  # noqa: SLF001 - argparse has no other way
+    """Return a verb's arguments, the positional ones first, without those that every verb has."""
+    actions = [action for action in verb._actions if action.dest not in {"help", "verbose"}]  # noqa: SLF001 - argparse has no other way
     return sorted(actions, key=lambda action: bool(action.option_strings))
 
 
@@ -166,10 +169,10 @@ def _argument(action: argparse.Action) -> tuple[str, str]:
 
 
 def _statuses() -> Iterator[tuple[object, str]]:
-    yield command_line.DONE, "The work is done."
+    yield values.DONE, "The work is done."
     for kind in (errors.Rejected, errors.InputError, errors.MachineError):
         yield kind.status, str(kind.__doc__)
-    yield command_line.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+    yield failures.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
 
 
 # ---------------------------------------------------------------- config.md
@@ -281,7 +284,7 @@ def _value(schema: Schema, part: Schema) -> str:
 
 
 def _default(title: str, name: str) -> str:
-    """Return a key's default, as the model or the catalog has it, or nothing."""
+    """Return a key's default, as the model or the catalog has it; empty if there is none."""
     section = title if title in MODELS else title.partition(":")[0]
     if noted := OTHER_DEFAULTS.get(f"{section}.{name}"):
         return noted
@@ -318,7 +321,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "sdist": "the file name of the sdist; empty where a run adds wheels to a release",
         "covered": "each cell that a job serves",
         "skipped": "each cell that gets no wheel",
-        "warnings": "what could not be known, one sentence each",
+        "warnings": "facts that could not be known, one sentence each",
         "validate": "each place where a file is tried, and what must work there",
         "publish": "for each target, the files that go there",
     },
@@ -359,7 +362,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
         "public": "the file name of its twin without a local version, for PyPI; or null",
         "wheel_platform": "its platform tag",
         "requires_torch": "what its requirement of torch is narrowed to; empty: as the project says",
-        "folder": "the folder of an index that its wheel lies in; empty: every folder lists it",
+        "folder": "the folder of an index for its wheel; empty: every folder lists it",
         "also": "the other folders that list it",
         "toolchain": "where the compiler comes from: `system`, `pypi` or `auto`",
         "env": "the environment variables of the build, with the switches that its kernels need",
@@ -451,7 +454,7 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "requires_torch": "`specifier`, the torch versions that the project admits, and `where` it says so; empty: all",
         "builds_with_torch": "the same of its build requirements: what it can be compiled against",
         "platforms": "for each platform of the request, what is shown of it",
-        "warnings": "what could not be known, one sentence each",
+        "warnings": "facts that could not be known, one sentence each",
     },
     "platforms": {
         "platform": "the platform",
@@ -468,13 +471,13 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "unsupported": "why the build fails, or would leave its kernels out; empty: it does not",
         "asked": "what the build decides by, each with the place that asks for it",
         "switches": "the variables without which the build would leave its kernels out, each with its value",
-        "switches_where": "what would become of the build without them",
+        "switches_where": "what the build would leave out without them",
         "build_requires": "what the build imports and the project does not name as a requirement",
         "built": "the libraries that the build links; empty where it was read and not observed",
         "members": "the members of the wheel besides dist-info; empty: not known",
         "contents": "those that are not compiled, each with its hash",
         "metadata": "the fields of METADATA; empty: not known",
-        "recipe": "one hash of all that the build does; empty: not known",
+        "recipe": "one hash of everything that the build does; empty: not known",
         "warnings": "what could not be known of these cells, one sentence each",
     },
     "python_api": {
@@ -533,14 +536,13 @@ AUDIT = """\
 # The audit's rules
 
 `fatwheel audit` reads a wheel without installing it, and `fatwheel release` publishes none with an error. A file that
-is no zip file has one finding, `archive`. With `--config`, a wheel is also held to the plan's job of the same file
-name. `fatwheel release` always does so."""
+is not a zip file has one finding, `archive`. With `--config`, a wheel is also compared with the plan's job of the same
+file name. `fatwheel release` always does so."""
 
 WHY = """\
 ## Errors and warnings
 
-What breaks the wheel for its users, or breaks something of theirs, is an error, as long as that is certain. Of some
-rules there is more to say:
+A finding is an error if the wheel, or something else of its users, is certain to break. Some rules need more words:
 """
 
 FINDING = """\
@@ -578,7 +580,7 @@ TRUTH = """\
 
 Other people's projects, as their sdists are on the package index. What is true of each was read by hand in its build
 scripts, before Fatwheel saw it, and is kept in [`tests/proof/projects.toml`](../../tests/proof/projects.toml). `make
-proof` then asks Fatwheel, builds what two cores can build in minutes, and writes what came of it to
+proof` then asks Fatwheel, builds what two cores can build in minutes, and writes the results to
 [`tests/proof/record.json`](../../tests/proof/record.json); `make test` asks again and expects the same evidence.
 
 *Seen* is what Fatwheel says for `linux-cuda` and `linux-cpu`: what is compiled, for which Python, against which torch.
@@ -753,7 +755,7 @@ WORKFLOWS = """\
 # The workflows
 
 What a workflow of another repository calls, as `OWNER/fatwheel/.github/workflows/NAME.yml@` and a commit. Inputs are
-given below `with:`, secrets below `secrets:`; each has the default that is said here, and none is a piece of a program.
+given below `with:`, secrets below `secrets:`, each with the default shown here. No input is run as code.
 
 A caller grants what the jobs ask for together, on top of its file or at the calling job. GitHub refuses a run that
 grants less before its first job begins, also where the job that asks for it would be skipped. What each job may do is
@@ -763,8 +765,8 @@ ACTION = """\
 # The action
 
 `uses: OWNER/fatwheel@` and a commit runs one verb on this runner, for those who write their own workflow. The Python
-of the job is left alone: Fatwheel lies in an environment of its own, and of it only the command `fatwheel` is on PATH
-afterwards. An input that its verb does not take is an error. `plan` asks git which tag the commit has, and so what is
+of the job is not changed: Fatwheel is installed into an environment of its own, and only its command `fatwheel` is put
+on PATH. An input that its verb does not take is an error. `plan` asks git which tag the commit has, and so what is
 released: `actions/checkout` fetches the tags with `fetch-depth: 0`."""
 PRINTED = {
     steps.Prints.LOG: "the log",
@@ -882,7 +884,7 @@ def action() -> Iterator[str]:
         for name, verb in steps.VERBS.items()
         if name in listed
     )
-    yield from table(("verb", "its inputs", "what it does", "where that is told"), rows)
+    yield from table(("verb", "its inputs", "what it does", "where its output goes"), rows)
 
 
 def _does(name: str, verb: steps.Verb) -> str:
@@ -897,7 +899,7 @@ def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
-    "cli.md": ("the parser in ci_tools/cli/main.py", cli),
+    "cli.md": ("the parser in ci_tools/cli/arguments.py", cli),
     "config.md": ("ci_tools/config/fatwheel.schema.json", config_keys),
     "plan.md": ("ci_tools/plan/plan_file.py", plan_keys),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence_keys),

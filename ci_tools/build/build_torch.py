@@ -90,9 +90,8 @@ def _other(found: _Torch, expected: Expected) -> MachineError:
     kind = re.sub(r"[\d.]+$", "", expected.label)
     whose = f"{WHOSE[kind]} wheels" if kind else f"torch {expected.version}"
     where = "in the shell or in the platform's `env`"
-    return MachineError(
-        msg, hint=f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {whose}, {where}"
-    )
+    hint = f"let pip find upstream's: PIP_EXTRA_INDEX_URL names the index of its {whose}, {where}"
+    return MachineError(msg, hint=hint, page="how-to/choose-a-toolchain.md#which-torch-a-build-gets")
 
 
 def _for(found: _Torch) -> str:

@@ -407,7 +407,8 @@ def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
         hint = "state the version in pyproject.toml, or let the build read BUILD_VERSION"
         raise Rejected(msg, hint=f"{hint}; log: {bench.log}")
     msg = f"the build made {built}, expected {planned}"
-    raise Rejected(msg, hint=f"the plan reads the source, the build ran it: one of them is wrong; log: {bench.log}")
+    hint = f"the plan reads the source, the build ran it: one of them is wrong; log: {bench.log}"
+    raise Rejected(msg, hint=hint, page="explanation/evidence.md#what-evidence-is-worth")
 
 
 def _build_error(log: Path, what: str) -> Rejected:

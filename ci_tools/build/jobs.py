@@ -265,5 +265,6 @@ def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[L
     if left and (not here or len(left) == len(jobs)):
         lines = "\n".join(f"  {job.name}: {reason}" for job, reason in left)
         msg = f"this machine cannot build {len(left)} of {len(jobs)} jobs:\n{lines}"
-        raise MachineError(msg, hint="" if here else "--here goes on with the rest, and says so")
+        hint = "" if here else "--here goes on with the rest, and says so"
+        raise MachineError(msg, hint=hint, page="how-to/choose-a-toolchain.md#what-this-machine-cannot-build")
     return left

@@ -79,7 +79,8 @@ def refuse_no_room(needs: Iterable[Need]) -> None:
         if free < wanted:
             places = ", ".join(f"{need.size / MIB:,.0f} MiB {need.what} ({need.folder})" for need in on_disk)
             msg = f"the disk of {on_disk[0].folder} has {free / MIB:,.0f} MiB free, and the build needs more: {places}"
-            raise MachineError(msg, hint="make room there, or name other folders: --out, FATWHEEL_CACHE")
+            hint = "free space there, or name other folders: --out, FATWHEEL_CACHE"
+            raise MachineError(msg, hint=hint, page="how-to/build-on-a-small-runner.md#room-before-the-build")
 
 
 def _there(folder: Path) -> Path:

@@ -25,7 +25,7 @@ from ci_tools.catalog.symbols import (
     tables,
     write_tables,
 )
-from ci_tools.cli.tables import Talk
+from ci_tools.cli.reporter import TerminalReporter
 from ci_tools.errors import InputError, nearest
 from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.machine.package_index import files_of, users_index
@@ -116,7 +116,7 @@ def main(patches: Sequence[str]) -> None:
     """Add each of these releases to the tables."""
     for patch in patches:
         tables.cache_clear()
-        add(patch, FOLDER, index=users_index(os.environ), reporter=Talk(Console(stderr=True)))
+        add(patch, FOLDER, index=users_index(os.environ), reporter=TerminalReporter(Console(stderr=True)))
 
 
 if __name__ == "__main__":

@@ -80,7 +80,8 @@ def load(path: Path, catalog: Catalog) -> Request:
     meaning = _Meaning(document, [flaw.keys for flaw in flaws], catalog, path.parent)
     problems = [*(flaw.problem for flaw in flaws), *meaning.problems()]
     if problems:
-        raise RejectedInput(sorted(problems, key=lambda problem: _sort_key(problem, document.name)))
+        problems.sort(key=lambda problem: _sort_key(problem, document.name))
+        raise RejectedInput(problems, page="reference/config.md")
     return _request(document, catalog, path)
 
 

@@ -142,7 +142,7 @@ class Hub:
                 'on this machine: export GH_TOKEN="$(gh auth token)"; in a workflow: '
                 f"env: GH_TOKEN: ${{{{ github.token }}}}, and permissions: {self.permission}: write"
             )
-            raise InputError(msg, hint=hint)
+            raise InputError(msg, hint=hint, page="how-to/publish-a-release.md#github-releases")
         if not re.fullmatch(r"[!-~]+", found[0][1]):
             msg = f"{found[0][0]} holds a character that no token has"
             raise InputError(msg, hint="set it again, without quotes, spaces or line breaks inside")
@@ -192,7 +192,7 @@ class Hub:
             return InputError(msg, hint='it ran out or was withdrawn: export GH_TOKEN="$(gh auth token)", or make one')
         if error.status == codes.forbidden:
             msg = f"GitHub forbids this token what it was asked for in {self.repository}: {said}"
-            return Forbidden(msg, hint=self._mend(error))
+            return Forbidden(msg, hint=self._mend(error), page="how-to/check-a-repository.md#the-answer-403")
         if error.status == codes.not_found:
             msg = f"{self.repository} is not on {self._place()}, or is private and not open to the token in {token}"
             return InputError(msg, hint=f"check the name, and what the token sees: gh repo view {self.repository}")

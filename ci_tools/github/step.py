@@ -187,7 +187,8 @@ def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> N
     event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
     if attest == ATTEST[0] and _is_true("private", given.get("private", "")) and not event.startswith("pull_request"):
         msg = "the repository is private, and GitHub attests private ones on the plan Enterprise Cloud only"
-        raise InputError(msg, hint="with: `attest: always` on that plan, else `attest: never`, for publish.yml as well")
+        hint = "with: `attest: always` on that plan, else `attest: never`, for publish.yml as well"
+        raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#in-a-private-repository")
 
 
 def _edition(given: Mapping[str, str], environ: Mapping[str, str], today: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Ended", "clean_environment", "complaint", "output", "redact", "run", "tail"]
+
+LOG = logging.getLogger(__name__)
 
 # Windows has no process groups that could be killed; there the command runs without the script.
 LIFELINE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_lifeline.py"))) if os.name == "posix" else ()
@@ -108,6 +111,7 @@ def run(
     `timeout` is in seconds. On a timeout, on an interrupt, or when this process is killed, all processes that the
     command started are killed, compilers included, whatever their process group.
     """
+    LOG.debug("run %s", redact(" ".join(map(str, command))))
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab") as sink:
@@ -163,6 +167,7 @@ def output(
     command: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> str | None:
     """Return the output of `command`, stripped; None if it fails, is missing, or takes more than `timeout` seconds."""
+    LOG.debug("run %s", redact(" ".join(map(str, command))))
     try:
         done = subprocess.run(
             [str(part) for part in command],

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import select
 import shutil
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["Confined", "Limits", "Verdict", "clear", "read_safely", "run_in_sandbox", "why_not"]
+
+LOG = logging.getLogger(__name__)
 
 SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_confined.py")))
 # The files that every program needs to start; none of them belongs to a user. Missing ones are skipped.
@@ -168,6 +171,7 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
         "trusted": trusted,
         "ready": READY.decode(),
     }
+    LOG.debug("run %s in a sandbox", redact(" ".join(map(str, command))))
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab", buffering=0) as sink:

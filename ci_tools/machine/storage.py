@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -33,6 +34,8 @@ __all__ = [
     "sha256_of",
     "write_atomically",
 ]
+
+LOG = logging.getLogger(__name__)
 
 CHUNK = 1 << 20
 MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
@@ -84,7 +87,9 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
     `fill` works in a temporary folder beside it, which is renamed when it is complete. A seal with the digest of the
     content is written last, so a killed run leaves nothing that looks finished. Of two parallel runs, one fills it.
     """
-    if _is_sealed(folder):
+    is_hit = _is_sealed(folder)
+    LOG.debug("cache %s: %s", "hit" if is_hit else "miss", folder)
+    if is_hit:
         return folder
     with hold_lock(folder, say):
         if _is_sealed(folder):

@@ -115,4 +115,5 @@ def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | N
     if different:
         shown = "\n".join(f"  {line}" for line in different[:8])
         msg = f"{pinned} is not the plan of what is here:\n{shown}"
-        raise InputError(msg, hint="check out the plan's commit, or plan again")
+        hint = "check out the plan's commit, or plan again"
+        raise InputError(msg, hint=hint, page="how-to/build-on-several-machines.md")

@@ -202,7 +202,7 @@ class _Planner:
         known = [(axes, near[axes.request.platform]) for axes in self.known.values()]
         problems = [problem for axes, nearest in known for problem in _contradictions(axes, self.torches, nearest)]
         if problems:
-            raise RejectedInput(dict.fromkeys(problems))
+            raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
     # -- the axes
 

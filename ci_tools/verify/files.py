@@ -157,7 +157,8 @@ def refuse_findings(findings: Sequence[Finding], plan: Plan | None = None) -> No
     """Raise Rejected with every finding that is an error, and the owners of the platforms concerned."""
     errors = [finding for finding in findings if finding.level is Level.ERROR]
     if errors:
-        raise Rejected("\n".join(map(_shown, errors)), hint=_whose({finding.wheel for finding in errors}, plan))
+        hint = _whose({finding.wheel for finding in errors}, plan)
+        raise Rejected("\n".join(map(_shown, errors)), hint=hint, page="reference/audit-rules.md")
 
 
 def _whose(files: AbstractSet[str], plan: Plan | None) -> str:

@@ -41,7 +41,7 @@ def test_a_cache_that_cannot_be_written_is_named_with_its_variable(fatwheel: Com
     (native_project.parent / "file").touch()  # a folder that is not ours, for whoever runs this
     ran = fatwheel("plan", cwd=native_project, FATWHEEL_CACHE=str(native_project.parent / "file" / "cache"))
     assert (ran.status, "/file/cache cannot be used: Not a directory" in ran.stderr) == (3, True), ran.stderr
-    assert "hint: let FATWHEEL_CACHE name a folder" in ran.stderr
+    assert "hint: set FATWHEEL_CACHE to a folder" in ran.stderr
 
 
 @pytest.mark.parametrize("out", [".", "tiny", "tiny/__init__.py"])

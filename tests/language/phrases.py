@@ -1,4 +1,4 @@
-"""Finds phrases to avoid in the sentences of this repository."""
+"""Finds phrases to avoid in docstrings, comments, messages, workflow steps and documentation."""
 
 from __future__ import annotations
 
@@ -68,14 +68,24 @@ def read_phrases() -> tuple[Phrase, ...]:
 
 
 def _findings(text: Text, phrases: tuple[Phrase, ...]) -> Iterator[Finding]:
-    for phrase in phrases:
-        if phrase.places and text.place not in phrase.places:
-            continue
-        for sentence in SENTENCE.split(QUOTED.sub(_blank, text.text)):
-            if found := phrase.pattern.search(" ".join((sentence or "").split())):
-                line = text.line + text.text[: max(text.text.find(found[0]), 0)].count("\n")
-                shown = " ".join(sentence.split())[max(found.start() - 30, 0) : found.end() + 30]
+    for start, sentence in _sentences(QUOTED.sub(_blank, text.text)):
+        plain = " ".join(sentence.split())
+        for phrase in phrases:
+            found = phrase.pattern.search(plain)
+            if found and (not phrase.places or text.place in phrase.places):
+                words = re.search(r"\s+".join(map(re.escape, found[0].split())), sentence)
+                line = text.line + text.text.count("\n", 0, start + (words.start() if words else 0))
+                shown = plain[max(found.start() - 30, 0) : found.end() + 30]
                 yield Finding(f"{text.path}:{line}", shown, phrase.instead)
+
+
+def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each sentence with its offset in the text."""
+    start = 0
+    for mark in SENTENCE.finditer(text):
+        yield start, text[start : mark.start()]
+        start = mark.end()
+    yield start, text[start:]
 
 
 def _blank(code: re.Match[str]) -> str:

@@ -20,7 +20,8 @@ MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "cli.pages config.overrides errors evidence.includes evidence.limited_api formats.checked_json formats.edits "
+    "cli.pages cli.pages.change cli.pages.layout cli.pages.plan cli.pages.release cli.pages.trials "
+    "config.overrides errors evidence.includes evidence.limited_api formats.checked_json formats.edits "
     "formats.markdown formats.pypi_rules formats.schema github.commands github.doctor.report github.doctor.rules "
     "github.step machine.context model model.edition model.pep440 plan.advise.advice plan.advise.options "
     "plan.cell_ranges plan.compare.changes plan.compare.comparison plan.matrix plan.planner plan.sites "
@@ -35,8 +36,9 @@ OUTSIDE_WORLD = frozenset(
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts; process gives its own variables to a command that has none.
 ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE)
-SPEAKS = ("cli.main", "cli.tables")
-KNOWS_THE_ENVIRONMENT = ("cli.main", "cli.torch_table", "machine.process", INSIDE)
+VERBS = ("cli.build", "cli.index", "cli.plan", "cli.publish", "cli.repository", "cli.workflow")
+SPEAKS = (*VERBS, "cli.failures", "cli.main", "cli.reporter", "cli.tables.layout", "cli.verbose")
+KNOWS_THE_ENVIRONMENT = ("cli.dispatch", "cli.failures", "cli.main", "cli.torch_table", "machine.process", INSIDE)
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(
     {"InvalidRequirement", "InvalidSdistFilename", "InvalidSpecifier", "InvalidVersion", "InvalidWheelFilename"}

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_tools import catalog
-from ci_tools.cli import arguments
-from ci_tools.cli import main as command_line
+from ci_tools import catalog, errors
+from ci_tools.cli import arguments, dispatch
 from ci_tools.config import loader
 from ci_tools.evidence.observe.run import LIMITS
 from ci_tools.verify.prover import Verdict
@@ -163,7 +162,7 @@ def test_every_document_is_in_the_index(page: Path) -> None:
 @pytest.mark.parametrize("line", commands())
 def test_every_command_line_parses(line: str) -> None:
     options = arguments.parser().parse_args(shlex.split(line)[1:])
-    assert options.verb in command_line.VERBS
+    assert options.verb in dispatch.VERBS
 
 
 @pytest.mark.parametrize("span", spans())
@@ -216,3 +215,33 @@ def test_the_limits_of_an_observed_build_are_those_that_hold() -> None:
         "processes": f"{LIMITS.processes}",
         "written": f"{LIMITS.written >> 30} GiB",
     }
+
+
+def pages_in_code() -> list[str]:
+    """Return every page, with its anchor, that an error names."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted((REPOSITORY / "ci_tools").rglob("*.py")))
+    texts = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    folders = "|".join(folder.name for folder in (REPOSITORY / errors.DOCUMENTATION).iterdir() if folder.is_dir())
+    named = re.compile(rf"({folders})/[\w-]+\.md(#[\w-]+)?")
+    return sorted({text for text in texts if isinstance(text, str) and named.fullmatch(text)})
+
+
+def test_errors_name_pages() -> None:
+    assert len(pages_in_code()) >= 15
+
+
+@pytest.mark.parametrize("link", pages_in_code())
+def test_a_page_that_an_error_names_exists(link: str) -> None:
+    assert not leads_nowhere(REPOSITORY / errors.DOCUMENTATION / "README.md", link)
+
+
+def test_every_page_of_an_error_is_written_out() -> None:
+    calls = [
+        word.value
+        for path in sorted((REPOSITORY / "ci_tools").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("Error", "Rejected", "Input", "Forbidden"))
+        for word in node.keywords
+        if word.arg == "page" and isinstance(word.value, ast.Constant)
+    ]
+    assert [node.value for node in calls if node.value not in pages_in_code()] == []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.errors import nearest
+from ci_tools.errors import InputError, Problem, RejectedInput, nearest
 
 PLATFORMS = ("linux-cpu", "linux-cuda", "linux-rocm", "linux-xpu", "macos-arm64", "windows", "windows-cuda")
 TORCHES = ("2.6", "2.10", "2.15")
@@ -24,3 +24,19 @@ SETTINGS = ("platforms", "publish", "python", "torch", "validate")
 )
 def test_the_nearest_name_is_one_that_may_have_been_meant(name: str, names: tuple[str, ...], said: str) -> None:
     assert nearest(name, names) == said
+
+
+def test_the_page_that_helps_is_the_last_line() -> None:
+    error = InputError("nothing is listed", hint="list it", page="how-to/adopt-an-index.md")
+    error.standing = "the same command goes on"
+    assert str(error).splitlines() == [
+        "nothing is listed",
+        "  hint: list it",
+        "  the same command goes on",
+        "  See docs/how-to/adopt-an-index.md",
+    ]
+
+
+def test_problems_have_a_page_too() -> None:
+    error = RejectedInput([Problem("a.yml:1:2", "it is wrong")], page="reference/config.md")
+    assert str(error) == "a.yml:1:2: it is wrong\n  See docs/reference/config.md"

@@ -144,8 +144,8 @@ def test_an_input_is_refused_in_a_sentence(name: str, sentence: str, refused: Ru
 @pytest.mark.parametrize("name", ["Ref", "Repository"])
 def test_what_there_is_no_source_for_ends_before_the_plan(name: str, refused: Run) -> None:
     (plan,) = (job for job in below(refused, f"Typed-{name}").jobs if job.steps)
-    assert {step.name: step.result for step in plan.steps}["Check the source out"] == "failure"
-    assert plan.step("Check the source out") == plan.steps[-1]
+    assert {step.name: step.result for step in plan.steps}["Check out source"] == "failure"
+    assert plan.step("Check out source") == plan.steps[-1]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -160,7 +160,7 @@ def test_a_config_is_refused_where_it_is_wrong(name: str, refused: Run) -> None:
 
 def test_publishing_takes_no_input_for_anything_else(refused: Run) -> None:
     job = worked(below(refused, "Published"), "Publish")
-    assert (job.result, job.step("Take the release").result) == ("failure", "failure")
+    assert (job.result, job.step("Download release").result) == ("failure", "failure")
 
 
 # ---------------------------------------------------------------- branches, tags and pull requests

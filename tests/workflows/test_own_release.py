@@ -230,7 +230,7 @@ def test_a_release_that_nobody_signed_is_published_and_says_so(republished: Run,
 @pytest.mark.parametrize("name", TAMPERED)
 def test_what_was_not_attested_is_not_published(name: str, republished: Run, home: Path) -> None:
     job = below(republished, name.title()).job("Publish")
-    assert {step.name: step.result for step in job.steps}["Verify where the files came from"] == "failure"
+    assert {step.name: step.result for step in job.steps}["Verify attestation"] == "failure"
     assert "Publish" not in {step.name for step in job.steps if step.result == "success"}
     assert not (home / f"to-{name}").exists()
 

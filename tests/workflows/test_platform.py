@@ -65,7 +65,7 @@ def test_a_schedule_that_fails_opens_an_issue_and_a_good_one_closes_it(github: A
     with api.opened(tmp_path / "failing", broken()) as failing:
         failed = ran(tmp_path / "failed", failing.ours, Event.schedule(CRON))
         (issue,) = failing.talk.issues
-    assert failed.job("Tell the owner").result == "success", failed.log
+    assert failed.job("Notify the owner").result == "success", failed.log
     assert issue.title == "The scheduled runs of linux-cpu fail (fatwheel.yml)"
     assert "\n@me/speed\n" in (issue.body or "")
     assert f"https://github.com/{REPOSITORY}/actions/runs/" in (issue.body or "")
@@ -103,7 +103,7 @@ def test_a_platform_that_cannot_be_built_fails_as_a_whole(github: Api, tmp_path:
 @pytest.mark.parametrize("event", [Event.push(), Event.dispatch()], ids=lambda event: str(event.name))
 def test_the_run_of_a_person_tells_nobody(event: Event, github: Api, tmp_path: Path) -> None:
     before = len(github.hub.requests)
-    assert ran(tmp_path, github.ours, event).results.get("Tell the owner", "skipped") == "skipped"
+    assert ran(tmp_path, github.ours, event).results.get("Notify the owner", "skipped") == "skipped"
     assert len(github.hub.requests) == before
 
 

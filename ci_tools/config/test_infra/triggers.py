@@ -23,7 +23,7 @@ permissions: {{}}
 jobs:
   wheels:
     permissions:
-      contents: read # to check the source out
+      contents: read # to check out the source
       id-token: write # to sign where each wheel comes from
       attestations: write # to keep that signature
     # Put the newest release here: its commit, and its version behind it.

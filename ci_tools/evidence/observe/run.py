@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Python
 
 __all__ = ["HARMLESS", "SIMULATED", "Failure", "Linked", "Observed", "Observer", "Subject", "View"]
+
+LOG = logging.getLogger(__name__)
 
 # Build requirements that the observed code can do without, or that have a fake.
 SIMULATED = frozenset(
@@ -198,6 +201,7 @@ class Observer:
         path = self.outside.cache.resolve() / "observations" / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
         answer = unseal(name, kept, self.sealing) if kept is not None else None
+        LOG.debug("cache %s: %s", "miss" if answer is None else "hit", path)
         if answer is None:
             self._say_once(f"{path} is not what this user kept there" if kept is not None else "")
             answer = self._run(view)
@@ -223,10 +227,14 @@ class Observer:
     def _run(self, view: View) -> dict[str, Any]:
         if not self.outside.trusts_source and (reason := why_not()):
             msg = f"what setup.py builds is seen by running it, and this machine cannot confine it: {reason}"
-            raise InputError(msg, hint="--trust-source runs it all the same: do so for a source that you trust alone")
+            hint = "--trust-source runs it all the same: do so only for a source that you trust"
+            raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
         if self.step is None:
             self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
         self.runs += 1
+        LOG.debug(
+            "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"
+        )
         if self.stage is None:
             folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
             self.stage = Stage(folder.resolve() / "stage")

@@ -644,7 +644,7 @@ def _explained(where: str) -> Iterator[None]:
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound, NoRegionError) as error:
         msg = f"{where}: {_sentence(error)}"
         hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
-        raise InputError(msg, hint=hint) from None
+        raise InputError(msg, hint=hint, page="how-to/publish-a-release.md#an-s3-bucket") from None
     except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
         msg = f"{where}: {_sentence(error)}"
         raise InputError(msg) from None

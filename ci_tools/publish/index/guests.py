@@ -61,7 +61,7 @@ def _refuse_foreign_files(ledger: Ledger, after: Manifest) -> None:
         if is_of_index and not _is_ours(ledger, key):
             msg = f"{ledger.store.address} has files that Fatwheel did not put there, such as {place}"
             hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` behind the target adds to it"
-            raise InputError(msg, hint=hint)
+            raise InputError(msg, hint=hint, page="how-to/adopt-an-index.md")
 
 
 def _is_ours(ledger: Ledger, key: str) -> bool:

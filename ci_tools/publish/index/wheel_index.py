@@ -106,7 +106,8 @@ class WheelIndex:
         )
         if problems:
             hint = "a published file never changes: raise the version, or say --replace for an index of your own"
-            raise RejectedInput(problems, hint=hint if arrivals else "")
+            page = "how-to/install-from-the-index.md#changing-what-is-published"
+            raise RejectedInput(problems, hint=hint if arrivals else "", page=page)
         self._refuse_late(_add_arrivals(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
 

@@ -78,9 +78,8 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
             raise _unknown(place)
         if distant and kind == "dir":
             msg = f"{place} is a folder of the runner, which is thrown away with it"
-            raise InputError(
-                msg, hint="publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
-            )
+            hint = "publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
+            raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#what-to-grant")
 
 
 def indexes_of(address: str, outside: Outside, *, replace: bool = False) -> tuple[WheelIndex, ...]:

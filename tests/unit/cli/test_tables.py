@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from ci_tools.cli import tables
 from ci_tools.cli.main import main
+from ci_tools.cli.reporter import TerminalReporter
+from ci_tools.cli.tables.layout import plain, show
+from ci_tools.cli.tables.release import preview_tables, publication_tables
+from ci_tools.cli.tables.upkeep import flaws_table
 from ci_tools.publish.index.maintain import Flaw
 from ci_tools.publish.transaction import Shown
 from ci_tools.publish.units import Change, Published, Withheld
@@ -23,29 +26,29 @@ if TYPE_CHECKING:
 HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 TABLES: list[Iterable[Table]] = [
-    tables.flaws_table([Flaw(HOSTILE, "what")]),
-    tables.publication_tables([Shown(HOSTILE, (Published(HOSTILE, "there", new=False),))], ()),
-    tables.publication_tables([], [Withheld("linux-cuda", HOSTILE)]),
-    tables.preview_tables([("core", HOSTILE, Change("add", "there"))], ()),
+    flaws_table([Flaw(HOSTILE, "what")]),
+    publication_tables([Shown(HOSTILE, (Published(HOSTILE, "there", new=False),))], ()),
+    publication_tables([], [Withheld("linux-cuda", HOSTILE)]),
+    preview_tables([("core", HOSTILE, Change("add", "there"))], ()),
 ]
 
 
 def test_nothing_that_moves_a_cursor_goes_through_and_every_letter_does() -> None:
-    assert tables.plain(HOSTILE) == ESCAPED
+    assert plain(HOSTILE) == ESCAPED
     same = "ordinary\n\ttext, “größer” → 中文\u3000\u00a0🎡"
-    assert tables.plain(same) == same
+    assert plain(same) == same
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_shows_hostile_text_escaped(table: Iterable[Table], capsys: pytest.CaptureFixture[str]) -> None:
-    tables.show(table)
+    show(table)
     assert ESCAPED in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_talk_shows_hostile_text_escaped(is_terminal: bool) -> None:  # noqa: FBT001 - a parameter
     heard = io.StringIO()
-    talk = tables.Talk(Console(file=heard, force_terminal=is_terminal, width=200, color_system=None))
+    talk = TerminalReporter(Console(file=heard, force_terminal=is_terminal, width=200, color_system=None))
     talk.say(HOSTILE)
     with talk.step(HOSTILE) as step:
         step.waiting(1.0)

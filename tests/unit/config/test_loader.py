@@ -130,7 +130,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("{lowest: 2.10}", "[2.10, two]", ['5:15: "two" is not allowed, expected a version such as "13.0"'],
                      id="torch-is-a-word"),
         pytest.param("  windows:", "  windows: [a]",
-                     ["16:12: a list is not allowed, expected a mapping of what the platform needs, or nothing"],
+                     ["16:12: a list is not allowed, expected a mapping of what the platform needs, or null"],
                      id="platform-is-a-list"),
         pytest.param("  windows:", "  windows: {enabled: maybe}",
                      ['16:22: "maybe" is not allowed, known: auto, false, true'], id="enabled-is-maybe"),

@@ -61,7 +61,7 @@ jobs:
         env:
           CONFIG: ${{{{ inputs.config }}}}
           NAME: wheel
-      - name: Keep the wheels
+      - name: Upload wheels
         uses: actions/upload-artifact@{SHA} # v7.0.1
         with:
           path: dist
@@ -323,8 +323,8 @@ def test_a_good_pair_of_files_breaks_no_rule(tmp_path: Path) -> None:
         pytest.param(
             rules.nothing_is_uploaded_always,
             "called",
-            "      - name: Keep the wheels\n",
-            "      - name: Keep the wheels\n        if: always()\n",
+            "      - name: Upload wheels\n",
+            "      - name: Upload wheels\n        if: always()\n",
             "called:41: always() uploads what failed or was cancelled, expected !cancelled()",
             id="an-upload-that-always-runs",
         ),

@@ -1,0 +1,171 @@
+"""The verbs that make and test wheels: prepare, build, audit, validate, gather and trials."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog
+from ci_tools.cli.tables.layout import show
+from ci_tools.cli.tables.release import assembly_tables, findings_table, trials_table
+from ci_tools.cli.values import BAD, DONE, make_plan, outputs, read_python, share
+from ci_tools.config import loader
+from ci_tools.errors import InputError, LeftUndone, nearest
+from ci_tools.github import step as steps
+from ci_tools.model.files import Level
+from ci_tools.plan import make, matrix, plan_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.files import Trial
+    from ci_tools.model.plan import Plan, Site
+
+    Verb = Callable[[argparse.Namespace, Outside], int]
+
+
+def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel prepare`."""
+    from ci_tools.machine import runner
+    from ci_tools.plan import plan_reader
+
+    host = runner.Host(
+        environ=outside.environ,
+        say=outside.reporter.say,
+        call=runner.make_root_call(outside.cache / "prepare.log"),
+        root=options.root,
+    )
+    runner.prepare(runner.care_of(plan_reader.read(options.plan), options.job.split(",")), host)
+    return DONE
+
+
+def run_build(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel build`."""
+    from ci_tools.build import jobs
+    from ci_tools.publish.release import say_clashes
+    from ci_tools.verify.files import CHECKS
+
+    path = options.config
+    if options.plan and path == Path(loader.DEFAULT_NAME):
+        path = plan_file.config_of(options.plan)
+    if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
+        msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
+        raise InputError(msg)
+    if options.plan and (options.torch or options.gpu_runner):
+        msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
+        raise InputError(msg)
+    planned = make_plan(options, path, outside)
+    names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
+    for made in jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going):
+        print(made.path)
+    return DONE
+
+
+def run_audit(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel audit`."""
+    from ci_tools.plan import plan_reader
+    from ci_tools.verify import files
+
+    plan = make.make_plan(options.config, outside).plan if options.config else None
+    plan = plan_reader.read(options.plan) if options.plan else plan
+    beside = files.find_planned_files(plan, options.plan.parent) if plan and options.plan else ()
+    named = options.wheels or beside
+    if not named:
+        msg = "there is nothing to audit: no wheel is named, and no wheel of a --plan is beside it"
+        raise InputError(msg, hint="name wheels, or a --plan in the folder of its wheels")
+    findings = files.audit_files(named, plan, outside)
+    if options.format == "json":
+        print(json.dumps([finding._asdict() for finding in findings], indent=1))
+    else:
+        show(findings_table(findings, len(named)))
+    if steps.is_on(outside.environ):  # in GitHub Actions, errors are also shown as annotations
+        files.refuse_findings(findings, plan)
+    return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
+
+
+def run_validate(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel validate`."""
+    from ci_tools.plan import plan_reader
+    from ci_tools.verify import files
+
+    if bool(options.plan) != bool(options.site):
+        msg = "--plan and --site go together: the plan says what is tried at which place"
+        raise InputError(msg)
+    if options.plan and (options.wheels or options.python):
+        msg = "--site says what is tried and with which Python, expected no WHEEL or --python beside it"
+        raise InputError(msg)
+    if not (options.plan or options.wheels):
+        msg = "no wheel is named"
+        raise InputError(msg, hint="`fatwheel validate dist/*.whl` tries those of a folder")
+    plan = plan_reader.read(options.plan) if options.plan else None
+    trials = _tried_at_sites(plan, options, outside) if plan else _validate_here(options, outside)
+    show(trials_table(trials))
+    files.refuse_failures(trials, plan)
+    return DONE
+
+
+def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
+    """Validate the files of some sites of the plan; the source is used only for its scripts or to build the sdist."""
+    from ci_tools.verify import files
+
+    path = options.config or plan_file.config_of(options.plan)
+    return files.validate_sites(
+        [_site(plan, word) for word in options.site],
+        plan,
+        options.plan.parent,
+        outside,
+        lambda: make.make_plan(path, outside, pinned=options.plan),
+    )
+
+
+def _site(plan: Plan, word: str) -> Site:
+    """Return the site with a name or number; raise InputError if there is none."""
+    sites = {site.name: site for site in plan.sites}
+    known = {**{str(number): site for number, site in enumerate(plan.sites)}, **sites}
+    if word not in known:
+        msg = f'--site: the plan has no site "{word}", {nearest(word, sites)}'
+        raise InputError(msg)
+    return known[word]
+
+
+def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
+    from ci_tools.verify import files
+
+    request = loader.load(options.config, catalog.load()) if options.config else None
+    python = read_python(options.python) if options.python else None
+    root = make.place_of_scripts(request, options.config, outside) if request else None
+    return files.validate_files(options.wheels, request, files.Here(python, root), outside)
+
+
+def run_gather(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel gather`."""
+    from ci_tools.publish import assembly
+
+    found = assembly.assemble(options.folders, options.plan, options.out, options.only or "", outside)
+    if options.pypi:
+        assembly.copy_for_pypi(found, options.pypi)
+    if options.kept:
+        assembly.copy_receipts(options.out, options.kept)
+    if options.format == "github":
+        print(outputs(assembly.outputs(found)), end="")
+    else:
+        show(assembly_tables(found))
+    return DONE
+
+
+def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    """Run `fatwheel trials`."""
+    from ci_tools.plan import plan_reader
+    from ci_tools.publish import gathering
+
+    whole = plan_reader.read(options.plan)
+    plan = share(whole, options.only)
+    found = matrix.trials(plan, gathering.built(options.folders, plan), whole)
+    print(outputs(found.outputs()), end="")
+    if found.unbuilt:
+        msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
+        raise LeftUndone(msg)
+    return DONE

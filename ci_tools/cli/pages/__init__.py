@@ -1,0 +1,73 @@
+"""Writes a plan, or the files of a release, as a page of GitHub-flavoured Markdown for a maintainer in a hurry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.pages.change import describe_change
+from ci_tools.cli.pages.layout import (
+    MOST_OF_A_STEP,
+    assemble,
+    count,
+    fold,
+)
+from ci_tools.cli.pages.plan import heading, list_skips, list_warnings, list_wheels, note_idle, note_left
+from ci_tools.cli.pages.release import describe_state, list_failures, list_files, list_findings, list_withheld
+from ci_tools.cli.pages.trials import list_missing_trials, list_trials
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ci_tools.model.plan import Plan
+    from ci_tools.plan.compare.comparison import Comparison
+    from ci_tools.publish.folder import Finished
+
+__all__ = ["MOST_OF_A_COMMENT", "MOST_OF_A_STEP", "plan_page", "release_page", "unattested_page"]
+
+MOST_OF_A_COMMENT = 65_000  # bytes; GitHub accepts 65,536 characters
+
+
+def plan_page(plan: Plan, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
+    """Return the page of a plan, of at most `most` bytes; a comparison, if given, comes first."""
+    if comparison is None:
+        return assemble(
+            [
+                heading(plan),
+                *note_idle(plan),
+                *note_left(plan),
+                *list_wheels(plan),
+                *list_skips(plan),
+                *list_warnings(plan),
+            ],
+            most,
+        )
+    rest = (*fold("The plan, and its reasons", list_wheels(plan)), *list_skips(plan))
+    return assemble([heading(plan), *note_left(plan), *describe_change(comparison), *rest], most)
+
+
+def release_page(finished: Finished, comparison: Comparison | None = None, *, most: int = MOST_OF_A_STEP) -> str:
+    """Return the page of a release folder, of at most `most` bytes; failures and their owners come first."""
+    plan = finished.plan
+    sections = [
+        heading(plan),
+        *describe_state(finished),
+        *note_left(plan),
+        *(describe_change(comparison) if comparison else ()),
+        *list_files(finished),
+        *list_trials(finished),
+        *list_missing_trials(finished),
+        *list_withheld(finished),
+        *list_findings(finished),
+        *list_failures(finished),
+        *fold("The plan, and its reasons", list_wheels(plan)),
+        *list_skips(plan),
+        *list_warnings(plan),
+    ]
+    return assemble(sections, most)
+
+
+def unattested_page(files: Sequence[Path]) -> str:
+    """Return the note on the page of a release whose files are not attested."""
+    what = "nothing that GitHub signed says which run made them"
+    return f"⚠️ **Not attested:** {count(len(files), 'file')}, each as its receipt says; {what}.\n\n"

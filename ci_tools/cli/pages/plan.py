@@ -1,0 +1,111 @@
+"""Sections about a plan: its wheels, its skipped combinations, its warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.pages.layout import (
+    MOST_NAMES,
+    Section,
+    count,
+    cut,
+    fold,
+    join_lines,
+    table,
+)
+from ci_tools.formats.markdown import (
+    code,
+    text,
+)
+from ci_tools.plan.cell_ranges import (
+    SKIPPED,
+    Axes,
+    blocks,
+    group_cells,
+)
+from ci_tools.plan.plan_file import left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ci_tools.model.plan import Covered, Job, Plan
+
+
+def heading(plan: Plan) -> Section:
+    """Return the heading of a page."""
+    wheels, served = len(plan.jobs), len(plan.covered)
+    serve = "wheel serves" if wheels == 1 else "wheels serve"
+    sentence = f"{wheels:,} {serve} {served:,} of {count(plan.cells, 'combination')}"
+    return Section(f"## {cut(plan.project.name, 100)} {cut(plan.project.version, 100)}: {sentence}\n\n")
+
+
+def note_idle(plan: Plan) -> Iterator[Section]:
+    """Yield a note if there is nothing to build."""
+    if not plan.jobs:
+        yield Section("**There is nothing to build.**\n\n")
+
+
+def note_left(plan: Plan) -> Iterator[Section]:
+    """Yield a note for each platform that a separate workflow builds."""
+    for platform in left(plan):
+        yield Section(f"{code(platform)} is left to its own workflow (`own-workflow: true`), and not built here.\n\n")
+
+
+def list_wheels(plan: Plan) -> Iterator[Section]:
+    """Yield the wheels with their reasons."""
+    yield from table("", ("Wheel", " Serves", "Why"), (_plan_row(*group) for group in _group_by_reason(plan)))
+
+
+def list_skips(plan: Plan) -> Iterator[Section]:
+    """Yield the combinations without a wheel, and the reasons."""
+    skipped = [(cells, reason) for (job, reason), cells in group_cells(plan) if job == SKIPPED]
+    title = f"{count(len(plan.skipped), 'combination')} {'gets' if len(plan.skipped) == 1 else 'get'} no wheel, and why"
+    axes = Axes.of(plan)
+    by_reason: dict[str, list[str]] = {}
+    for cells, reason in skipped:
+        by_reason.setdefault(reason, []).extend(axes.describe(block) for block in blocks(cells))
+    rows = ((cut(reason), join_lines(map(cut, which))) for reason, which in by_reason.items())
+    yield from fold(title, table("", ("Why", "Which"), rows))
+
+
+def _group_by_reason(plan: Plan) -> Iterator[tuple[list[Job], list[Covered]]]:
+    """Yield the jobs whose wheels exist for the same reasons, with the cells that they cover."""
+    reasons: dict[str, dict[str, None]] = {job.name: {} for job in plan.jobs}
+    cells: dict[str, list[Covered]] = {job.name: [] for job in plan.jobs}
+    for covered in plan.covered:
+        reasons[covered.job][covered.reason] = None
+        cells[covered.job].append(covered)
+    jobs: dict[tuple[object, ...], list[Job]] = {}
+    for job in plan.jobs:
+        jobs.setdefault((job.platform, job.owner, *reasons[job.name]), []).append(job)
+    for alike in jobs.values():
+        yield alike, [covered for job in alike for covered in cells[job.name]]
+
+
+def _plan_row(jobs: Sequence[Job], covered: Sequence[Covered]) -> tuple[str, ...]:
+    """Return one row of the plan's table."""
+    names = [code(job.name) for job in jobs]
+    more = len(names) - MOST_NAMES
+    shown = names if more <= 1 else [*names[: MOST_NAMES - 1], f"… {more} more …", names[-1]]
+    owner = [f"for {code(jobs[0].owner)}"] if jobs[0].owner else []
+    heading = [f"**{len(names)} wheels**"] if more > 1 else []
+    return join_lines([*heading, *shown, *owner]), f"{len(covered):,}", join_lines(_reasons(covered))
+
+
+def _reasons(covered: Iterable[Covered]) -> Iterator[str]:
+    """Yield the reasons of some cells; if there are several, each with its platforms."""
+    platforms: dict[str, dict[str, None]] = {}
+    for item in covered:
+        platforms.setdefault(item.reason, {})[str(item.cell.platform)] = None
+    for reason, names in platforms.items():
+        prefix = f"<b>{text(', '.join(names))}</b>: " if len(platforms) > 1 else ""
+        first, *others = reason.split("; ")
+        yield prefix + cut(first)
+        yield from map(cut, others)
+
+
+def list_warnings(plan: Plan) -> Iterator[Section]:
+    """Yield the warnings of a plan."""
+    rows = tuple(f"- ⚠️ {cut(warning)}\n" for warning in plan.warnings)
+    if rows:
+        yield Section(f"### {count(len(rows), 'warning')}\n\n", rows, "\n")

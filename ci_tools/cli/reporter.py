@@ -1,0 +1,70 @@
+"""Reports the progress of a run on stderr: a line for each step, and a live bar on a terminal."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from ci_tools.cli.tables.layout import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.progress import TaskID
+
+
+__all__ = ["TerminalReporter"]
+
+
+class TerminalReporter:
+    """A reporter on stderr: one line per step, and a live line above it while the step runs on a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def say(self, line: str) -> None:
+        """Show one line."""
+        self.console.print(Text(plain(line)), soft_wrap=True)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[_Step]:
+        """Show the step's title with a bar while it runs, then one line with its result and duration."""
+        started = time.monotonic()
+        step = _Step(self.console, title)
+        with step.live:
+            yield step
+        took = time.monotonic() - started
+        outcome = f": {step.outcome}" if step.outcome else ""
+        self.say(f"{title}{outcome} ({took:.1f} s)")
+
+
+class _Step:
+    """The live line of one step; it shows nothing if stderr is not a terminal."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self.outcome = ""
+        self.title = plain(title)
+        self.live = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console,
+            transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self.task: TaskID = self.live.add_task(self.title, total=None)
+
+    def progress(self, done: int, total: int) -> None:
+        """Move the bar: bytes done, and bytes in total."""
+        if total and self.live.tasks[0].total is None:
+            self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn())
+        self.live.update(self.task, completed=done, total=total or None)
+
+    def waiting(self, seconds: float) -> None:
+        """Count down beside the title."""
+        self.live.update(self.task, description=f"{self.title}: {seconds:.0f} s left")
+
+    def result(self, text: str) -> None:
+        """Set the end of the step's line."""
+        self.outcome = text

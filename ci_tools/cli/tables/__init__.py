@@ -1,0 +1,1 @@
+"""Tables for people, on stdout; progress is on stderr, by `cli.reporter`."""

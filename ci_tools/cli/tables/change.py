@@ -1,0 +1,112 @@
+"""Tables about the effect of a change on the plan, and about advice for smaller plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
+from ci_tools.config.test_infra import Fate
+from ci_tools.plan.compare.comparison import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from ci_tools.config.test_infra import Row
+    from ci_tools.model.plan import Plan
+    from ci_tools.plan.advise.advice import Advice, Advised
+    from ci_tools.plan.compare.comparison import Comparison
+    from ci_tools.verify.patches import Patched
+    from ci_tools.verify.patches import Proof as PatchProof
+
+__all__ = ["advice_tables", "comparison_tables", "move_table", "patch_proof_table"]
+
+MOST_JOBS = 15  # changed jobs that get a row each
+
+
+def comparison_tables(comparison: Comparison) -> Iterator[Table]:
+    """Yield the effect of a change on the plan: first sentences, then platforms, then changed jobs and new warnings."""
+    told = new_table(f"against {comparison.against}", "")
+    told.show_header = False
+    for sentence, reasons in sentences(comparison):
+        add_row(told, sentence)
+        for reason in reasons:
+            add_row(told, f"  {reason}")
+    yield told
+    known = any(size is not None for found in comparison.rows for size in found.bytes)
+    platforms = new_table("platforms", "platform", "jobs", "cells", *(["wheels"] if known else []))
+    for found in comparison.rows:
+        weights = (" → ".join("not known" if size is None else readable_size(size) for size in found.bytes),)
+        figures = (" → ".join(map(str, dict.fromkeys(pair))) for pair in (found.jobs, found.cells))
+        add_row(platforms, found.platform, *figures, *(weights if known else ()))
+    if comparison.rows:
+        yield platforms
+    yield from _other_jobs(comparison)
+
+
+def _other_jobs(comparison: Comparison) -> Iterator[Table]:
+    lines = [
+        *((job.name, "gone", job.wheel) for job in comparison.removed),
+        *((name, "changed", "; ".join(what)) for name, what in comparison.changed),
+        *((job.name, "new", job.wheel) for job in comparison.added),
+    ]
+    jobs = new_table("jobs", "job", "", "what")
+    for line in lines[:MOST_JOBS]:
+        add_row(jobs, *line)
+    if len(lines) > MOST_JOBS:
+        add_row(jobs, f"… {len(lines) - MOST_JOBS} more", "", "--format json has them all")
+    if lines:
+        yield jobs
+    if comparison.warnings:
+        warnings = new_table("new warnings", "what")
+        for warning in comparison.warnings:
+            add_row(warnings, warning)
+        yield warnings
+
+
+def advice_tables(plan: Plan, advised: Advised, patched: Sequence[Patched]) -> Iterator[Table]:
+    """Yield the advice that would make a plan smaller, then for each piece its obstacles and instructions."""
+    name = f"{plan.project.name} {plan.project.version}"
+    if not patched:
+        yield new_table(f"{name}: nothing would make this plan smaller")
+        return
+    fewer = f", {advised.after} with all of this{advised.limits}" if advised.after < advised.before else ""
+    wheels = f"{count(advised.before, 'wheel')}{fewer}"
+    table = new_table(f"{name}: {wheels}", "", "advice", "saves", "patch")
+    for number, (advice, patch) in enumerate(patched, 1):
+        has_patch = "by itself" if advice.option.gives_up else "yes"
+        add_row(table, number, advice.sentence, _saving(advice), has_patch if patch else "")
+    yield table
+    ways = new_table("what stands in the way, and what to do", "", "")
+    ways.show_header = False
+    for number, (advice, _) in enumerate(patched, 1):
+        for place in advice.option.places:
+            add_row(ways, number, place)
+        add_row(ways, number, f"→ {advice.option.how}")
+    yield ways
+
+
+def _saving(advice: Advice) -> str:
+    """Return the savings of a piece of advice; minutes and megabytes only if they were measured."""
+    jobs = count(advice.before - advice.after, "job")
+    if advice.minutes is None or advice.megabytes is None:
+        return f"{jobs}; minutes and megabytes not measured"
+    return f"{jobs}, {advice.minutes:.1f} minutes, {advice.megabytes:.1f} MB"
+
+
+def patch_proof_table(proofs: Sequence[PatchProof]) -> Iterator[Table]:
+    """Yield the outcome of each patch."""
+    table = new_table("patches, each applied to a copy", "patch", "jobs before", "after", "outcome", "detail")
+    for name, before, after, outcome, details in proofs:
+        add_row(table, name, before, "no plan" if after is None else after, outcome, "; ".join(details))
+    yield table
+
+
+def move_table(rows: Sequence[Row]) -> Table:
+    """Return a table of test-infra's inputs and their translation; inputs that need a person come last."""
+    counts = {fate: sum(row.fate is fate for row in rows) for fate in Fate}
+    table = new_table(", ".join(f"{count} {fate}" for fate, count in counts.items()), "where", "input", "value", "", "")
+    for row in sorted(rows, key=lambda row: list(Fate).index(row.fate)):
+        add_row(table, row.where, row.name, row.value, row.fate.value, row.what)
+    return table

@@ -1,0 +1,141 @@
+"""Tables about a plan: its jobs, its cells, its evidence, its proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.tables.layout import add_row, count, new_table
+from ci_tools.model.evidence import OWN_SUFFIX, Extensions
+from ci_tools.plan.cell_ranges import (
+    SKIPPED,
+    Axes,
+    accelerator_of,
+    blocks,
+    group_cells,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.table import Table
+
+    from ci_tools.model.cell import Cell
+    from ci_tools.model.evidence import CellEvidence, Evidence
+    from ci_tools.model.plan import Plan
+    from ci_tools.verify.prover import Proof
+
+__all__ = ["evidence_table", "plan_tables", "proof_table"]
+
+MOST_SOURCES = 3  # sources of a library that a line names
+
+
+def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
+    """Yield the tables of a plan: its jobs, then the job and reason of every cell, and its warnings.
+
+    With `explain`, each cell has a row. Without it, cells that differ only in torch and Python share a row, and each
+    reason is given once, by number.
+    """
+    asked, left = count(plan.cells, "cell"), count(len(plan.jobs), "wheel")
+    title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
+    jobs = new_table(title, "job", "cells", "wheel", "owner")
+    apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
+    for job in plan.jobs:
+        whose = f"{job.owner} (in its own workflow)".strip() if job.platform in apart else job.owner
+        add_row(jobs, job.name, len(job.covers), job.wheel, whose)
+    yield jobs
+    yield from _each_cell(plan) if explain else _group_cells(plan)
+    if plan.warnings:
+        warnings = new_table("warnings", "what")
+        for warning in plan.warnings:
+            add_row(warnings, warning)
+        yield warnings
+
+
+def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:
+    """Yield the evidence for the cells of a plan, each fact with its place in the source or as observed."""
+    table = new_table("evidence", "cells", "what", "where")
+    shown_cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
+    for platform in evidence.platforms:
+        groups: dict[int, list[Cell]] = {}
+        for cell in (cell for cell in shown_cells if cell.platform is platform.platform):
+            groups.setdefault(id(platform.of(cell)), []).append(cell)
+        for cells in groups.values():
+            label = str(platform.platform) if len(groups) == 1 else f"{cells[0]} and {len(cells) - 1} more"
+            for what, where in _facts(platform.of(cells[0]), platform.native_files):
+                add_row(table, label, what, where)
+                label = ""
+    yield table
+
+
+def _facts(shown: CellEvidence, native_files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each fact of a group of cells, and its place in the source."""
+    if native_files:
+        yield f"native files: {count(len(native_files), 'file')}", native_files[0]
+    if shown.unsupported:
+        yield "its build fails", shown.unsupported
+    else:
+        yield f"compiled: {shown.extensions}", shown.extensions_where
+    for one in shown.built:
+        images = f" for {' '.join(one.images)}" if one.images else ""
+        sources = ", ".join(command.source for command in one.compiles[:MOST_SOURCES])
+        more = ", …" if len(one.compiles) > MOST_SOURCES else ""
+        yield f"{one.member.replace(OWN_SUFFIX, '')}{images}", f"from {sources}{more}"
+    if shown.extensions is not Extensions.NONE and not shown.unsupported:
+        yield f"Python API: {shown.python_api.kind}", shown.python_api.where
+        yield f"torch ABI: {shown.torch_abi.kind}", shown.torch_abi.where
+    for name, value in shown.switches:
+        yield f"switch {name}={value}", shown.switches_where
+    for name in shown.build_requires:
+        yield f"needs {name} to build", "its build imports it, and [build-system] does not name it"
+    yield from ((f"its build asks for {what}", where) for what, where in shown.asked)
+
+
+def _each_cell(plan: Plan) -> Iterator[Table]:
+    table = new_table("cells", "cell", "job", "why")
+    for cell, job, reason in plan.covered:
+        add_row(table, cell, job, reason)
+    for cell, reason in plan.skipped:
+        add_row(table, cell, SKIPPED, reason)
+    yield table
+
+
+def _group_cells(plan: Plan) -> Iterator[Table]:
+    reasons: dict[str, int] = {}
+    axes = Axes.of(plan)
+    cells = new_table("cells", "cells", "job", "why")
+    for (job, reason), group in group_cells(plan):
+        number = reasons.setdefault(reason, len(reasons) + 1)
+        for block in blocks(group):
+            add_row(cells, axes.describe(block), job, number)
+    yield cells
+    why = new_table("why", "", "")
+    why.show_header = False
+    for reason, number in reasons.items():
+        add_row(why, number, reason)
+    yield why
+
+
+def proof_table(proofs: Sequence[Proof], plan: Plan) -> Iterator[Table]:
+    """Yield the comparisons of the cells that share a wheel, and their outcomes."""
+    counts: dict[str, int] = {}
+    for proof in proofs:
+        counts[str(proof.verdict)] = counts.get(str(proof.verdict), 0) + len(proof.cells)
+    table = new_table(
+        f"proof: {', '.join(f'{count} {verdict}' for verdict, count in counts.items()) or 'no cell is covered'}",
+        "job", "cells", "compared", "outcome", "detail",
+    )  # fmt: skip
+    axes = Axes.of(plan)
+    for (_, _, job, compared, verdict, detail), cells in _alike(proofs).items():
+        for block in blocks(cells):
+            add_row(table, job, axes.describe(block), compared or "nothing", verdict, detail)
+    yield table
+
+
+def _alike(proofs: Iterable[Proof]) -> dict[tuple[str, ...], list[Cell]]:
+    """Return the cells grouped by platform, accelerator and the outcome of their proof."""
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for proof in proofs:
+        for cell in proof.cells:
+            key = (cell.platform, accelerator_of(cell), proof.job, proof.compared, proof.verdict, proof.detail)
+            groups.setdefault(key, []).append(cell)
+    return groups

@@ -1,0 +1,81 @@
+"""The values that several verbs read from their options, and their exit statuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog
+from ci_tools.errors import InputError, nearest
+from ci_tools.model import edition
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import UNTAGGED, Run
+from ci_tools.plan import make, plan_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.plan import Plan
+    from ci_tools.model.request import Edition
+    from ci_tools.model.versions import Python
+    from ci_tools.plan.make import Planned
+
+    Verb = Callable[[argparse.Namespace, Outside], int]
+
+DONE, BAD = 0, 1  # the other exit statuses belong to the errors
+
+
+def make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
+    """Make the plan of the requested edition."""
+    pinned = getattr(options, "plan", None)
+    tag = options.tag or (make.resolve_tag(options.ref, path, outside) if options.ref else "")
+    run = Run(tuple(options.torch), tuple(options.gpu_runner))
+    return make.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag, run=run)
+
+
+def _edition(options: argparse.Namespace) -> Edition | None:
+    """Return the edition that the command line names; None if git determines it."""
+    if options.nightly:
+        return edition.nightly(options.nightly)
+    return UNTAGGED if options.untagged else None
+
+
+def narrow(plan: Plan, name: str | None) -> Plan:
+    """Return the part of a plan for one platform, or all of it without a name."""
+    if name is None:
+        return plan
+    asked = [str(platform.platform) for platform in plan.request.platforms]
+    if name not in asked:
+        msg = f'the request has no platform "{name}", {nearest(name, asked)}'
+        raise InputError(msg)
+    return plan_file.only(plan, Platform(name))
+
+
+def share(plan: Plan, platform: str | None) -> Plan:
+    """Return the part of a plan that one workflow builds: one platform, or all without a separate workflow."""
+    return plan_file.own(narrow(plan, platform), Platform(platform)) if platform else plan_file.together(plan)
+
+
+def read_python(text: str) -> Python:
+    """Return the Python of a version; raise InputError if the catalog has none."""
+    known = {str(python): python for python in catalog.load().pythons}
+    if text not in known:
+        msg = f'--python: there is no Python "{text}" in the catalog, {nearest(text, known)}'
+        raise InputError(msg)
+    return known[text]
+
+
+def read_repository(options: argparse.Namespace, outside: Outside) -> str:
+    """Return the repository to write to; raise InputError if none is named."""
+    found = options.repository or outside.environ.get("GITHUB_REPOSITORY", "")
+    if not found:
+        msg = "no repository is named, expected --repository OWNER/REPO"
+        raise InputError(msg, hint="in a workflow, GITHUB_REPOSITORY names it")
+    return str(found)
+
+
+def outputs(values: Mapping[str, str]) -> str:
+    """Return the lines that a workflow step writes to $GITHUB_OUTPUT; every value is a single line."""
+    return "".join(f"{name}={value}\n" for name, value in values.items())
