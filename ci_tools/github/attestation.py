@@ -10,6 +10,7 @@ from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.formats import receipts
 from ci_tools.formats.markdown import one_line
 from ci_tools.machine.process import clean_environment, run, tail
+from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["hold_to_receipts", "verify"]
 
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")
 FILES = ("*.whl", "*.tar.gz")
 PARTS = (*FILES, "plan.json", "receipts/*.json")  # all files that publishing reads

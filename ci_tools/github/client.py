@@ -18,6 +18,7 @@ from github.GithubException import GithubException
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.process import redact
 from ci_tools.machine.waits import Waits
+from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,6 @@ __all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
 Answer = TypeVar("Answer")
 
 TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is used, as in gh
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 WHOSE = "query { viewer { login } }"  # also works with a workflow's own token, unlike `GET /user`
 HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # only here may a token be sent unencrypted
 TRIES = 5

@@ -15,6 +15,7 @@ from ci_tools.errors import InputError, LeftUndone, nearest
 from ci_tools.formats.markdown import OWNER, code, one_line, text
 from ci_tools.model.names import Name
 from ci_tools.model.platforms import Platform
+from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,6 @@ PERMISSION = "issues"
 MOST_OF_A_TITLE = 200  # characters; GitHub allows 256
 MOST_OF_A_REASON = 600  # characters
 SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 RECORD = re.compile(r"<!-- since (?P<since>[0-9: -]+ UTC), count (?P<count>[0-9]{1,6}), run (?P<run>[0-9]*) -->")
 DUPLICATE = "not_planned"
 

@@ -7,7 +7,6 @@ reported.
 from __future__ import annotations
 
 import base64
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +16,7 @@ from urllib.parse import quote
 from github.GithubException import UnknownObjectException
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
-from ci_tools.github.client import REPOSITORY, TOKENS
+from ci_tools.github.client import TOKENS
 from ci_tools.github.doctor import workflows as callers
 from ci_tools.github.doctor.report import (
     Default,
@@ -32,6 +31,7 @@ from ci_tools.github.doctor.report import (
 )
 from ci_tools.github.doctor.rules import diagnose
 from ci_tools.github.doctor.workflows import Workflow, one_line
+from ci_tools.model.repository import COMMIT, REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,7 +53,6 @@ MOST_FILES = 100
 MOST_REPOSITORIES = 40  # whose tags are read
 MOST_PAGES = 20
 PAGE = 100
-COMMIT = re.compile(r"[0-9a-f]{40}")
 ADMINISTRATION = "a token of an admin, with `Administration: read` where it is fine-grained"
 SECRETS = "a token with `Secrets: read`, or `repo` where it is classic"
 ACTIONS = "a token with `Actions: read`"

@@ -32,6 +32,7 @@ from ci_tools.github.doctor.workflows import (
     needed_to_publish,
     unite_grants,
 )
+from ci_tools.model.repository import COMMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +46,6 @@ RESTRICTED: Grants = {"contents": "read", "packages": "read"}  # GitHub's defaul
 PERMISSIVE: Grants = {"*": "write", "id-token": "none"}
 GENERAL, ACTIONS, ENVIRONMENTS = "Settings, General", "Settings, Actions", "Settings, Environments"
 PUBLISH = re.compile(r"/publish\.ya?ml$")
-COMMIT = re.compile(r"[0-9a-f]{40}")
 BY_EVENT = re.compile(r"\bgithub\.(?:event_name|ref|ref_name|ref_type)\b")
 CHOSEN = re.compile(r"\$\{\{[^'{}]*'nightly' && '([^'{}]+)' \|\| '' \}\}")  # an environment for all but nightlies
 OF_GITHUB = frozenset({"actions", "github"})
