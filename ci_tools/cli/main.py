@@ -602,7 +602,7 @@ def _release(options: argparse.Namespace, outside: Outside) -> int:
 
 
 def _index_adopt(options: argparse.Namespace, outside: Outside) -> int:
-    from ci_tools.publish.index import adoption
+    from ci_tools.publish.index.foreign import adoption
     from ci_tools.publish.targets.addresses import index_of
 
     index = index_of(options.target, outside)

@@ -26,7 +26,7 @@ from ci_tools.plan.cell_ranges import (
     group_cells,
 )
 from ci_tools.plan.compare.comparison import sentences
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ci_tools.plan.advise.advice import Advice, Advised
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.publish.assembly import Assembled
-    from ci_tools.publish.index.adoption import Outline
+    from ci_tools.publish.index.foreign.adoption import Outline
     from ci_tools.publish.index.maintain import Flaw
     from ci_tools.publish.release import Released
     from ci_tools.publish.retraction import Outcome as Retracted

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ci_tools.build.jobs import Left, Look, Made, build, list_left_over, working_in
 from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
@@ -15,36 +16,8 @@ from ci_tools.model.request import UNTAGGED
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
 from ci_tools.publish.index.manifest import GENERIC
-from ci_tools.publish.publishing import (
-    LOCAL,
-    folder_edition,
-    publish,
-    refuse_missing_tag,
-    targets_at,
-)
+from ci_tools.publish.publishing import LOCAL, folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.targets.addresses import index_of, targets_of
-from ci_tools.verify.validator import (
-    gpu_here,
-    own_python,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.files import (
-        Trial,
-    )
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.plan.make import Planned
-    from ci_tools.publish.index.wheel_index import WheelIndex
-    from ci_tools.publish.publishing import Destination
-    from ci_tools.publish.transaction import Shown
-    from ci_tools.publish.units import Withheld
-
-from ci_tools.build.jobs import Left, Look, Made, build, list_left_over, working_in
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -56,6 +29,21 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
+from ci_tools.verify.validator import gpu_here, own_python
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.files import Trial
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.plan.make import Planned
+    from ci_tools.publish.index.wheel_index import WheelIndex
+    from ci_tools.publish.publishing import Destination
+    from ci_tools.publish.transaction import Shown
+    from ci_tools.publish.units import Withheld
 
 __all__ = ["Released", "release", "say_clashes"]
 

@@ -12,7 +12,7 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.index.guests import CHANNELS
+from ci_tools.publish.index.foreign.guests import CHANNELS
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.marks import refuse_unprintable, yank
 from ci_tools.publish.index.maintain.selection import selection_of

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.objects.store import content_of_bytes
+from ci_tools.publish.index.directory import Directory, parse_directory
 from ci_tools.publish.index.manifest import (
-    Directory,
     Manifest,
     Staged,
     dump_offers,
     generation_of,
     is_project,
-    parse_directory,
     parse_manifest,
     parse_offers,
     parse_staged_keys,

@@ -12,15 +12,10 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.machine.objects.store import FolderStore
+from ci_tools.publish.index.directory import Directory
 from ci_tools.publish.index.finder import DATA
 from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import (
-    GENERIC,
-    Directory,
-    Manifest,
-    dump_offers,
-    is_project,
-)
+from ci_tools.publish.index.manifest import GENERIC, Manifest, dump_offers, is_project
 from ci_tools.publish.index.of_releases import Stock, stock
 from ci_tools.publish.index.pages import is_sealed
 from ci_tools.publish.index.wheel_index import WheelIndex
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.wheel_index import Page
+    from ci_tools.publish.index.page_writer import Page
 
 __all__ = ["write_pages"]
 
@@ -47,13 +42,14 @@ def write_pages(address: str, project: str, out: Path, outside: Outside) -> tupl
     if kind != "github" or not repository:
         msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
         raise InputError(msg)
-    from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - only this verb needs its client
+    from ci_tools.github.client import Hub  # noqa: PLC0415 - only this verb needs it
+    from ci_tools.publish.targets.github_release.listings import listings_of  # noqa: PLC0415 - see above
 
     name = canonicalize_name(project)
     if not is_project(name):
         msg = f"an index has a folder called {name}, so that no project can be called so"
         raise InputError(msg)
-    found = {root: stock(listings) for root, listings in GitHubTarget(repository, outside).listings(name).items()}
+    found = {root: stock(listings) for root, listings in listings_of(Hub(repository, outside), name).items()}
     index = WheelIndex(FolderStore(out, outside.reporter), order=0)
     shown = {root: found.get(root, Stock({}, {})) for root in ROOTS if root in found or _has_pages(index, root)}
     for root, has in shown.items():

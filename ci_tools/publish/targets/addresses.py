@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.machine.objects.store import FolderStore
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 from ci_tools.publish.index.wheel_index import Settings, WheelIndex
 from ci_tools.publish.targets import UPLOADERS
 

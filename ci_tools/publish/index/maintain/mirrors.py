@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
+from ci_tools.publish.index.arrivals import metadata_of
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.flaws import Flaw
 from ci_tools.publish.index.maintain.reading import fetch
 from ci_tools.publish.index.pages import project_and_version
-from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

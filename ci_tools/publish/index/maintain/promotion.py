@@ -15,12 +15,7 @@ from ci_tools.publish.index.maintain.look import refuse_no_index
 from ci_tools.publish.index.maintain.reading import fetch
 from ci_tools.publish.index.maintain.selection import selection_of
 from ci_tools.publish.index.pages import project_and_version
-from ci_tools.publish.units import (
-    CORE,
-    Item,
-    Made,
-    Unit,
-)
+from ci_tools.publish.units import CORE, Item, Made, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.machine.storage import write_atomically
-from ci_tools.publish.index.maintain.flaws import (
-    BACK,
-    DAMAGED,
-    GONE,
-    LOST,
-    NO_METADATA,
-    OTHER_SIZE,
-    UNREAD,
-    Flaw,
-)
-from ci_tools.publish.index.wheel_index import METADATA_SUFFIX
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
+from ci_tools.publish.index.maintain.flaws import BACK, DAMAGED, GONE, LOST, NO_METADATA, OTHER_SIZE, UNREAD, Flaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.manifest import Directory
+    from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.wheel_index import WheelIndex
 
 __all__ = ["recover_manifests"]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.machine.objects.store import content_of_bytes
+from ci_tools.publish.index.arrivals import metadata_of
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.ledger import Damaged, Ledger
 from ci_tools.publish.index.maintain.flaws import (
     BACK,
@@ -29,21 +31,17 @@ from ci_tools.publish.index.maintain.leftovers import forget_notes
 from ci_tools.publish.index.maintain.look import look_at, read, refuse_no_index
 from ci_tools.publish.index.maintain.reading import fetch, read_file
 from ci_tools.publish.index.maintain.recovery import recover_manifests
-from ci_tools.publish.index.maintain.undo import (
-    Edit,
-    FileEdit,
-    finish_record,
-    record_edits,
-)
-from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, keys_of, metadata_of
+from ci_tools.publish.index.maintain.undo import Edit, FileEdit, finish_record, record_edits
+from ci_tools.publish.index.wheel_index import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.maintain.look import Look
-    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 

@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from ci_tools.publish.index.manifest import (
-    Directory,
-    is_project,
-    parse_directory,
-    parse_manifest,
-)
+from ci_tools.publish.index.directory import Directory, parse_directory
+from ci_tools.publish.index.manifest import is_project, parse_manifest
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 HASH = "0a" * 32

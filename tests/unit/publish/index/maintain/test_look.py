@@ -8,7 +8,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index import maintain
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, STRAY, entry, found, rewrite, root

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.publish.index import maintain
-from ci_tools.publish.index.adoption import adopt
+from ci_tools.publish.index.directory import Root
+from ci_tools.publish.index.foreign.adoption import adopt
 from ci_tools.publish.index.maintain.rebuild import manifest_from_pages
-from ci_tools.publish.index.manifest import Root, parse_manifest
+from ci_tools.publish.index.manifest import parse_manifest
 from ci_tools.publish.index.pages import IndexedFile, Link, project_html
 from ci_tools.publish.targets.addresses import index_of
 from ci_tools.publish.units import Offer

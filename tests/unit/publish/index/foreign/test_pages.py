@@ -10,13 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_tools.publish.index.foreign_files import merge_listings
-from ci_tools.publish.index.foreign_pages import (
-    Listed,
-    add_projects,
-    parse_project_page,
-    projects_on,
-)
+from ci_tools.publish.index.foreign.files import merge_listings
+from ci_tools.publish.index.foreign.pages import Listed, add_projects, parse_project_page, projects_on
 from ci_tools.publish.index.manifest import Manifest, parse_manifest
 
 SHA256 = "ab" * 32

@@ -10,19 +10,20 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
+from ci_tools.publish.index.directory import Root, announce_folders, folders_of, slash
 from ci_tools.publish.index.finder import DATA, data_path
-from ci_tools.publish.index.foreign_files import FILES
-from ci_tools.publish.index.manifest import Root
-from ci_tools.publish.index.page_writer import announce_folders, folders_of, slash
+from ci_tools.publish.index.foreign.files import FILES
 from ci_tools.publish.index.pages import VARIANTS, is_sealed
 from ci_tools.publish.units import Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ci_tools.publish.index.directory import Directory
+    from ci_tools.publish.index.foreign.strangers import Stranger
     from ci_tools.publish.index.ledger import Ledger
-    from ci_tools.publish.index.manifest import Directory, Manifest
-from ci_tools.publish.index.page_writer import PageWriter, Stranger
+    from ci_tools.publish.index.manifest import Manifest
+    from ci_tools.publish.index.page_writer import PageWriter
 
 __all__ = ["CHANNELS", "page_changes", "refuse_others"]
 
