@@ -170,7 +170,7 @@ def _note(path: Path) -> Note:
         return Note(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         msg = f"{path} is no note of a job: {error}"
-        raise InputError(msg, hint="canary.yml has each job write one by `fatwheel step canary`") from None
+        raise InputError(msg, hint="canary.yml has each job write one by `fatwheel step canary`") from error
 
 
 def _excused(row: Row) -> Row:

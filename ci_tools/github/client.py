@@ -116,10 +116,10 @@ class Hub:
                 wait = _wait(error, self.pause * 2**tried)
                 tried += wait.counts if wait else 0
                 if wait is None or tried >= TRIES or waited + wait.seconds > self.patience:
-                    raise self._explain_error(error, wait) from None
+                    raise self._explain_error(error, wait) from error
             except NO_GITHUB as error:
                 msg = f"{self._place()} does not answer as GitHub does: {printable(str(error))}"
-                raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from None
+                raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from error
             self._count_down(wait)
             again, waited = True, waited + wait.seconds
 

@@ -41,7 +41,7 @@ def read(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         msg = f"{path} is no UTF-8 text: {error.reason} at byte {error.start}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     if not text.strip():
         msg = f"{path} is empty, expected the Markdown of a comment"
         raise InputError(msg)
@@ -59,10 +59,10 @@ def comment(hub: Hub, number: int, text: str, name: str) -> str:
         thread = _Thread(hub, pull, hub.login(opened), marker(name))
         try:
             return _upsert_comment(thread, fit_comment(thread.marker, text))
-        except Forbidden:
+        except Forbidden as error:
             if not _is_from_fork(pull):
                 raise
-            raise LeftUndone(FORK.format(number=number)) from None
+            raise LeftUndone(FORK.format(number=number)) from error
 
 
 def marker(name: str) -> str:

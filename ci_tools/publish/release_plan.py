@@ -14,8 +14,9 @@ from ci_tools.formats.schema import SchemaValidator
 from ci_tools.model.edition import is_template, tag_of, title_of
 from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.request import UNTAGGED, Channel, GpuTrial, Route
+from ci_tools.model.request import UNTAGGED, Route
 from ci_tools.plan import plan_file
+from ci_tools.plan.sites import is_for_gpu, requires_gpu
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
 
@@ -144,19 +145,12 @@ def _gpu_commands(plan: Json) -> Iterator[str]:
 
 
 def _awaiting_gpu(plan: Json, edition: Edition) -> Iterator[str]:
-    """Yield the jobs whose wheels need a trial on a GPU: those for CUDA, or of a platform with a GPU runner.
-
-    This includes candidates: exactly their bytes become stable.
-    """
+    """Yield the jobs whose wheels must be tried on a GPU before a release."""
     request = plan["request"]
-    is_awaited = request.get("validate", {}).get("gpu_trial") == GpuTrial.REQUIRED
-    if not is_awaited or edition.channel not in {Channel.STABLE, Channel.TEST}:
-        return
-    named = {asked["platform"] for asked in request["platforms"] if asked.get("gpu_runner")}
-    for job in plan["jobs"]:
-        accelerator = (job["accelerator"] or {}).get("label", "")
-        if accelerator.startswith("cu") or (accelerator and job["platform"] in named):
-            yield job["name"]
+    if requires_gpu(request.get("validate", {}).get("gpu_trial", ""), edition):
+        named = {asked["platform"] for asked in request["platforms"] if asked.get("gpu_runner")}
+        labels = ((job, (job["accelerator"] or {}).get("label", "")) for job in plan["jobs"])
+        yield from (job["name"] for job, label in labels if is_for_gpu(label, has_runner=job["platform"] in named))
 
 
 def _offers(plan: Json) -> Iterator[Offer]:

@@ -156,7 +156,7 @@ def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
     try:
         return Outcome(step.target, step.act(), step.left)
     except (FatwheelError, OSError) as error:
-        raise _explain_error(error, step, mark, before) from None
+        raise _explain_error(error, step, mark, before) from error
 
 
 def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:

@@ -59,9 +59,9 @@ def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
     whole = file if "content" in file else api.get(f"/contents/{quote(str(file['path']))}", repository, ref=ref)
     try:
         return base64.b64decode(whole["content"])[:LARGEST].decode("utf-8-sig")
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError) as error:
         msg = f"{path} is no text"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
 
 
 def fetch_workflows(

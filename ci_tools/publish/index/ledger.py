@@ -216,7 +216,7 @@ class Ledger:
         try:
             return parse()
         except (ValueError, KeyError, TypeError) as error:
-            raise Damaged(self.store, key, error, hint=hint) from None
+            raise Damaged(self.store, key, error, hint=hint) from error
 
 
 def pauses() -> Iterator[float]:

@@ -231,7 +231,7 @@ def _entry(entry: object) -> IndexedFile:
     try:
         file = IndexedFile(**entry)
     except TypeError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error
     if file.folder or file.also or file.apart:
         _refuse_folder(file)
     if file.at or file.only_in:

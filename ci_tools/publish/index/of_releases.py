@@ -110,7 +110,7 @@ def read_listing(content: bytes, uploaded: str) -> Listing:
         offers = parse_offers(json.dumps(document.get("offers", [])).encode())
     except (KeyError, TypeError, RecursionError, AttributeError) as error:
         msg = f"it is no list of files: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(msg) from error
     return Listing(project, version, tuple(files.values()), offers)
 
 

@@ -184,7 +184,7 @@ def _folder(path: str) -> Path:
         folder = Path(path).expanduser().resolve()
     except (OSError, RuntimeError) as error:  # an unknown user, or a cycle of links
         msg = f"dir:{path} is no folder: {error}"
-        raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from None
+        raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from error
     if folder.exists() and not folder.is_dir():
         msg = f"dir:{path} is a file, expected a folder"
         raise InputError(msg)

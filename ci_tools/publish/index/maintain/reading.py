@@ -52,7 +52,7 @@ def _read(index: WheelIndex, key: str) -> Reading:
         return Reading(*index.sha256_and_size_at(key))
     except OSError as error:
         msg = f"{index.store.url(key)} cannot be read: {error.strerror or error}"
-        raise MachineError(msg) from None
+        raise MachineError(msg) from error
 
 
 def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw]:

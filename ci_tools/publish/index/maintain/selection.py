@@ -58,9 +58,9 @@ def selection_of(text: str) -> Selection:
     """Return a selection from its text; raise InputError if it is neither `PROJECT==VERSION` nor a file name."""
     try:
         return _file(text) if text.endswith(ENDINGS) else _release(text)
-    except ValueError:
+    except ValueError as error:
         msg = f'"{text}" is no release, expected one such as demo==1.0, or the name of a file of one'
-        raise InputError(msg) from None
+        raise InputError(msg) from error
 
 
 def _file(name: str) -> Selection:

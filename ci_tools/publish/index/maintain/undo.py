@@ -92,7 +92,7 @@ def _parse(data: bytes) -> Record:
         files = {key: FileEdit(str(key), str(before), str(after)) for key, before, after in table["files"]}
         return Record(edits, files, bool(table["done"]))
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error
 
 
 def _entries(text: str, project: str) -> dict[str, IndexedFile]:
@@ -106,7 +106,7 @@ def _read(index: WheelIndex) -> Record | None:
         return _parse(read[0]) if read else None
     except ValueError as error:
         msg = f"{index.store.url(RECORD)}, which says what the last repair changed, is damaged: {error}"
-        raise InputError(msg, hint=f"what it overwrote lies in {index.store.url(KEPT)}") from None
+        raise InputError(msg, hint=f"what it overwrote lies in {index.store.url(KEPT)}") from error
 
 
 # ---------------------------------------------------------------- recording

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["has_fault", "upload_missing"]
 
 BINARY = "application/octet-stream"
+OTHER = "another publisher uploads {}"
 
 
 class Progress(NamedTuple):
@@ -99,7 +100,7 @@ def _upload(hub: Hub, release: GitRelease, sent: Sent, old: GitReleaseAsset | No
         if _is_in(hub, release, present, sent):
             return
         if present and other and present.state != "uploaded":
-            raise Busy(_describe_contention(sent))
+            raise Busy(OTHER.format(sent.name))
         if present:
             exists(present.delete_asset)
         try:
@@ -108,7 +109,9 @@ def _upload(hub: Hub, release: GitRelease, sent: Sent, old: GitReleaseAsset | No
                 asset = release.upload_asset_from_memory(stream, sent.size, sent.name, BINARY, label=sent.name)
         except GithubException as error:
             other = has_fault(error, "already_exists", "name")
-            raise _upload_error(error, sent) from error
+            if contention := _describe_contention(error, sent):
+                raise Busy(contention) from error
+            raise
         _refuse_other(asset, sent, content.digest.hexdigest())
 
     hub.ask(once)
@@ -146,17 +149,11 @@ def _change_error(sent: Sent) -> MachineError:
     return MachineError(msg, hint="run the same command again once nothing writes to it")
 
 
-def _upload_error(error: GithubException, sent: Sent) -> Exception:
-    """Return the error of a failed upload: if two publishers upload at once, one waits for the other."""
+def _describe_contention(error: GithubException, sent: Sent) -> str:
+    """Return why another publisher made an upload fail, or "": of two at once, one waits for the other."""
     if has_fault(error, "already_exists", "name"):
-        return Busy(_describe_contention(sent))
-    if isinstance(error, UnknownObjectException):
-        return Busy(f"the draft changed while {sent.name} was uploaded")
-    return error
-
-
-def _describe_contention(sent: Sent) -> str:
-    return f"another publisher uploads {sent.name}"
+        return OTHER.format(sent.name)
+    return f"the draft changed while {sent.name} was uploaded" if isinstance(error, UnknownObjectException) else ""
 
 
 def has_fault(error: GithubException, code: str, name: str) -> bool:

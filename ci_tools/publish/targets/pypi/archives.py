@@ -62,4 +62,4 @@ def _sdist(path: Path) -> Archive:
             return Archive(path.name, path.stat().st_size, file.read() if file else b"", members)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         msg = f"{path.name} is no sdist: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error

@@ -101,9 +101,9 @@ class Listing:
                     yield client
         except UNANSWERED as error:
             if _status(error) in UNAUTHORISED:
-                raise self._access_error(clean_text(innermost(error))) from None
+                raise self._access_error(clean_text(innermost(error))) from error
             msg = f"{self._address} cannot be read: {clean_text(innermost(error))}"
-            raise MachineError(msg, hint=f"check the network; {AGAIN}") from None
+            raise MachineError(msg, hint=f"check the network; {AGAIN}") from error
 
     def _simple(self, session: requests.Session) -> str:
         """Return the address to read the index at; on first use, the first candidate that is an index."""
@@ -143,9 +143,9 @@ class Listing:
         resolver = Resolver.choose(interactive=False)(self._place.section, CredentialInput(user, password))
         try:
             return resolver.username or "", resolver.password or ""
-        except TwineException:
+        except TwineException as error:
             reason = "it asks for a password, and there is none"
-            raise self._access_error(reason) from None
+            raise self._access_error(reason) from error
 
     def _access_error(self, reason: str) -> InputError:
         hint = "set TWINE_USERNAME and TWINE_PASSWORD, or the index's section of .pypirc, to a user who may read it"
