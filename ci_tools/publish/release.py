@@ -112,7 +112,7 @@ def say_clashes(planned: Planned, outside: Outside) -> Look:
         released = plan.edition != UNTAGGED
         targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
         core = foresight.core_of(plan, folder_edition(plan.edition), made and (made.path, made.receipt))
-        (foresight.say_clash if made else foresight.say_held)(core, targets, outside.reporter.say)
+        (foresight.say_clash if made else foresight.report_existing)(core, targets, outside.reporter.say)
 
     return look
 

@@ -94,17 +94,16 @@ def _untrue(plan: Json) -> Iterator[str]:
     if plan_file.edition_of(dict(plan)) is None:
         yield "at edition: expected the channel, candidate and date of one"
     if not plan["sdist"] and not plan["request"].get("run", {}).get("torch"):
-        yield "at sdist: expected a file, which only a run with --torch makes none of"
+        yield "at sdist: expected a file; only a run with --torch makes no sdist"
     for file in (
         *([plan["sdist"]] if plan["sdist"] else []),
         *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel),
     ):
         if not _is_of(file, name, version):
-            yield f"{file} is no wheel or sdist of {name} {version}"
-    folders = ((job, folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))
-    yield from (
-        f"{job['name']}: {folder!r} is no folder of an index" for job, folder in folders if not FOLDER.fullmatch(folder)
-    )
+            yield f"{file} is not a wheel or sdist of {name} {version}"
+    folders = ((job["name"], folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))
+    wrong = ((job, folder) for job, folder in folders if not FOLDER.fullmatch(folder))
+    yield from (f"{job}: {folder!r} is not a folder of an index" for job, folder in wrong)
     named = plan["request"]["release"]
     templates = ((key, named[key]) for key in ("tag", "title") if not is_template(named[key]))
     yield from (f"at request.release.{key}: expected a template of {{name}} and {{version}}" for key, _ in templates)

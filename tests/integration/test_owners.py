@@ -123,7 +123,7 @@ def test_a_good_run_closes_it(results: tuple[str, ...], hub: GitHub, talk: Talk)
     address = tell(hub, *results, number=2)
     assert address.endswith("/issues/1")
     assert [(one.state, one.reason) for one in talk.issues] == [("closed", "completed")]
-    assert talk.of(1) == ["linux-cpu is well again: [run 2](https://github.com/octo/demo/actions/runs/2)."]
+    assert talk.of(1) == ["linux-cpu succeeds again: [run 2](https://github.com/octo/demo/actions/runs/2)."]
 
 
 @pytest.mark.usefixtures("config")
@@ -156,7 +156,7 @@ def test_what_says_nothing_changes_nothing(results: tuple[str, ...], why: str, h
 
 @pytest.mark.usefixtures("config")
 def test_a_good_run_without_an_issue_changes_nothing(hub: GitHub, talk: Talk) -> None:
-    with pytest.raises(LeftUndone, match="linux-cpu is well, and no issue says otherwise"):
+    with pytest.raises(LeftUndone, match="linux-cpu succeeds, and no issue about it is open"):
         tell(hub, "success")
     assert talk.issues == []
 
@@ -338,7 +338,7 @@ def test_a_repository_without_issues_is_told_so(hub: GitHub, talk: Talk) -> None
     talk.has_issues = False
     with pytest.raises(InputError, match="gh repo edit octo/demo --enable-issues"):
         tell(hub, "failure")
-    with pytest.raises(LeftUndone, match="has its issues turned off"):
+    with pytest.raises(LeftUndone, match="issues are disabled in"):
         tell(hub, "success")
 
 
@@ -440,7 +440,7 @@ def test_a_run_is_linked_where_it_is_one(spoiled: dict[str, str]) -> None:
     known = {"GITHUB_SERVER_URL": "https://ghe.example.invalid", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "12"}
     found = str(owners.run_of({**known, **spoiled}))
     linked = "[run 12](https://ghe.example.invalid/a/b/actions/runs/12)"
-    assert found == ("a run that is none of GitHub Actions" if spoiled else linked)
+    assert found == ("a run outside GitHub Actions" if spoiled else linked)
 
 
 # -- the command line
@@ -467,7 +467,7 @@ def test_a_step_prints_the_address_and_a_notice_where_nothing_is_due(hub: GitHub
     ("environ", "words"),
     [
         pytest.param({"GITHUB_REPOSITORY": ""}, "expected --repository OWNER/REPO", id="repository"),
-        pytest.param({"GITHUB_REPOSITORY": "a b"}, "names no repository", id="not-a-repository"),
+        pytest.param({"GITHUB_REPOSITORY": "a b"}, "is not the name of a repository", id="not-a-repository"),
         pytest.param({"GH_TOKEN": "", "GITHUB_TOKEN": ""}, "permissions: issues: write", id="token"),
     ],
 )

@@ -278,7 +278,7 @@ def test_a_file_that_changes_while_another_is_uploaded_is_not_sent(
 def test_an_address_that_is_no_index_is_said(plain: Server, unit: Unit, tmp_path: Path) -> None:
     with between(plain) as (state, seen):
         state.refuse["GET"] = 404
-        with pytest.raises(InputError, match="can be read at none of") as caught:
+        with pytest.raises(InputError, match="cannot be read at any of") as caught:
             target(tmp_path, seen).check(unit)
         assert "UV_PUBLISH_CHECK_URL" in caught.value.hint
         found = target(tmp_path, seen, UV_PUBLISH_CHECK_URL=plain.simple).check(unit)
@@ -387,9 +387,9 @@ def test_an_upload_whose_answer_never_comes_is_waited_for_with_words_and_not_for
         state.hold = "before"
         outside = replace(world(tmp_path, **seen.environ), reporter=words)
         reader = PyPITarget(seen.upload, outside, uploader=uploader, patience=0.5)
-        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it had not ended after 4 s"):
+        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it did not end within 4 s"):
             reader.switch(unit)
-    said = [line for line in words.lines if f"to take {ORDER[0]}, for 4 s at most: " in line]
+    said = [line for line in words.lines if f"to accept {ORDER[0]}, for 4 s at most: " in line]
     assert len(said) > 3
 
 

@@ -88,13 +88,13 @@ def _understood(repository: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        msg = f"what was answered of {repository} is not as GitHub says it: {one_line(repr(error))}"
+        msg = f"an answer about {repository} does not have the form that GitHub documents: {one_line(repr(error))}"
         raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from error
 
 
 def _refuse_no_token(repository: str, outside: Outside) -> None:
     if REPOSITORY.fullmatch(repository) and not any(outside.environ.get(name, "").strip() for name in TOKENS):
-        msg = f"looking at the settings of {repository} needs a token, and neither {' nor '.join(TOKENS)} is set"
+        msg = f"reading the settings of {repository} needs a token, and neither {' nor '.join(TOKENS)} is set"
         raise InputError(msg, hint='export GH_TOKEN="$(gh auth token)"')
 
 
@@ -103,7 +103,7 @@ def _refuse_no_token(repository: str, outside: Outside) -> None:
 
 def _read(api: Api, outside: Outside) -> Facts:
     """Return all facts of a repository."""
-    with outside.reporter.step(f"looking at {api.name}") as step:
+    with outside.reporter.step(f"read the settings of {api.name}") as step:
         workflows, unread = read_workflows(api)
         used = [one for workflow in workflows if workflow.is_caller for job in workflow.jobs for one in job.uses]
         tags = _tags(api, used)
@@ -116,13 +116,13 @@ def _read(api: Api, outside: Outside) -> Facts:
             is_private=api.opened.private,
             is_organization=api.opened.owner.type == "Organization",
             policy=policy,
-            default=read_or_unseen("what jobs may do by default", ADMINISTRATION, lambda: read_default(api)),
+            default=read_or_unseen("the default permissions of jobs", ADMINISTRATION, lambda: read_default(api)),
             is_immutable=read_immutability(api, is_admin=not isinstance(policy, Unseen)),
             workflows=tuple(workflows),
             unread=tuple(unread),
             states=read_or_unseen("whether workflows are disabled", ACTIONS, lambda: read_states(api)),
             environments=read_or_unseen("the environments", ACTIONS, lambda: read_environments(api, workflows)),
-            secrets=read_or_unseen("which secrets there are", SECRETS, lambda: read_secrets(api)),
+            secrets=read_or_unseen("the names of the secrets", SECRETS, lambda: read_secrets(api)),
             called=dict(fetch_workflows(api, used, tags, workflows)),
             tags=tags,
             behind=dict(_behind(api, used, tags)),
@@ -139,7 +139,7 @@ def _tags(api: Api, used: Iterable[Used]) -> dict[str, tuple[Tag, ...] | Unseen]
     for name in names:
         what, needs = f"the releases of {name}", f"a token that sees {name}"
         is_last = len(tags) >= MOST_REPOSITORIES
-        tags[name] = Unseen(what, "fewer actions in one repository") if is_last else _tags_of(api, name, what, needs)
+        tags[name] = Unseen(what, "fewer actions in this repository") if is_last else _tags_of(api, name, what, needs)
     return tags
 
 

@@ -54,13 +54,13 @@ def _text(api: Api, file: Answer, ref: str, repository: str = "") -> str:
     """Return the text of a file; raise InputError if it is not a file, too large, or not text."""
     path = one_line(str(file["path"]))
     if file["type"] != "file" or file["size"] > LARGEST:
-        msg = f"{path} is no file, or larger than {LARGEST:,} bytes"
+        msg = f"{path} is not a file, or is larger than {LARGEST:,} bytes"
         raise InputError(msg)
     whole = file if "content" in file else api.get(f"/contents/{quote(str(file['path']))}", repository, ref=ref)
     try:
         return base64.b64decode(whole["content"])[:LARGEST].decode("utf-8-sig")
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{path} is no text"
+        msg = f"{path} is not UTF-8 text"
         raise InputError(msg) from error
 
 
@@ -74,7 +74,7 @@ def fetch_workflows(
         if not ref:
             yield call, by_path.get(path.lstrip("/"))
         elif isinstance(tags[repository.lower()], Unseen):
-            yield call, Unseen(f"what {path[1:]} at {ref} asks for", f"a token that sees {repository}")
+            yield call, Unseen(f"the permissions that {path[1:]} at {ref} needs", f"a token that sees {repository}")
         else:
             yield call, _fetch_workflow(api, repository, path, ref)
 
@@ -86,7 +86,7 @@ def _fetch_workflow(api: Api, repository: str, path: str, ref: str) -> Workflow 
             return None
         return read_workflow(_text(api, file, ref, repository), path.lstrip("/"))
     except (InputError, Rejected) as error:
-        return Unseen(f"what {path[1:]} at {ref} asks for", f"a file that can be read: {one_line(error.message)}")
+        return Unseen(f"the permissions that {path[1:]} at {ref} needs", f"a readable file: {one_line(error.message)}")
 
 
 def read_configs(api: Api, workflows: Iterable[Workflow]) -> Iterator[tuple[str, Outline | Unseen]]:
@@ -105,7 +105,7 @@ def _config(api: Api, path: str) -> Outline | Unseen | None:
         text = _text_at(api, path)
         return None if text is None else _with_included(api, read_config(text, path), path)
     except (InputError, Rejected) as error:
-        return Unseen(f"what {path} asks for", f"a file that can be read: {one_line(error.message)}")
+        return Unseen(f"the targets and platforms of {path}", f"a readable file: {one_line(error.message)}")
 
 
 def _with_included(api: Api, outline: Outline, path: str) -> Outline:

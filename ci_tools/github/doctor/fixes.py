@@ -46,7 +46,7 @@ def _create(api: Api, name: str, facts: Facts) -> None:
     """Create an environment that only the default branch and tags v* may use; never change an existing one."""
     path = f"/environments/{quote(name, safe='')}"
     if api.get(path) is not None:
-        msg = "somebody else has made it by now"
+        msg = "somebody else has created it by now"
         raise Rejected(msg)
     policy = {"protected_branches": False, "custom_branch_policies": True}
     api.send("PUT", path, {"deployment_branch_policy": policy})

@@ -61,7 +61,7 @@ def read_workflow(text: str, path: str) -> Workflow:
     path = one_line(path)
     top = children_of(compose(text, path))
     if not children_of(top.get("jobs")):
-        raise _rejection(path, 1, "this is no workflow: it has no jobs")
+        raise _rejection(path, 1, "this is not a workflow: it has no jobs")
     outside = [node for key, node in top.items() if key != "jobs"]
     return Workflow(
         path=path,
@@ -111,7 +111,7 @@ def _jobs(pairs: Sequence[tuple[yaml.ScalarNode, yaml.Node]], path: str) -> Iter
     known: dict[int, Job] = {}
     for key, node in pairs:
         if not NAME.fullmatch(key.value):
-            raise _rejection(path, line_of(key), f'"{one_line(key.value)}" is no name of a job')
+            raise _rejection(path, line_of(key), f'"{one_line(key.value)}" is not a valid name for a job')
         if id(node) not in known:
             known[id(node)] = _job(node, path)
         yield replace(known[id(node)], name=key.value, where=f"{path}:{line_of(key)}")

@@ -83,7 +83,7 @@ def newest_versions(names: Iterable[str], count: int) -> set[str]:
 def find_problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
     """Yield the reasons why any index refuses files: names of another project, or invalid folders."""
     if not is_project(project):
-        yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
+        yield Problem("", f"a project cannot be called {project}: an index has a folder of that name")
     for item in items:
         yield from _item_problems(project, item)
     for name, count in Counter(item.name for item in items).items():
@@ -103,7 +103,7 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
     if whose != project:
         yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
     if index.variant_label(item.name) and not item.variant:
-        yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
+        yield Problem("", f"{item.name} has the name of a wheel variant, and its properties are not known")
 
 
 def arrival_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:

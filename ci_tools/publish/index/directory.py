@@ -59,7 +59,7 @@ def parse_directory(data: bytes) -> Directory:
     table = read_table(data)
     sets = [table[name] for name in ("projects", "folders", "filling")]
     if not all(isinstance(name, str) for names in sets for name in names):
-        msg = "it names something that is no text"
+        msg = "it has a name that is not text"
         raise ValueError(msg)
     projects, folders_shown, filling = map(frozenset, sets)
     root = Root("".join(table.get("root", [Root.OWN])))

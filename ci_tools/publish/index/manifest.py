@@ -143,7 +143,7 @@ def refuse_changed(data: bytes) -> None:
     """Raise ValueError if a file's seal does not match its content; files of others may have no seal."""
     sealed = SEALED.search(data)
     if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
-        msg = "it is not what was written"
+        msg = "its content does not match its seal"
         raise ValueError(msg)
 
 
@@ -151,7 +151,7 @@ def _place(table: Mapping[str, Any]) -> str:
     """Return a manifest's folder for new files; raise ValueError if it is invalid."""
     place = "".join(table.get("place", ()))
     if place and not PROJECT.fullmatch(place):
-        msg = f"{place!r} is no folder for its files"
+        msg = f"{place!r} is not a folder for its files"
         raise ValueError(msg)
     return place
 
@@ -163,7 +163,7 @@ def _link(link: Any) -> Link:  # noqa: ANN401 - any JSON value
     except (TypeError, IndexError):
         found = Link("", "", ())
     if not found.name or not all(isinstance(text, str) for text in (found.name, found.at, *found.only_in)):
-        msg = f"{reprlib.repr(link)} is no link"
+        msg = f"{reprlib.repr(link)} is not a link"
         raise ValueError(msg)
     _refuse_place(found.name, found.at, found.only_in)
     return found
@@ -173,7 +173,7 @@ def parse_staged_keys(data: bytes) -> Staged:
     """Read a publisher's note; raise ValueError if it is invalid."""
     keys = read_table(data).get("keys", ())
     if not all(isinstance(key, str) and ".." not in key.split("/") for key in keys):
-        msg = "it names something that is no key"
+        msg = "it names something that is not a key"
         raise ValueError(msg)
     return Staged(frozenset(keys))
 
@@ -210,7 +210,7 @@ def read_table(data: bytes) -> dict[str, Any]:
         msg = "it has no generation"
         raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
     if not all(isinstance(value, (list, str)) for name, value in table.items() if name != "generation"):
-        msg = "it holds something that is no list"
+        msg = "it has a value that is not a list"
         raise ValueError(msg)
     for name in ("files",) if "files" in table else ("projects", "folders", "filling"):
         table.setdefault(name, [])
@@ -220,11 +220,11 @@ def read_table(data: bytes) -> dict[str, Any]:
 def _entry(entry: object) -> IndexedFile:
     """Read one file of a manifest; raise ValueError if it is invalid."""
     if not isinstance(entry, dict):
-        msg = f"{reprlib.repr(entry)} names no file"
+        msg = f"{reprlib.repr(entry)} is not a file"
         raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
     wrong = _fields_of_another_kind(tuple(entry), tuple(map(type, entry.values())))
     if wrong:
-        msg = f"{reprlib.repr(entry)} says something else in {wrong}"
+        msg = f"{reprlib.repr(entry)} has a value of the wrong type in {wrong}"
         raise ValueError(msg)
     for name in TUPLES:
         entry[name] = tuple(entry.get(name, ()))
@@ -237,17 +237,17 @@ def _entry(entry: object) -> IndexedFile:
     if file.at or file.only_in:
         _refuse_place(file.name, file.at, file.only_in)
     if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
-        msg = f"{file.name} has a hash that is no sha256"
+        msg = f"{file.name} has a hash that is not a sha256"
         raise ValueError(msg)
     if bool(file.variant) != bool(pages.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
-        msg = f"{file.name} needs {file.variant}, which is not what a wheel variant needs"
+        msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
         raise ValueError(msg)
     return file
 
 
 def _refuse_folder(file: IndexedFile) -> None:
     if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
-        msg = f"{file.name} lies in no folder of an index"
+        msg = f"{file.name} is in a folder that no index has"
         raise ValueError(msg)
 
 
@@ -276,8 +276,8 @@ def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
         or not is_web
         or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
     ):
-        msg = f"{name} lies at {at!r}, which is no place"
+        msg = f"{name} has the place {at!r}, which is not valid"
         raise ValueError(msg)
     if not all(map(_is_folder, only_in)):
-        msg = f"{name} is listed in no folder of an index"
+        msg = f"{name} is listed in a folder that no index has"
         raise ValueError(msg)

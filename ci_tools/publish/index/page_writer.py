@@ -339,7 +339,7 @@ class PageWriter:
         try:
             return add_projects(stranger.data, stranger.key, directory.projects)
         except ValueError as error:
-            self.store.reporter.say(f"{self.store.url(stranger.key)} has no line of ours: {error}")
+            self.store.reporter.say(f"{self.store.url(stranger.key)} gets none of our lines: {error}")
             return stranger.data
 
     def fronts(self, root: str, directory: Directory) -> Iterator[Page]:

@@ -40,14 +40,14 @@ def write_pages(address: str, project: str, out: Path, outside: Outside) -> tupl
     """
     kind, _, repository = address.partition(":")
     if kind != "github" or not repository:
-        msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
+        msg = f'"{address}" does not name GitHub Releases, expected github:OWNER/REPO'
         raise InputError(msg)
     from ci_tools.github.client import Hub  # noqa: PLC0415 - only this verb needs it
     from ci_tools.publish.targets.github_release.listings import listings_of  # noqa: PLC0415 - see above
 
     name = canonicalize_name(project)
     if not is_project(name):
-        msg = f"an index has a folder called {name}, so that no project can be called so"
+        msg = f"a project cannot be called {name}: an index has a folder of that name"
         raise InputError(msg)
     found = {root: stock(listings) for root, listings in listings_of(Hub(repository, outside), name).items()}
     index = WheelIndex(FolderStore(out, outside.reporter), order=0)
@@ -93,5 +93,5 @@ def _refuse_foreign(index: WheelIndex, root: str, project: str, has: Stock, out:
         read = index.store.read(key)
         is_data = key.startswith(f"{root}{DATA}/") and read is not None and read[0].startswith(FINDER_DATA)
         if read is not None and not is_data and not is_sealed(read[0]):
-            msg = f"{out / key} is no page of ours, or was changed since, and would be overwritten"
+            msg = f"{out / key} was not written by Fatwheel, or was changed since, and would be overwritten"
             raise InputError(msg, hint="name an empty folder with --out, or move that page away")

@@ -100,7 +100,7 @@ class WheelIndex:
             self._describe_conflict(arrival.entry, old) for arrival, old in self._find_conflicts(manifest, arrivals)
         )
         if problems:
-            hint = "a published file never changes: raise the version, or say --replace for an index of your own"
+            hint = "a published file never changes: raise the version, or use --replace for an index of your own"
             raise RejectedInput(problems, hint=hint if arrivals else "")
         self._refuse_late(add_arrivals(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
@@ -132,7 +132,7 @@ class WheelIndex:
             if found != content.sha256:
                 what = f"has the sha256 {found}" if found else "is not there"
                 msg = f"{self.store.url(key)} {what}, expected {content.sha256}"
-                raise Rejected(msg, hint="nothing was switched; run the same command again")
+                raise Rejected(msg, hint="nothing was published; run the same command again")
 
     def switch(self, unit: Unit) -> tuple[Published, ...]:
         """Add the files to the manifest and then to the pages; raise InputError if another publisher came first."""
@@ -141,7 +141,7 @@ class WheelIndex:
         with self.store.alone(root):
             offers = ledger.keep_offers(project, self._offers(unit)) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._enter_unit(manifest, unit, offers))
-            self._lay_once_more(root, before)
+            self._store_again(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
             ledger.forget(project, {key for file in after.files.values() for key in keys_of(file)})
@@ -214,7 +214,7 @@ class WheelIndex:
         if late:
             count = self.settings.nightlies
             problems = (f"{name} is older than the {count} nightlies in {self.address}" for name in late)
-            hint = "an index of nightlies keeps the newest alone"
+            hint = "an index of nightlies keeps only the newest"
             raise RejectedInput([Problem("", problem) for problem in problems], hint=hint)
 
     def _describe_conflict(self, new: IndexedFile, old: IndexedFile) -> Problem:
@@ -266,7 +266,7 @@ class WheelIndex:
         read = self.store.read(f"{key}{METADATA_SUFFIX}")
         return read is None or read[0] == metadata
 
-    def _lay_once_more(self, root: str, before: Manifest) -> None:
+    def _store_again(self, root: str, before: Manifest) -> None:
         """Upload again files that existed but were unlisted: their uploader may have deleted them meanwhile."""
         named = {file.key for file in before.files.values()}
         for entry, content, metadata in self.laid.values():
@@ -292,8 +292,8 @@ class WheelIndex:
         if self._store_file(key, content):
             return
         if not self.store.put(key, content, instead_of=self.store.find(key)):
-            msg = f"{self.store.url(key)} changes while it is published"
-            raise MachineError(msg, hint="another publisher is at work; run the same command again")
+            msg = f"{self.store.url(key)} changed while it was published"
+            raise MachineError(msg, hint="another publisher is running; run the same command again")
 
     def sha256_at(self, key: str) -> str:
         """Return the sha256 of the content at a key, read completely, or "" if there is none."""

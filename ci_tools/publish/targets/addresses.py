@@ -77,7 +77,7 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
         if kind not in FORMS:
             raise _unknown(place)
         if distant and kind == "dir":
-            msg = f"{place} is a folder of the runner, which is thrown away with it"
+            msg = f"{place} is a folder of the runner, which is deleted with it"
             raise InputError(
                 msg, hint="publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
             )
@@ -166,7 +166,7 @@ def _unknown(address: str, *kinds: str) -> InputError:
     kind = address.partition(":")[0]
     close = nearest(kind, FORMS) if kind not in FORMS else ""
     shown = "…" if "@" in address else address  # the part before an @ may be a password
-    return InputError(f'"{shown}" is no {"index" if kinds else "target"}, {known}', hint=close)
+    return InputError(f'"{shown}" is not {"an index" if kinds else "a target"}, {known}', hint=close)
 
 
 def _writable(address: str) -> str:
@@ -183,7 +183,7 @@ def _folder(path: str) -> Path:
     try:
         folder = Path(path).expanduser().resolve()
     except (OSError, RuntimeError) as error:  # an unknown user, or a cycle of links
-        msg = f"dir:{path} is no folder: {error}"
+        msg = f"dir:{path} is not a folder: {error}"
         raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from error
     if folder.exists() and not folder.is_dir():
         msg = f"dir:{path} is a file, expected a folder"

@@ -130,9 +130,9 @@ def test_what_somebody_else_signed_is_refused(repository: str, signer: str, word
 @pytest.mark.parametrize(
     ("repository", "signer", "words"),
     [
-        pytest.param("mine", OURS, '--repository: "mine" is none, expected OWNER/REPO', id="no-owner"),
+        pytest.param("mine", OURS, '--repository: "mine" is not valid, expected OWNER/REPO', id="no-owner"),
         pytest.param("--owner=me/x", OURS, "--repository", id="option"),
-        pytest.param("me/mine\n::error::", OURS, "is none, expected OWNER/REPO", id="lines"),
+        pytest.param("me/mine\n::error::", OURS, "is not valid, expected OWNER/REPO", id="lines"),
         pytest.param("me/mine", "me/mine", "--signer", id="no-workflow"),
         pytest.param("me/mine", "me/mine/.github/workflows/../../x.yml", "--signer", id="upward"),
         pytest.param("me/mine", f"{OURS}@refs/heads/main", "--signer", id="ref"),
@@ -178,7 +178,7 @@ def test_without_gh_the_machine_is_to_blame(signed: Signed) -> None:
 
 def test_gh_that_hangs_is_ended(signed: Signed) -> None:
     signed.replace_gh("sleep 1000")
-    with pytest.raises(MachineError, match=r"gh gave no answer about demo-1\.0-py3-none-any\.whl in 1 seconds"):
+    with pytest.raises(MachineError, match=r"gh did not verify demo-1\.0-py3-none-any\.whl within 1 seconds"):
         signed.verify(timeout=1)
 
 

@@ -251,7 +251,7 @@ def test_a_release_that_is_not_whole_is_bad_and_says_what_is_missing(
 ) -> None:
     with pytest.raises(Rejected) as refused:
         assembly.assemble([built], filed, tmp_path / "dist", "", outside)
-    assert "nothing was heard from there (pure on ubuntu-24.04, Python 3.12)" in refused.value.message
+    assert "no result was received from there (pure on ubuntu-24.04, Python 3.12)" in refused.value.message
     assert (tmp_path / "dist" / "plan.json").read_bytes() == filed.read_bytes()
 
 

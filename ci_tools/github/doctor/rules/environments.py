@@ -34,7 +34,7 @@ def check_environments(facts: Facts) -> Iterator[Finding]:
         chosen = CHOSEN.fullmatch(text)
         name = chosen[1] if chosen else text
         if "${{" in name:
-            needs = "somebody who looks: its name is made when it runs"
+            needs = "a person who checks it: its name is computed by the run"
             yield report_unseen(jobs[0].where, Unseen(f"the environment {name}", needs))
         else:
             yield from _environment(facts, name, jobs, known.get(name.lower()))
@@ -44,13 +44,13 @@ def _environment(facts: Facts, name: str, jobs: list[Job], environment: Environm
     page, where = facts.settings("environments"), jobs[0].where
     if environment is None:
         what = f'there is no environment "{name}"'
-        why = "GitHub makes it by itself when the job runs, open to every branch"
+        why = "GitHub creates it when the job runs, open to every branch"
         fix = Fix(Kind.CREATE_ENVIRONMENT, name)
         yield Finding("environment", Weight.ERROR, where, what, why, f"{page}: New environment", fix)
         return
     if not environment.has_approval and not environment.has_branches:
-        what = f'the environment "{name}" is open to every branch, and nobody approves'
-        why = "whoever can push a branch can publish with what it guards"
+        what = f'the environment "{name}" is open to every branch, without approval'
+        why = "anyone who can push a branch can use it to publish"
         mend = f"{page}: {name}: Required reviewers, or Deployment branches and tags"
         yield Finding("environment-open", Weight.WARNING, where, what, why, mend)
     if isinstance(environment.secrets, Unseen) and any(job.secrets for job in jobs):

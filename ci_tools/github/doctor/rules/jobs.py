@@ -32,7 +32,7 @@ def check_trigger(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
     if "pull_request_target" in workflow.triggers and job.is_build:
         what = f"`pull_request_target` starts the build {job.name}"
         why = "code of a stranger's pull request is built with your secrets and a token that may write"
-        yield Finding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` in its place")
+        yield Finding("target", Weight.ERROR, job.where, what, why, "use `on: pull_request` instead")
 
 
 def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
@@ -41,10 +41,10 @@ def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Findin
         for target in (one for one in targets_of(facts, workflow, job) or () if one.startswith("dir:")):
             what, why = (
                 f"{job.name} publishes to {target}",
-                "it is a folder of the runner, which is thrown away with it",
+                "it is a folder of the runner, which is deleted with it",
             )
             mend = "in that job: `to:` with the targets that are elsewhere"
-            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run ends there", mend)
+            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", mend)
 
 
 def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
         return
     if job.attest == ATTEST_PUBLIC or not facts.is_organization:
         what = f"{job.name} would attest the files of a private repository"
-        why = "GitHub attests those on the plan Enterprise Cloud only, which an organisation may have"
+        why = "GitHub attests those only on the plan Enterprise Cloud, which an organisation may have"
         choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
         mend = f"in that job, and in the one that publishes: {choice}"
         yield Finding("attestation", Weight.ERROR, job.where, what, why, mend)
@@ -66,8 +66,8 @@ def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[F
     known = words and not any(EXPRESSION in word for word in (*words, job.attest))
     of_this_run = job.publishes and not job.given.get("run-id")
     if of_this_run and known and (words == {ATTEST_NEVER}) != (job.attest == ATTEST_NEVER):
-        what = f"{job.name} has another `attest` than what builds"
-        why = "it asks for an attestation that there is none of, or says of one that there is none"
+        what = f"{job.name} has another `attest` than the job that builds"
+        why = "it expects an attestation that does not exist, or ignores one that does"
         mend = f"in that job: `attest: {min(words)}`"
         yield Finding("attestation-differs", Weight.ERROR, job.where, what, why, mend)
 
@@ -75,8 +75,8 @@ def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[F
 def check_publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
     """Yield a job that uploads to PyPI by trusted publishing, but from no environment."""
     if job.is_trusted_publisher and not job.environment:
-        what = f"{job.name} uploads to PyPI from no environment"
-        why = "PyPI then takes uploads from every branch of the workflow, with nobody to approve"
+        what = f"{job.name} uploads to PyPI without an environment"
+        why = "PyPI then accepts uploads of the workflow from every branch, without approval"
         mend = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
         yield Finding("publisher", Weight.WARNING, job.where, what, why, mend)
 
@@ -86,12 +86,12 @@ def check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Findin
     if not (job.publishes or job.is_trusted_publisher):
         return
     if BY_EVENT.search(job.environment):
-        what = f"the environment of {job.name} hangs on how the run was started"
-        why = "a tag can be released by hand or from a branch as well, and then nobody approves"
+        what = f"the environment of {job.name} depends on how the run was started"
+        why = "a tag can also be released by hand or from a branch, and then without approval"
         mend = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
         yield Finding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{mend}`")
     if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
-        what = f"{job.name} is started by the event, whatever was built"
+        what = f"{job.name} depends on the event, not on what was built"
         why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
         mend = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
         yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{mend}`")

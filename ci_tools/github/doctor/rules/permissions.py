@@ -40,7 +40,7 @@ def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Fi
     needs = unite_grants([job.needs, its_own, publishing or {}])
     granted = workflow.grants_of(job)
     if granted is not None and access(granted, "*") == "write":
-        what, why = f"{job.name} may write everything", "a step of it needs the least of that"
+        what, why = f"{job.name} may write everything", "its steps need only a small part of that"
         yield Finding("write-all", Weight.WARNING, job.where, what, why, _grant(needs))
     is_open = isinstance(facts.default, Unseen) or facts.default.access == "read"
     may = granted if granted is not None else (RESTRICTED if is_open else PERMISSIVE)
@@ -55,7 +55,7 @@ def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Fi
 def _in_vain(job: Job, more: Grants, needs: Grants) -> Iterator[Finding]:
     if more:
         what = f"{job.name} grants {', '.join(f'`{scope}: {given}`' for scope, given in more.items())}"
-        why = "what publishes may do whatever is granted, and no target of it needs that"
+        why = "all steps that publish get what is granted, and none of the targets needs that"
         yield Finding("permissions-in-vain", Weight.HINT, job.where, what, why, _grant(needs))
 
 

@@ -30,7 +30,7 @@ def check_pins(facts: Facts) -> Iterator[Finding]:
 
 def _moving(used: Used, tags: tuple[Tag, ...]) -> Iterator[Finding]:
     what = f"{used} is a tag or a branch, which can be moved"
-    why = "whoever moves it runs code in your release"
+    why = "anyone who moves it runs code in your release"
     yield Finding("moving", Weight.WARNING, used.where, what, why, pinned_use(used, newest_release(tags, used.ref)))
 
 
@@ -49,7 +49,7 @@ def _check_pin(facts: Facts, used: Used, tags: tuple[Tag, ...]) -> Iterator[Find
     if behind and newest:
         weight = Weight.WARNING if used.is_fatwheel else Weight.HINT
         what = f"{used.repository} is at {behind} {newest.name}"
-        yield Finding("behind", weight, used.where, what, "what was mended since is missing", pinned_use(used, newest))
+        yield Finding("behind", weight, used.where, what, "the fixes since then are missing", pinned_use(used, newest))
 
 
 def _is_between(tag: Tag, own: Tag, newest: Tag) -> bool:

@@ -41,18 +41,18 @@ def check_archival(facts: Facts) -> Iterator[Finding]:
     """Yield a finding if the repository is archived."""
     if facts.is_archived:
         mend = f"gh repo unarchive {facts.repository}"
-        yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "nothing runs in it", mend)
+        yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", mend)
 
 
 def check_callers(facts: Facts) -> Iterator[Finding]:
     """Yield the files that cannot be read, and a finding if no workflow calls Fatwheel."""
     for path, why in facts.unread:
         page = f"{facts.page}/blob/{facts.branch}/{path}"
-        yield Finding("unread", Weight.UNSEEN, path, f"not seen: {why}", "what it would do is not known", page)
+        yield Finding("unread", Weight.UNSEEN, path, f"not seen: {why}", "its effect on a release is not known", page)
     if not facts.callers and not facts.unread:
         what = f"no workflow on {facts.branch} calls Fatwheel"
         mend = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
-        yield Finding("no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released by itself", mend)
+        yield Finding("no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", mend)
 
 
 def check_policy(facts: Facts) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def check_policy(facts: Facts) -> Iterator[Finding]:
 def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
     page, why = facts.settings("actions"), "a run that uses it ends before its first job"
     if policy.pins and not used.is_workflow and not COMMIT.fullmatch(used.ref):  # workflows may be called by tag
-        what = f"{used} is no full commit, and the repository takes no other actions"
+        what = f"{used} is not a full commit SHA, and the repository accepts no other actions"
         yield Finding("sha-required", Weight.ERROR, used.where, what, why, "pin the commit, or a newer Fatwheel")
     verdict = _is_allowed(facts, policy, used)
     allow = f'{page}: allow "{used.repository}{"/**" * bool(used.path)}@**"'
@@ -80,7 +80,7 @@ def _check_use(facts: Facts, policy: Policy, used: Used) -> Iterator[Finding]:
         what = f"{used.repository} is not among the actions that may run"
         yield Finding("not-allowed", Weight.ERROR, used.where, what, why, allow)
     elif verdict is None:
-        needs = f"somebody who looks whether its creator is verified, or the list means it; or {allow}"
+        needs = f"a person who checks whether its creator is verified, or the list includes it; or {allow}"
         yield report_unseen(used.where, Unseen(f"whether {used.repository} may run", needs))
 
 
@@ -119,11 +119,11 @@ def check_default_permissions(facts: Facts) -> Iterator[Finding]:
         first = "" if is_safe else f"first give `permissions:` to each of {', '.join(bare) or 'the jobs not seen'}; "
         command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"
         mend = f"{first}{command} -f default_workflow_permissions=read, or {page}"
-        what, why = "jobs may write by default", "whatever runs in any job can change the repository and its releases"
+        what, why = "jobs may write by default", "any code in a job can change the repository and its releases"
         fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None
         yield Finding("default-write", Weight.WARNING, ACTIONS, what, why, mend, fix)
     if facts.default.approves:
-        what, why = "workflows may approve pull requests", "a workflow could approve what nobody looked at"
+        what, why = "workflows may approve pull requests", "a workflow could approve a change that nobody has reviewed"
         yield Finding("approves", Weight.HINT, ACTIONS, what, why, page)
 
 
@@ -149,7 +149,7 @@ def check_immutability(facts: Facts) -> Iterator[Finding]:
         yield report_unseen(GENERAL, facts.is_immutable)
     elif not facts.is_immutable:
         what = "releases can be changed after they are published"
-        why = "files of a release, and its tag, could be swapped by whoever gets a token"
+        why = "anyone who gets a token could replace the files of a release, and its tag"
         yield Finding("mutable", Weight.HINT, GENERAL, what, why, f"{page}: Releases, Enable release immutability")
 
 
@@ -165,7 +165,8 @@ def check_own_workflows(facts: Facts) -> Iterator[Finding]:
         for name, is_apart in outline.platforms.items() if isinstance(outline, Outline) else ():
             both = own.get((path, name)) if path in shared else None
             if is_apart and (path, name) not in own:
-                what, why = f"no workflow calls platform.yml for {name}", "`own-workflow: true` leaves it out elsewhere"
+                what = f"no workflow calls platform.yml for {name}"
+                why = "with `own-workflow: true`, no other workflow builds it"
                 mend = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
                 yield Finding("own-workflow", Weight.WARNING, path, what, why, mend)
             if not is_apart and both:

@@ -50,7 +50,7 @@ def _missing(facts: Facts, names: Iterable[str], where: str, environment: str) -
     for name in sorted({name.upper() for name in names} - known) if known is not None else ():
         of = f" --env {shlex.quote(environment)}" if environment else ""
         mend = f"gh secret set {name} -R {facts.repository}{of}"
-        what, why = f"there is no secret {name}", "the job gets an empty text in its place"
+        what, why = f"there is no secret {name}", "the job gets an empty text instead"
         yield Finding("secret", Weight.ERROR, where, what, why, mend)
 
 

@@ -9,5 +9,5 @@ __all__ = ["report_unseen"]
 
 def report_unseen(where: str, fact: Unseen) -> Finding:
     """Return the finding for a fact that could not be read."""
-    why = "what cannot be seen is not called good"
+    why = "a setting that was not read is not reported as good"
     return Finding("unseen", Weight.UNSEEN, where, f"not seen: {fact.what}", why, f"needs {fact.needs}")

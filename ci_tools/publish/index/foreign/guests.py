@@ -42,8 +42,8 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
         _refuse_foreign_files(ledger, after)
     elif known and known.root is not Root.OWN and root is Root.OWN:
         address = ledger.store.url(ledger.root)
-        msg = f"the front pages of {address} are not ours alone: it was begun as a {known.root.value} root"
-        raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or leave `root=own` out")
+        msg = f"the front pages of {address} belong to others too: the index was begun with root={known.root.value}"
+        raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or omit `root=own`")
     directory = announce_folders(known or ledger.directory(), folders_of(after), root)
     if after.project not in directory.projects:
         _refuse_page(writer, ledger, after, directory)
@@ -61,7 +61,7 @@ def _refuse_foreign_files(ledger: Ledger, after: Manifest) -> None:
         is_of_index = place.endswith((*FILES, *PAGES)) or place.startswith((f"{DATA}/", f"{VARIANTS}/"))
         if is_of_index and not _is_ours(ledger, key):
             msg = f"{ledger.store.address} has files that Fatwheel did not put there, such as {place}"
-            hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` behind the target adds to it"
+            hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` after the target adds to it"
             raise InputError(msg, hint=hint)
 
 
@@ -92,7 +92,7 @@ def _refuse_compression(writer: PageWriter, ledger: Ledger, directory: Directory
             found = ledger.store.find(key)
             if found and found.encoding not in {"", "identity"}:
                 msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected a page as it is"
-                raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
+                raise InputError(msg, hint="`?root=kept` after the target leaves the front pages unchanged")
 
 
 def _strangers(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> Iterator[Stranger]:

@@ -47,7 +47,7 @@ def _decompress_page(store: Store, key: str, data: bytes, encoding: str) -> byte
         if encoding in {"gzip", "identity"}:
             return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MOST_UNPACKED)
     msg = f"{store.url(key)} is compressed ({encoding}), expected a page as it is, or with gzip"
-    raise InputError(msg, hint="put it there once more without a Content-Encoding")
+    raise InputError(msg, hint="upload it again without a Content-Encoding")
 
 
 def lists_files(stranger: Stranger) -> bool:

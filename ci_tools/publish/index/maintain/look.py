@@ -56,7 +56,7 @@ def read(index: WheelIndex, outside: Outside) -> Look:
     """Read an index, and report the result to the user."""
     with outside.reporter.step(f"read {index.address}") as step:
         look = look_at(index)
-        verdict = f"{len(look.flaws)} flaws" if look.flaws else "all as it should be"
+        verdict = f"{len(look.flaws)} flaws" if look.flaws else "no flaws"
         step.result("; ".join(filter(None, (verdict, _foreign(look.manifests)))))
     return look
 

@@ -48,7 +48,7 @@ def _page_flaw(key: str, data: bytes, read: tuple[bytes, Found] | None) -> Flaw 
 
 
 def front_flaws(index: WheelIndex, pages: Iterable[Page], directory: Directory) -> Look:
-    """Return the flaws of front pages; for pages of others, the lines of ours that they lack."""
+    """Return the flaws of front pages; for pages of others, our lines that they lack."""
     if directory.root is Root.KEPT:
         return Look((), 0)
     flaws, generation = [], 0

@@ -42,8 +42,8 @@ def read_file(index: WheelIndex, key: str, sha256: str) -> Reading:
         return second
     found = index.store.find(key)
     if first != second or (found.size if found else 0) != second.size or bool(found) != bool(second.sha256):
-        msg = f"{index.store.url(key)} is another file each time it is read"
-        raise MachineError(msg, hint="run the same command again once nothing changes it, or the network is well")
+        msg = f"{index.store.url(key)} is different each time it is read"
+        raise MachineError(msg, hint="run the same command again once nothing changes it, or the network is stable")
     return second
 
 

@@ -28,7 +28,7 @@ def refuse_by_rules(unit: Unit) -> None:
     """Raise RejectedInput with every violation of GitHub's rules."""
     problems = [*_problems_of_tag(unit.tag), *(problem for item in unit.items for problem in _problems_of(item))]
     if len(unit.items) >= MOST_ASSETS:
-        what = f"{len(unit.items):,} files and their list, GitHub takes {MOST_ASSETS:,} to a release"
+        what = f"{len(unit.items):,} files and their list, GitHub accepts {MOST_ASSETS:,} in a release"
         problems.append(Problem(unit.tag, what))
     if problems:
         raise RejectedInput(problems, hint="publish these files to an index of your own, such as s3://BUCKET/whl")
@@ -38,16 +38,16 @@ def _problems_of_tag(tag: str) -> Iterator[Problem]:
     if not tag:
         yield Problem("", "the plan names no tag for the release, expected one such as v1.0")
     elif NO_TAG.search(tag) or COMMIT.fullmatch(tag):
-        yield Problem("", f'"{printable(tag)}" is no tag that git takes, expected one such as v1.0')
+        yield Problem("", f'"{printable(tag)}" is not a tag that git accepts, expected one such as v1.0')
 
 
 def _problems_of(item: Item) -> Iterator[Problem]:
     if item.size >= MOST_BYTES:
-        yield Problem(printable(item.name), f"{item.size:,} bytes, GitHub takes files of less than {MOST_BYTES:,}")
+        yield Problem(printable(item.name), f"{item.size:,} bytes, GitHub accepts files of less than {MOST_BYTES:,}")
     if item.size == 0:
-        yield Problem(printable(item.name), "it is empty, and GitHub takes no empty file")
+        yield Problem(printable(item.name), "it is empty, and GitHub accepts no empty files")
     if not KEPT_NAME.fullmatch(item.name):
-        yield Problem(printable(item.name), "GitHub would give it another name, and no installer takes it by that")
+        yield Problem(printable(item.name), "GitHub would rename it, and installers do not accept the new name")
 
 
 def refuse_more(unit: Unit, published: GitRelease, there: Collection[str], lacking: Sequence[Sent]) -> None:
@@ -57,5 +57,5 @@ def refuse_more(unit: Unit, published: GitRelease, there: Collection[str], lacki
         hint = "raise the version, with this platform among the required ones, or turn immutable releases off before it"
         raise InputError(msg, hint=hint)
     if len(there) + len(lacking) > MOST_ASSETS:
-        msg = f"{unit.tag} would have {len(there) + len(lacking):,} files, GitHub takes {MOST_ASSETS:,} to a release"
+        msg = f"{unit.tag} would have {len(there) + len(lacking):,} files, GitHub accepts {MOST_ASSETS:,} in a release"
         raise InputError(msg)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GitHubTarget"]
 
-WITHOUT_METADATA = "there is no .metadata beside the wheels, and installers fetch a wheel to read what it requires"
+WITHOUT_METADATA = "no .metadata is beside the wheels, so installers download a wheel to read what it requires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class GitHubTarget:
         """Return the error for a missing release that was staged before."""
         if unit.name == CORE:
             msg = f"the draft of {unit.tag} is gone from {self.repository}"
-            return MachineError(msg, hint="give the same command again, it makes a new one")
+            return MachineError(msg, hint="run the same command again: it creates a new draft")
         msg = f"{unit.tag} of {self.repository} is not published yet, and {unit.name} is added to it"
         hint = "publish the release itself first, without --torch" if unit.added else FIRST
         return InputError(msg, hint=hint)
@@ -228,11 +228,11 @@ class GitHubTarget:
         tagged = self.hub.ask(lambda _: commit_of_tag(repository, unit.tag))
         known = self.hub.ask(lambda _: exists(lambda: repository.get_git_commit(unit.commit)))
         if tagged and known and tagged != unit.commit:
-            msg = f"the tag {unit.tag} of {self.repository} is at {tagged[:12]}, these files are of {unit.commit[:12]}"
-            raise InputError(msg, hint="build what is tagged, or raise the version")
+            msg = f"the tag {unit.tag} of {self.repository} is at {tagged[:12]}, the files are of {unit.commit[:12]}"
+            raise InputError(msg, hint="build the tagged commit, or raise the version")
         if not tagged and not known:
             msg = f"{self.repository} has neither the tag {unit.tag} nor the commit {unit.commit[:12]}"
-            raise InputError(msg, hint=f"push the commit, or a tag {unit.tag} that says where the release belongs")
+            raise InputError(msg, hint=f"push the commit, or the tag {unit.tag}")
         return "" if tagged or published else unit.commit
 
     # -- changes on GitHub
@@ -253,7 +253,7 @@ class GitHubTarget:
             seen = self._find_releases(repository, unit)
         if seen.published:
             msg = f"{unit.tag} of {self.repository} was published by somebody else meanwhile"
-            raise MachineError(msg, hint="the same command says whether it holds these very files")
+            raise MachineError(msg, hint="run the same command again: it checks whether the release has the same files")
         if not seen.draft:
             msg = "GitHub does not list the new draft yet"
             raise Busy(msg)

@@ -1,4 +1,4 @@
-"""What a server of an index answers, as text for people."""
+"""The answers of an index's server, as text for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["AGAIN", "UNAUTHORISED", "clean_text"]
 
 MOST_SAID = 400  # characters of a server's message
 UNAUTHORISED = (401, 403)
-AGAIN = "run the same command again: it goes on where it stopped"
+AGAIN = "run the same command again: it continues where it stopped"
 
 
 def clean_text(text: str) -> str:

@@ -42,7 +42,7 @@ def _wheel(path: Path) -> Archive:
 
 def _flaws(infos: Sequence[zipfile.ZipInfo]) -> Iterator[str]:
     if infos and min(info.header_offset for info in infos):
-        yield "it begins with something that is no zip file"
+        yield "it begins with bytes before its zip file"
     for info in infos:
         if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED}:
             yield f"{info.filename!r} is neither stored nor deflated"
@@ -61,5 +61,5 @@ def _sdist(path: Path) -> Archive:
             file = archive.extractfile(found) if found and found.size <= MOST_PKG_INFO else None
             return Archive(path.name, path.stat().st_size, file.read() if file else b"", members)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        msg = f"{path.name} is no sdist: {error}"
+        msg = f"{path.name} is not an sdist: {error}"
         raise Rejected(msg) from error

@@ -74,7 +74,7 @@ class Listing:
         sha256, uploaded = package.digests.get("sha256", ""), package.upload_time
         if asked and not sha256:
             say = self._outside.reporter.say
-            say(f"{self._address} gives no sha256 of {package.filename}: it is fetched to compare")
+            say(f"{self._address} gives no sha256 of {package.filename}: it is downloaded to compute it")
             sha256 = _fetch_sha256(client.s, package.url)
         known = uploaded if uploaded and uploaded.tzinfo else None
         return Held(package.filename, sha256.lower(), package.url.partition("#")[0], known)
@@ -113,7 +113,7 @@ class Listing:
             found = next((address for address in candidates if self._is_index(session, address)), "")
             if not found:
                 tried = ", ".join(map(redact, candidates))
-                msg = f"{self._address} can be read at none of {tried}"
+                msg = f"{self._address} cannot be read at any of {tried}"
                 raise InputError(msg, hint=f"name the address that pip installs from in {READ_AT}")
             self._place = self._place._replace(simple=found)
         return self._place.simple

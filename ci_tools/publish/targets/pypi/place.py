@@ -69,7 +69,7 @@ def _parts(upload: str, name: str) -> SplitResult:
         raise InputError(msg)
     if parts.username or parts.password:
         msg = f"the upload address at {parts.hostname} names a user or a password"
-        raise InputError(msg, hint="say them in TWINE_USERNAME and TWINE_PASSWORD, or in .pypirc")
+        raise InputError(msg, hint="set them in TWINE_USERNAME and TWINE_PASSWORD, or in .pypirc")
     return parts
 
 

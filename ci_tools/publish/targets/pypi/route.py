@@ -19,7 +19,7 @@ __all__ = ["select_items"]
 def select_items(unit: Unit, address: str) -> list[Item]:
     """Return the unit's files for an index by its route, in upload order; raise InputError if the config has none."""
     if unit.route is Route.NONE:
-        msg = f"nothing of {unit.project} goes to {address}: the config does not say what PyPI gets"
+        msg = f"nothing of {unit.project} goes to {address}: the config does not select files for PyPI"
         raise InputError(msg, hint="set `pypi: wheels` below `publish:`")
     taken = [item for item in unit.files if _goes(item, unit.route)]
     if unit.name == CORE and not taken:

@@ -141,7 +141,7 @@ class PyPITarget:
         files = []
         for item in items:
             if sha256_of(item.path) != item.sha256:
-                yield Problem(item.name, "its bytes are not those that were recorded when it was made")
+                yield Problem(item.name, "its bytes differ from its receipt")
             try:
                 files.append(archive_of(item.path))
             except Rejected as error:

@@ -53,7 +53,7 @@ class Uploader(NamedTuple):
     def run(self, item: Item) -> str | None:
         """Run the uploader; return None on success, else its output without secrets."""
         limit = CONNECTING + item.size / SLOWEST
-        what = f"{self.address} to take {item.name}, for {limit:.0f} s at most"
+        what = f"{self.address} to accept {item.name}, for {limit:.0f} s at most"
         with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder, Waits(self.outside.reporter.say).over(what):
             ended = run(
                 self._command(item.path.absolute()),
@@ -65,9 +65,9 @@ class Uploader(NamedTuple):
             if ended.status == 0:
                 return None
             if ended.timed_out:
-                return f"it had not ended after {limit:.0f} s"
+                return f"it did not end within {limit:.0f} s"
             log = ended.log.read_bytes()[ended.start :].decode(errors="replace")
-        return self._redact_secrets(STYLE.sub("", log)) or "it ended without a word"
+        return self._redact_secrets(STYLE.sub("", log)) or "it printed nothing"
 
     def _command(self, path: Path) -> list[str | Path]:
         own = Path(sys.executable).with_name("uv")
@@ -98,15 +98,15 @@ class Uploader(NamedTuple):
         """Return the error for a failed upload; status 0: there was no answer."""
         answered = f"{status or ''} {words}".strip()
         if status in UNAUTHORISED or (not status and NO_CREDENTIALS.search(words)):
-            return self._authorisation_error(f"{item.name} was not taken", answered)
+            return self._authorisation_error(f"{item.name} was not accepted", answered)
         if status in TAKEN and "exist" in words:
-            msg = f"{self.address} says that it has {item.name}, and does not list it: {answered}"
+            msg = f"{self.address} says that it has {item.name}, but does not list it: {answered}"
             return MachineError(msg, hint=f"its pages may lag behind; {AGAIN}")
         if requests.codes.multiple_choices <= status < requests.codes.bad_request:
-            msg = f"{self.address} is not where files are uploaded to: {answered}"
-            return InputError(msg, hint="give the very address that takes uploads")
+            msg = f"{self.address} does not accept uploads: {answered}"
+            return InputError(msg, hint="give the address for uploads")
         if requests.codes.bad_request <= status < requests.codes.server_error and status not in NOT_YET:
-            hint = "mend what it names; where an earlier file of the release is there, raise the version"
+            hint = "fix what it names; if an earlier file of the release is there, raise the version"
             return Rejected(f"{self.address} refuses {item.name}: {answered}", hint=hint)
         msg = f"{item.name} could not be uploaded to {self.address}: {answered}"
         return MachineError(msg, hint=f"check the network; {AGAIN}")
@@ -115,7 +115,7 @@ class Uploader(NamedTuple):
         if self.program == "uv":
             mend = "set UV_PUBLISH_TOKEN, or UV_PUBLISH_USERNAME and UV_PUBLISH_PASSWORD"
         elif self.place.has_rules:
-            mend = "set TWINE_PASSWORD to an API token of this index (and TWINE_USERNAME to __token__, or leave it out)"
+            mend = "set TWINE_PASSWORD to an API token of this index (and TWINE_USERNAME to __token__, or unset it)"
         else:
             mend = "set TWINE_USERNAME and TWINE_PASSWORD, or both in the index's section of .pypirc"
         scope = "; the token's scope must cover the project, a new one needs a token for the whole account"

@@ -160,7 +160,7 @@ def test_what_is_passed_and_what_is_required() -> None:
         pytest.param("", "no jobs", id="empty"),
         pytest.param("on: [push\njobs: {}", f"{PATH}:2:", id="broken"),
         pytest.param('on: "\\UFFFFFFFF"', "an escape in it is of no character", id="no-character"),
-        pytest.param("jobs: {'a b': {}}", "no name of a job", id="name"),
+        pytest.param("jobs: {'a b': {}}", "is not a valid name for a job", id="name"),
         pytest.param("jobs: {" + "".join(f"j{n}: {{}}," for n in range(600)) + "}", "at most 500", id="jobs"),
         pytest.param("- push", "no jobs", id="list"),
     ],

@@ -48,7 +48,7 @@ def test_front_pages_of_others_that_lack_our_line_are_a_flaw_only_where_we_keep_
 ) -> None:
     share(index, Root.SHARED, TEST_INFRA + '<a href="demo/">demo</a>')
     flaws = found(index, outside)
-    assert {what for _, what in flaws} == {"the page is not ours alone, and does not list other"}
+    assert {what for _, what in flaws} == {"the page is shared with others, and does not list other"}
     assert len(flaws) == 4
     share(index, Root.KEPT, TEST_INFRA)
     assert found(index, outside) == []

@@ -53,7 +53,7 @@ def test_a_manifest_is_made_again_from_its_pages(data: str | None, index: WheelI
     assert [key for key, _ in found(index, outside)] == [MANIFEST]
     mended = maintain.repair(index, outside)
     assert [(flaw.key, flaw.is_left) for flaw in mended] == [(MANIFEST, False)]
-    assert mended[0].done.startswith("made again from its pages: 4 files; nobody knows any more which jobs built its")
+    assert mended[0].done.startswith("rebuilt from its pages: 4 files; not recovered: which jobs built its")
     assert without_jobs(path.read_bytes()) == without_jobs(whole)
     assert found(index, outside) == []
     assert pages(index) == before
@@ -86,7 +86,7 @@ def test_a_manifest_without_a_whole_page_stays_as_it_is(index: WheelIndex, outsi
     before = pages(index)
     mended = maintain.repair(index, outside)
     assert [(flaw.key, flaw.is_left) for flaw in mended] == [(MANIFEST, True)]
-    assert "none of its pages is whole" in mended[0].done
+    assert "none of its pages is complete" in mended[0].done
     assert (root(index) / MANIFEST).read_text() == "[]"
     assert pages(index) == before
 
