@@ -545,7 +545,7 @@ def _trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG0
 
     whole = plan_reader.read(options.plan)
     plan = _share(whole, options.only)
-    found = matrix.trials(plan, gathering.built(options.folders, plan), whole)
+    found = matrix.trials(plan, gathering.find_built(options.folders, plan), whole)
     print(_outputs(found.outputs()), end="")
     if found.unbuilt:
         msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"

@@ -36,7 +36,7 @@ MACHINES = {
     "windows-amd64": "a runner with Windows",
 }
 PLATFORMS = ("linux-cpu", "linux-aarch64", "macos-arm64", "windows")  # of .github/canary/fatwheel.yml
-BY_ACT = "act runs all jobs on one machine at once, and knows no job that may fail"
+BY_ACT = "act runs all jobs on one machine at once, and does not support jobs that may fail"
 RUNS_LOOKED_AT = 30
 
 
@@ -279,4 +279,4 @@ def page(found: Sequence[Row]) -> str:
     """Return the table as Markdown, after a headline with the counts."""
     counts = ", ".join(f"{sum(row.state is state for row in found)} {state.value}" for state in State)
     lines = (markdown.row([markdown.text(row.what), row.state.value, markdown.text(row.why)]) for row in found)
-    return f"## The canary: {counts}\n\n{markdown.table_head('What', 'Came of it', 'Why')}{''.join(lines)}"
+    return f"## The canary: {counts}\n\n{markdown.table_head('What', 'Result', 'Why')}{''.join(lines)}"

@@ -106,6 +106,7 @@ class Hub:
         Waits if GitHub asks for it, and retries temporary failures. Raises InputError or Rejected if GitHub refuses the
         request, and MachineError if it keeps failing.
         """
+        # By hand, not with stamina: a wait that GitHub asks for does not count as a try, and the user sees it pass.
         again, tried, waited = False, 0, 0.0
         waits = Waits(self.outside.reporter.say)
         while True:

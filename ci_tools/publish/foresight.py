@@ -44,14 +44,14 @@ def refuse_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], Non
 
     A target that does not answer is reported and refuses nothing: it may answer once everything is built.
     """
-    refusals = [refusal for target in targets if (refusal := _refusal(core, target, say))]
+    refusals = [refusal for target in targets if (refusal := _ask_target(core, target, say))]
     if refusals:
         hint = "; ".join(filter(None, (NOTHING_COMPILED, refusals[0].hint)))
         problems = [problem for error in refusals if isinstance(error, RejectedInput) for problem in error.problems]
         raise RejectedInput(problems, hint=hint) if problems else InputError(refusals[0].message, hint=hint)
 
 
-def _refusal(core: Unit, target: Target, say: Callable[[str], None]) -> FatwheelError | None:
+def _ask_target(core: Unit, target: Target, say: Callable[[str], None]) -> FatwheelError | None:
     """Return a target's refusal; a damaged file of an index's own state blocks every release."""
     try:
         target.foresee(core)

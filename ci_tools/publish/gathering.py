@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Plan
 
-__all__ = ["built", "gather"]
+__all__ = ["find_built", "gather"]
 
 UNSEEN = Trial("install it", Outcome.FAILED, "no result was received from there")
 
@@ -66,7 +66,7 @@ def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) ->
             yield Found(path, receipt)
 
 
-def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
+def find_built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
     """Return the files of a plan that, by the receipts below some folders, were built from its source."""
     jobs = _jobs(plan)
     found = filter(None, map(receipts.read, _below(folders, "*.json")))

@@ -155,7 +155,7 @@ def _install_from_index(
     record = out / "index"
     kept = receipts.load_trials(record, key)
     if kept:
-        outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with these very bytes")
+        outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with the same bytes")
         return kept
     with outside.reporter.step(f"install {requirement} from {index}") as step:
         trials = validator.install_from_index(requirement, index)

@@ -240,7 +240,7 @@ def _set_aside(path: Path, reporter: Reporter) -> None:
     if path.exists() and _read(path) is None:
         aside = path.with_suffix(".damaged")
         path.replace(aside)
-        reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, and written anew")
+        reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, a new one is written")
 
 
 def _read(path: Path) -> Journal | None:

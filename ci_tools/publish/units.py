@@ -232,7 +232,7 @@ def _problems(
     elif not receipt.audited:
         yield Problem(str(path), "it was not audited with its plan")
     elif not receipt.is_sound:
-        yield Problem(str(path), f"it is bad: {'; '.join(_complaints(receipt))}")
+        yield Problem(str(path), f"it was rejected: {'; '.join(_complaints(receipt))}")
     elif made and not receipt.is_good:
         yield Problem(str(path), "it was not validated: no trial of it has passed")
     elif made and made.job in plan.awaiting_gpu and not receipt.gpu(plan.gpu_commands):

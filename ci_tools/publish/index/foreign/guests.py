@@ -91,7 +91,7 @@ def _refuse_compression(writer: PageWriter, ledger: Ledger, directory: Directory
         for key in page.keys:
             found = ledger.store.find(key)
             if found and found.encoding not in {"", "identity"}:
-                msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected a page as it is"
+                msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected an uncompressed page"
                 raise InputError(msg, hint="`?root=kept` after the target leaves the front pages unchanged")
 
 
@@ -124,6 +124,6 @@ def page_changes(writer: PageWriter, ledger: Ledger, root: Root | None, manifest
     for place in sorted(places):
         yield Change("update", ledger.store.url(f"{ledger.root}{place}"))
     if directory.root is not Root.KEPT and (projects != known.projects or directory.filling):
-        detail = "a line more, and every other byte as it is" if directory.root is Root.SHARED else ""
+        detail = "one more line; every other byte stays" if directory.root is Root.SHARED else ""
         for place in sorted({"", *(f"{folder}/" for folder in directory.folders | directory.filling)}):
             yield Change("update", ledger.store.url(f"{ledger.root}{place}"), detail)

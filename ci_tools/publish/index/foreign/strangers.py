@@ -46,7 +46,7 @@ def _decompress_page(store: Store, key: str, data: bytes, encoding: str) -> byte
     with suppress(zlib.error):
         if encoding in {"gzip", "identity"}:
             return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MOST_UNPACKED)
-    msg = f"{store.url(key)} is compressed ({encoding}), expected a page as it is, or with gzip"
+    msg = f"{store.url(key)} is compressed ({encoding}), expected an uncompressed page, or gzip"
     raise InputError(msg, hint="upload it again without a Content-Encoding")
 
 

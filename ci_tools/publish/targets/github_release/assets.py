@@ -98,7 +98,7 @@ def _list_assets(release: GitRelease) -> list[GitReleaseAsset]:
     try:
         return list(release.get_assets())
     except UnknownObjectException as error:
-        msg = f"the release of {printable(release.tag_name)} was deleted meanwhile"
+        msg = f"the release of {printable(release.tag_name)} was deleted in the meantime"
         raise MachineError(msg, hint="run the same command again") from error
 
 

@@ -252,7 +252,7 @@ class GitHubTarget:
             )
             seen = self._find_releases(repository, unit)
         if seen.published:
-            msg = f"{unit.tag} of {self.repository} was published by somebody else meanwhile"
+            msg = f"{unit.tag} of {self.repository} was published by another publisher in the meantime"
             raise MachineError(msg, hint="run the same command again: it checks whether the release has the same files")
         if not seen.draft:
             msg = "GitHub does not list the new draft yet"

@@ -35,7 +35,7 @@ def _wheel(path: Path) -> Archive:
         file.seek(-min(path.stat().st_size, 22 + len(archive.comment)), os.SEEK_END)  # end of central directory
         flaws = (
             *_flaws(infos),
-            *([] if file.read(4) == b"PK\x05\x06" else ["it goes on after the end of its zip file"]),
+            *([] if file.read(4) == b"PK\x05\x06" else ["it has bytes after the end of its zip file"]),
         )
         return Archive(path.name, path.stat().st_size, wheel.dist_info_data("METADATA"), members, unpacked, flaws)
 

@@ -144,7 +144,7 @@ class Listing:
         try:
             return resolver.username or "", resolver.password or ""
         except TwineException as error:
-            reason = "it asks for a password, and there is none"
+            reason = "it requires a password, and none is set"
             raise self._access_error(reason) from error
 
     def _access_error(self, reason: str) -> InputError:
