@@ -163,7 +163,7 @@ def test_the_bundle_of_another_run_is_refused(signed: Signed) -> None:
 
 def test_a_folder_without_a_release_is_refused(signed: Signed) -> None:
     signed.folder = signed.home / "nothing"
-    with pytest.raises(InputError, match="has no release"):
+    with pytest.raises(InputError, match="has no wheel or sdist"):
         signed.verify()
 
 
@@ -172,7 +172,7 @@ def test_a_folder_without_a_release_is_refused(signed: Signed) -> None:
 
 def test_without_gh_the_machine_is_to_blame(signed: Signed) -> None:
     signed.environ["PATH"] = str(signed.home / "empty")
-    with pytest.raises(MachineError, match="there is no gh on this machine"):
+    with pytest.raises(MachineError, match="gh, which verifies attestations, is not installed"):
         signed.verify()
 
 
@@ -278,7 +278,7 @@ def test_without_an_attestation_each_file_is_held_against_its_receipt(tmp_path: 
 
 
 def test_a_folder_without_files_is_no_release_that_nobody_signed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no release"):
+    with pytest.raises(InputError, match="has no wheel or sdist"):
         hold_to_receipts(tmp_path)
 
 

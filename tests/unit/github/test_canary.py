@@ -131,7 +131,7 @@ def test_the_page_counts_and_shows_any_text_as_text() -> None:
     "text", [pytest.param("{", id="no-json"), pytest.param("[]", id="a-list"), pytest.param('{"a": 1}', id="a-number")]
 )
 def test_what_is_no_result_of_jobs_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--needs is not what"):
+    with pytest.raises(InputError, match="--needs is not the JSON"):
         canary.results_of(text)
 
 

@@ -206,5 +206,5 @@ def test_a_private_repository_has_to_choose_before_anything_is_built() -> None:
 
 
 def test_another_word_than_the_three_is_refused() -> None:
-    with pytest.raises(InputError, match='attest: "false" is none of public, always, never'):
+    with pytest.raises(InputError, match='attest: "false" is not one of public, always, never'):
         line("plan", {"WITH_ATTEST": "false"})

@@ -131,7 +131,9 @@ BROKEN: list[Any] = [
     pytest.param(lambda found, name: changed(found, name, audited=False), "was not audited", id="unaudited"),
     pytest.param(lambda found, name: changed(found, name, source="6" * 64), "another source", id="another-source"),
     pytest.param(lambda found, name: changed(found, name, version="1.1"), "another version", id="another-version"),
-    pytest.param(lambda found, name: changed(found, name, findings=(ERROR,)), "it was rejected: it is wrong", id="a-finding"),
+    pytest.param(
+        lambda found, name: changed(found, name, findings=(ERROR,)), "it was rejected: it is wrong", id="a-finding"
+    ),
     pytest.param(lambda found, name: changed(found, name, validated=()), "was not validated", id="not-validated"),
     pytest.param(
         lambda found, name: changed(found, name, validated=BAD_TRIAL),
