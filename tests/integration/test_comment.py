@@ -130,7 +130,7 @@ def test_whatever_goes_wrong_once_there_is_one_comment(
 
 def test_a_fork_that_may_write_nothing_is_left_alone(hub: GitHub, talk: Talk) -> None:
     talk.may_write = False
-    with pytest.raises(LeftUndone, match="pull request 2 comes from a fork, whose runs may write nothing here"):
+    with pytest.raises(LeftUndone, match="pull request 2 comes from a fork, whose runs may not write here"):
         comment(hub, "text", pull=2)
 
 

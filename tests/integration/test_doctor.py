@@ -217,8 +217,8 @@ CASES = {
     ),
     "write-all": Case(edit("{ contents: write, id-token: write }", "write-all"), "write-all", "may write everything"),
     "no-environment": Case(put(environments={}), "environment", 'no environment "pypi"'),
-    "an-open-environment": Case(put(environments={"pypi": {}}), "environment-open", "nobody approves"),
-    "pypi-without-environment": Case(edit("environment: pypi", ""), "publisher", "from no environment"),
+    "an-open-environment": Case(put(environments={"pypi": {}}), "environment-open", "without approval"),
+    "pypi-without-environment": Case(edit("environment: pypi", ""), "publisher", "without an environment"),
     "an-environment-made-at-run-time": Case(
         edit("environment: pypi", "environment: '${{ inputs.x }}'"), "unseen", "made"
     ),

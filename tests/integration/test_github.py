@@ -371,7 +371,7 @@ def test_a_commit_that_was_not_pushed_is_refused(hub: GitHub, made: Path) -> Non
 
 def test_a_server_that_renames_a_wheel_is_told_from_github(hub: GitHub, made: Path) -> None:
     hub.replaces_plus = True
-    with pytest.raises(InputError, match=r"by that name no installer takes it"):
+    with pytest.raises(InputError, match=r"a name that installers do not accept"):
         target(hub.url).stage(unit(made))
     assert shown(hub) == {}
 

@@ -141,9 +141,9 @@ def test_what_fails_again_opens_the_same_issue_with_a_comment(hub: GitHub, talk:
 @pytest.mark.parametrize(
     ("results", "why"),
     [
-        pytest.param(("cancelled",), "came to cancelled, which says neither", id="cancelled"),
+        pytest.param(("cancelled",), "came to cancelled, which is neither", id="cancelled"),
         pytest.param(("skipped", "skipped"), "came to skipped, skipped", id="skipped"),
-        pytest.param(("success", "cancelled"), "which says neither", id="not-all-done"),
+        pytest.param(("success", "cancelled"), "which is neither", id="not-all-done"),
         pytest.param(("", ""), "came to nothing", id="empty"),
         pytest.param((), "came to nothing", id="none"),
     ],
@@ -372,8 +372,8 @@ def test_a_config_that_broke_is_told_as_well(
 @pytest.mark.parametrize(
     ("owner", "shown"),
     [
-        pytest.param("@octo/cpu, @everybody", "<code>&#64;octo&#47;cpu, &#64;everybody</code>, which is no", id="two"),
-        pytest.param("us", "<code>us</code>, which is no user or team", id="word"),
+        pytest.param("@octo/cpu, @everybody", "<code>&#64;octo&#47;cpu, &#64;everybody</code>, not a", id="two"),
+        pytest.param("us", "<code>us</code>, not a user or team", id="word"),
         pytest.param("@o | <img src=x>", "<code>&#64;o &#124; &lt;img src&#61;x&gt;</code>", id="markup"),
         pytest.param("--> @a ::error::", "<code>--&gt; &#64;a &#58;&#58;error&#58;&#58;</code>", id="comment-end"),
     ],

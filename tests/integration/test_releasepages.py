@@ -179,7 +179,7 @@ def test_a_wheel_that_no_list_names_is_left_out_and_said(hub: GitHub, made: Path
     hub.releases[0].assets.append(Stored(10_000, stranger, b"by hand"))
     recorder = Recorder()
     site = write(hub, tmp_path, reporter=recorder)
-    assert recorder.lines == [f"left out: 1 wheels of v1.0 that no list of ours names, {stranger} for one"]
+    assert recorder.lines == [f"left out: 1 wheels of v1.0 that no fatwheel-*.json lists, such as {stranger}"]
     assert stranger not in (site / "demo/index.html").read_text()
 
 
