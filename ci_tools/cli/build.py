@@ -163,7 +163,7 @@ def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: A
 
     whole = plan_reader.read(options.plan)
     plan = share(whole, options.only)
-    found = matrix.trials(plan, gathering.built(options.folders, plan), whole)
+    found = matrix.trials(plan, gathering.find_built(options.folders, plan), whole)
     print(outputs(found.outputs()), end="")
     if found.unbuilt:
         msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"

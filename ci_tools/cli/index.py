@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def run_index_adopt(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index adopt`."""
-    from ci_tools.publish.index import adoption
+    from ci_tools.publish.index.foreign import adoption
     from ci_tools.publish.targets.addresses import index_of
 
     index = index_of(options.target, outside)

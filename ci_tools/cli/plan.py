@@ -88,7 +88,7 @@ def _say_held(plan: Plan, outside: Outside) -> None:
     addresses += ["pypi"] if plan_file.pypi_files(plan) else []
     if plan.edition != UNTAGGED:
         core = foresight.core_of(plan, plan.edition)
-        foresight.say_held(core, targets_of(dict.fromkeys(addresses), outside), outside.reporter.say)
+        foresight.report_existing(core, targets_of(dict.fromkeys(addresses), outside), outside.reporter.say)
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:

@@ -15,6 +15,7 @@ from ci_tools.machine.process import (
     run,
     tail,
 )
+from ci_tools.model.repository import COMMIT
 from ci_tools.model.request import GitSource
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def address(source: GitSource, folder: Path) -> str:
 
 def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
     """Return the commit that a ref points to now; raise InputError with the nearest ref if it does not exist."""
-    if re.fullmatch(r"[0-9a-f]{40}", source.ref):
+    if COMMIT.fullmatch(source.ref):
         return source.ref
     listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
     refs = {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}

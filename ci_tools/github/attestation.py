@@ -10,6 +10,7 @@ from ci_tools.errors import InputError, MachineError, Problem, Rejected
 from ci_tools.formats import receipts
 from ci_tools.formats.markdown import one_line
 from ci_tools.machine.process import clean_environment, run, tail
+from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["hold_to_receipts", "verify"]
 
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 SIGNER = re.compile(rf"{REPOSITORY.pattern}/\.github/workflows/[A-Za-z0-9._-]+\.ya?ml")
 FILES = ("*.whl", "*.tar.gz")
 PARTS = (*FILES, "plan.json", "receipts/*.json")  # all files that publishing reads
@@ -43,17 +43,17 @@ def verify(
     for name, pattern, text in (("repository", REPOSITORY, repository), ("signer", SIGNER, signer)):
         if not pattern.fullmatch(text):
             shape = f"OWNER/REPO{'/.github/workflows/FILE' if name == 'signer' else ''}"
-            msg = f'--{name}: "{one_line(text)}" is none, expected {shape}'
+            msg = f'--{name}: "{one_line(text)}" is not valid, expected {shape}'
             raise InputError(msg)
     files = tuple(sorted(path for part in PARTS for path in folder.glob(part)))
     if not files:
-        msg = f"{folder} has no release, expected what `fatwheel gather` wrote"
+        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel gather` wrote"
         raise InputError(msg)
     policy = [f"--repo={repository}", f"--signer-workflow={signer}", *_bundles(bundles)]
     verifier = _Verifier(_gh(outside), tuple(policy), outside, timeout)
-    refused = [problem for path in files for problem in verifier.refused(path)]
+    refused = [problem for path in files for problem in verifier.verify(path)]
     if refused:
-        raise Rejected("\n".join(map(str, refused)), hint="nothing of it is to be published")
+        raise Rejected("\n".join(map(str, refused)), hint="publish none of these files")
     return files
 
 
@@ -64,20 +64,20 @@ def hold_to_receipts(folder: Path) -> tuple[Path, ...]:
     """
     files = tuple(sorted(path for part in FILES for path in folder.glob(part)))
     if not files:
-        msg = f"{folder} has no release, expected what `fatwheel gather` wrote"
+        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel gather` wrote"
         raise InputError(msg)
     wrong = [path for path in files if receipts.load(path) is None]
     if wrong:
         problems = (Problem(one_line(path), "it has no receipt of its present bytes") for path in wrong)
-        raise Rejected("\n".join(map(str, problems)), hint="nothing of it is to be published")
+        raise Rejected("\n".join(map(str, problems)), hint="publish none of these files")
     return files
 
 
 def _gh(outside: Outside) -> str:
     gh = shutil.which("gh", path=outside.environ.get("PATH"))
     if gh is None:
-        msg = "there is no gh on this machine, which verifies attestations"
-        raise MachineError(msg, hint="every hosted runner of GitHub has it")
+        msg = "gh, which verifies attestations, is not installed"
+        raise MachineError(msg, hint="install the GitHub CLI; runners that GitHub hosts have it")
     return gh
 
 
@@ -100,7 +100,7 @@ class _Verifier(NamedTuple):
     outside: Outside
     timeout: float
 
-    def refused(self, path: Path) -> Iterator[Problem]:
+    def verify(self, path: Path) -> Iterator[Problem]:
         """Yield why a file is not attested; an absolute path cannot be taken for an option or an OCI address."""
         name = one_line(path.name)
         variables = clean_environment(self.outside.environ, _gh_variables(self.outside.environ))
@@ -108,7 +108,7 @@ class _Verifier(NamedTuple):
         with self.outside.reporter.step(f"verify {name}"):
             ended = run(command, log=self.outside.cache / "attested.log", env=variables, timeout=self.timeout)
         if ended.timed_out:
-            msg = f"gh gave no answer about {name} in {self.timeout:.0f} seconds"
+            msg = f"gh did not verify {name} within {self.timeout:.0f} seconds"
             raise MachineError(msg, hint="try again; nothing has been published")
         said = " ".join(tail(ended.log, 3, ended.start).split())[-MOST_OF_AN_ANSWER:]
         if ended.status == NO_TOKEN:

@@ -36,7 +36,7 @@ MACHINES = {
     "windows-amd64": "a runner with Windows",
 }
 PLATFORMS = ("linux-cpu", "linux-aarch64", "macos-arm64", "windows")  # of .github/canary/fatwheel.yml
-BY_ACT = "act runs every job on one machine, at once, and knows no job that may fail"
+BY_ACT = "act runs all jobs on one machine at once, and does not support jobs that may fail"
 RUNS_LOOKED_AT = 30
 
 
@@ -148,7 +148,7 @@ def results_of(text: str) -> Mapping[str, Mapping[str, Any]]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(job, dict) for job in found.values()):
-        msg = "--needs is not what a workflow's `needs` holds, expected an object for each job"
+        msg = "--needs is not the JSON of a workflow's `needs`, expected an object for each job"
         raise InputError(msg, hint="WITH_NEEDS: ${{ toJSON(needs) }}")
     return found
 
@@ -169,8 +169,8 @@ def _note(path: Path) -> Note:
     try:
         return Note(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        msg = f"{path} is no note of a job: {error}"
-        raise InputError(msg, hint="canary.yml has each job write one by `fatwheel step canary`") from None
+        msg = f"{path} is not a job's note: {error}"
+        raise InputError(msg, hint="canary.yml has each job write one by `fatwheel step canary`") from error
 
 
 def _excused(row: Row) -> Row:
@@ -178,7 +178,7 @@ def _excused(row: Row) -> Row:
     return row._replace(state=State.NOT_TRIED, why=BY_ACT) if row.state is State.NOT_HELD else row
 
 
-def _judged(what: str, heard: Sequence[Note], *, held: bool, why: str, silent: str = "nothing was heard of it") -> Row:
+def _judged(what: str, heard: Sequence[Note], *, held: bool, why: str, silent: str = "it reported nothing") -> Row:
     if not heard:
         return Row(what, State.NOT_HELD, silent)
     return Row(what, State.HELD if held else State.NOT_HELD, why)
@@ -227,11 +227,11 @@ def _of_wheels(asked: Asked) -> Iterator[Row]:
     for name in PLATFORMS:
         what = f"a wheel for {name}"
         if asked.only and name != asked.only:
-            yield Row(what, State.NOT_TRIED, f"only {asked.only} was asked for")
+            yield Row(what, State.NOT_TRIED, f"only {asked.only} was requested")
         elif name in whole:
             yield Row(what, State.HELD, "built, audited, installed and imported")
         else:
-            yield Row(what, State.NOT_HELD, "it is not whole: the page of the run says why")
+            yield Row(what, State.NOT_HELD, "it is incomplete: the page of the run says why")
 
 
 def _listed(text: object) -> list[str]:
@@ -279,4 +279,4 @@ def page(found: Sequence[Row]) -> str:
     """Return the table as Markdown, after a headline with the counts."""
     counts = ", ".join(f"{sum(row.state is state for row in found)} {state.value}" for state in State)
     lines = (markdown.row([markdown.text(row.what), row.state.value, markdown.text(row.why)]) for row in found)
-    return f"## The canary: {counts}\n\n{markdown.table_head('What', 'Came of it', 'Why')}{''.join(lines)}"
+    return f"## The canary: {counts}\n\n{markdown.table_head('What', 'Result', 'Why')}{''.join(lines)}"

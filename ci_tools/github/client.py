@@ -18,6 +18,7 @@ from github.GithubException import GithubException
 from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected
 from ci_tools.machine.process import redact
 from ci_tools.machine.waits import Waits
+from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,6 @@ __all__ = ["Busy", "Failed", "Forbidden", "Hub", "printable"]
 Answer = TypeVar("Answer")
 
 TOKENS = ("GH_TOKEN", "GITHUB_TOKEN")  # the first that is set is used, as in gh
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 WHOSE = "query { viewer { login } }"  # also works with a workflow's own token, unlike `GET /user`
 HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # only here may a token be sent unencrypted
 TRIES = 5
@@ -43,7 +43,7 @@ PATIENCE = 300.0  # the longest total wait for one request, in seconds
 SECONDARY = 60.0  # seconds to wait if GitHub names no time
 BUSY = 5  # pauses to wait for another publisher before the next look
 TOO_MANY, ERROR = 429, 500
-AGAIN = "nothing is lost: the same command goes on where this one stopped"
+AGAIN = "nothing is lost: the same command continues where this one stopped"
 # The errors of PyGithub if an answer is not GitHub's: it asserts, for example, that addresses in it are on its host.
 NO_GITHUB = (AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 
@@ -86,7 +86,7 @@ class Hub:
         With `anonymous`, no token is needed: anybody can read a public repository. A token is still used if set.
         """
         if not REPOSITORY.fullmatch(self.repository):
-            msg = f'"{printable(self.repository)}" names no repository, expected OWNER/REPO'
+            msg = f'"{printable(self.repository)}" is not the name of a repository, expected OWNER/REPO'
             raise InputError(msg)
         client = Github(
             auth=None if anonymous and not self._tokens() else Auth.Token(self._token()[1]),
@@ -106,6 +106,7 @@ class Hub:
         Waits if GitHub asks for it, and retries temporary failures. Raises InputError or Rejected if GitHub refuses the
         request, and MachineError if it keeps failing.
         """
+        # By hand, not with stamina: a wait that GitHub asks for does not count as a try, and the user sees it pass.
         again, tried, waited = False, 0, 0.0
         waits = Waits(self.outside.reporter.say)
         while True:
@@ -116,10 +117,10 @@ class Hub:
                 wait = _wait(error, self.pause * 2**tried)
                 tried += wait.counts if wait else 0
                 if wait is None or tried >= TRIES or waited + wait.seconds > self.patience:
-                    raise self._explain_error(error, wait) from None
+                    raise self._explain_error(error, wait) from error
             except NO_GITHUB as error:
-                msg = f"{self._place()} does not answer as GitHub does: {printable(str(error))}"
-                raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from None
+                msg = f"{self._place()} does not answer like GitHub's API: {printable(str(error))}"
+                raise MachineError(msg, hint="is GITHUB_API_URL the address of its API?") from error
             self._count_down(wait)
             again, waited = True, waited + wait.seconds
 
@@ -144,7 +145,7 @@ class Hub:
             )
             raise InputError(msg, hint=hint, page="how-to/publish-a-release.md#github-releases")
         if not re.fullmatch(r"[!-~]+", found[0][1]):
-            msg = f"{found[0][0]} holds a character that no token has"
+            msg = f"{found[0][0]} has a character that tokens do not have"
             raise InputError(msg, hint="set it again, without quotes, spaces or line breaks inside")
         return found[0]
 
@@ -152,8 +153,8 @@ class Hub:
         address = (self.base_url or self.outside.environ.get("GITHUB_API_URL") or DEFAULT_BASE_URL).rstrip("/")
         parts = urlsplit(address)
         if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)):
-            msg = f"{printable(redact(address))} is no address to send a token to, expected https://HOST/api/v3"
-            raise InputError(msg, hint="GITHUB_API_URL says where GitHub's API is; without it, it is GitHub's own")
+            msg = f"a token cannot be sent to {printable(redact(address))}, expected https://HOST/api/v3"
+            raise InputError(msg, hint="GITHUB_API_URL is the address of GitHub's API; without it, github.com is used")
         return address
 
     def _place(self) -> str:
@@ -178,8 +179,8 @@ class Hub:
     def _explain_error(self, error: Exception, wait: Wait | None) -> FatwheelError:
         """Return the error to show to the user."""
         if wait is not None:
-            longer = f", and asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
-            return MachineError(f"{self._place()} cannot be asked now: {wait.why}{longer}", hint=AGAIN)
+            longer = f"; it asks to wait {wait.seconds:.0f} s more" if not wait.counts else ""
+            return MachineError(f"a request to {self._place()} failed: {wait.why}{longer}", hint=AGAIN)
         if not isinstance(error, GithubException):
             return MachineError(f"{self._place()}: {printable(str(error))}", hint=AGAIN)
         return self._refusal(error)
@@ -188,16 +189,17 @@ class Hub:
         """Return the error for a request that GitHub would refuse again."""
         said, token, codes = _error_text(error), self._token()[0], requests.codes
         if error.status == codes.unauthorized:
-            msg = f"GitHub does not take the token in {token}: {said}"
-            return InputError(msg, hint='it ran out or was withdrawn: export GH_TOKEN="$(gh auth token)", or make one')
+            msg = f"GitHub rejects the token in {token}: {said}"
+            return InputError(msg, hint='it expired or was revoked: export GH_TOKEN="$(gh auth token)", or create one')
         if error.status == codes.forbidden:
-            msg = f"GitHub forbids this token what it was asked for in {self.repository}: {said}"
+            msg = f"GitHub does not allow this token to do that in {self.repository}: {said}"
             return Forbidden(msg, hint=self._mend(error), page="how-to/check-a-repository.md#the-answer-403")
         if error.status == codes.not_found:
-            msg = f"{self.repository} is not on {self._place()}, or is private and not open to the token in {token}"
-            return InputError(msg, hint=f"check the name, and what the token sees: gh repo view {self.repository}")
+            where = f"{self.repository} does not exist on {self._place()}"
+            msg = f"{where}, or is private and the token in {token} may not read it"
+            return InputError(msg, hint=f"check the name, and what the token may read: gh repo view {self.repository}")
         if error.status == codes.unprocessable_entity:
-            msg = f"GitHub refuses what it was asked for in {self.repository}: {said}"
+            msg = f"GitHub rejects a request for {self.repository}: {said}"
             return Rejected(msg, hint=_rule_hint(said))
         return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
 
@@ -232,12 +234,12 @@ Fine-grained tokens""",
     ),
     (
         ("forbids access", "organization has enabled", "token lifetime", "restrictions"),
-        """the organisation {owner} decides which tokens it takes: Settings, Personal access tokens, or Third-party
+        """the organisation {owner} decides which tokens it accepts: Settings, Personal access tokens, or Third-party
 access, of the organisation; in a workflow use ${{{{ github.token }}}}""",
     ),
     (
         ("ip allow list", "ip address"),
-        "the organisation {owner} takes writes from its own addresses alone: run it there",
+        "the organisation {owner} accepts writes only from its own IP addresses: run it there",
     ),
     (("archived",), "{repository} is archived: gh repo unarchive {repository}"),
     (("must have push", "must have admin", "write access"), "ask an owner of {repository} for the role Write"),
@@ -247,11 +249,11 @@ access, of the organisation; in a workflow use ${{{{ github.token }}}}""",
 def _rule_hint(said: str) -> str:
     """Return a hint for a release that GitHub considers invalid."""
     if "immutable" in said:
-        return "an immutable release never changes, its tag serves no second one: raise the version"
+        return "an immutable release never changes, and its tag cannot be used again: raise the version"
     if "pre_receive" in said or "rule" in said:
-        return "a ruleset forbids the tag: Settings, Rules, Rulesets: let whoever publishes create tags"
+        return "a ruleset forbids the tag: Settings, Rules, Rulesets: allow the account that publishes to create tags"
     if "target_commitish" in said:
-        return "push the commit, or the tag, and give the same command again"
+        return "push the commit, or the tag, and run the same command again"
     return AGAIN
 
 

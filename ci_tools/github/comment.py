@@ -24,9 +24,9 @@ __all__ = ["PERMISSION", "comment", "fit_comment", "read"]
 
 PERMISSION = "pull-requests"
 MOST = 65_536  # characters that GitHub accepts; counted in UTF-16 code units, to be safe
-CUT = "*GitHub takes {most:,} characters at most, so the end is cut here; the file has all of it.*\n\n"
+CUT = "*GitHub accepts at most {most:,} characters, so the end is cut off here; the file has all of it.*\n\n"
 LARGEST = 16_000_000  # bytes of a file
-FORK = "pull request {number} comes from a fork, whose runs may write nothing here: its comment is left out"
+FORK = "pull request {number} comes from a fork, whose runs may not write here: it gets no comment"
 
 
 def read(path: Path) -> str:
@@ -35,13 +35,13 @@ def read(path: Path) -> str:
         msg = f"there is no file {path}, expected the Markdown of a comment"
         raise InputError(msg, hint="`fatwheel plan --against REV --format markdown` writes one")
     if path.stat().st_size > LARGEST:
-        msg = f"{path} has more than {LARGEST:,} bytes, which is no comment"
+        msg = f"{path} has more than {LARGEST:,} bytes, expected the Markdown of a comment"
         raise InputError(msg)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{path} is no UTF-8 text: {error.reason} at byte {error.start}"
-        raise InputError(msg) from None
+        msg = f"{path} is not UTF-8 text: {error.reason} at byte {error.start}"
+        raise InputError(msg) from error
     if not text.strip():
         msg = f"{path} is empty, expected the Markdown of a comment"
         raise InputError(msg)
@@ -59,10 +59,10 @@ def comment(hub: Hub, number: int, text: str, name: str) -> str:
         thread = _Thread(hub, pull, hub.login(opened), marker(name))
         try:
             return _upsert_comment(thread, fit_comment(thread.marker, text))
-        except Forbidden:
+        except Forbidden as error:
             if not _is_from_fork(pull):
                 raise
-            raise LeftUndone(FORK.format(number=number)) from None
+            raise LeftUndone(FORK.format(number=number)) from error
 
 
 def marker(name: str) -> str:

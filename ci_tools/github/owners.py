@@ -15,6 +15,7 @@ from ci_tools.errors import InputError, LeftUndone, nearest
 from ci_tools.formats.markdown import OWNER, code, one_line, text
 from ci_tools.model.names import Name
 from ci_tools.model.platforms import Platform
+from ci_tools.model.repository import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,6 @@ PERMISSION = "issues"
 MOST_OF_A_TITLE = 200  # characters; GitHub allows 256
 MOST_OF_A_REASON = 600  # characters
 SERVER = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?")
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 RECORD = re.compile(r"<!-- since (?P<since>[0-9: -]+ UTC), count (?P<count>[0-9]{1,6}), run (?P<run>[0-9]*) -->")
 DUPLICATE = "not_planned"
 
@@ -54,7 +54,7 @@ class Run(NamedTuple):
     url: str = ""
 
     def __str__(self) -> str:
-        return f"[run {self.number}]({self.url})" if self.url else "a run that is none of GitHub Actions"
+        return f"[run {self.number}]({self.url})" if self.url else "a run outside GitHub Actions"
 
 
 class News(NamedTuple):
@@ -157,7 +157,7 @@ def tell(hub: Hub, told: News) -> str:
     """
     if not told.has_failed and not told.is_well:
         shown = ", ".join(told.results) or "nothing"
-        msg = f"{told.platform} came to {shown}, which says neither that it fails nor that it is well"
+        msg = f"{told.platform} came to {shown}, which is neither a failure nor a success"
         raise LeftUndone(msg)
     with hub.opened() as opened:
         if not opened.has_issues:
@@ -168,9 +168,9 @@ def tell(hub: Hub, told: News) -> str:
 
 def _refuse_without_issues(repository: str, told: News) -> None:
     if not told.has_failed:
-        msg = f"{repository} has its issues turned off, so that none of {told.platform} can be open"
+        msg = f"issues are disabled in {repository}, so none about {told.platform} can be open"
         raise LeftUndone(msg)
-    msg = f"{told.platform} fails, and its owner cannot be told: {repository} has its issues turned off"
+    msg = f"{told.platform} fails, and its owner cannot be notified: issues are disabled in {repository}"
     raise InputError(msg, hint=f"gh repo edit {repository} --enable-issues, or Settings, General, Features")
 
 
@@ -252,10 +252,10 @@ def _reopen_issue(desk: _Desk) -> Issue | None:
 def _well(desk: _Desk) -> str:
     found = desk.issues("open")
     if not found:
-        msg = f"{desk.told.platform} is well, and no issue says otherwise"
+        msg = f"{desk.told.platform} succeeds, and no issue about it is open"
         raise LeftUndone(msg)
     for issue in found:
-        desk.close(issue, f"{desk.told.platform} is well again: {desk.told.run}.", "completed")
+        desk.close(issue, f"{desk.told.platform} succeeds again: {desk.told.run}.", "completed")
     return found[0].html_url
 
 
@@ -308,6 +308,6 @@ def _mention(told: News) -> str:
 
 def _describe_owner(told: News) -> str:
     if not told.owner:
-        return f'none, {text(told.trouble[:MOST_OF_A_REASON])}; `owner: "@org/team"` there names who is told'
-    unknown = "" if OWNER.fullmatch(told.owner) else ", which is no user or team (`@org/team`), so nobody is told"
+        return f'none, {text(told.trouble[:MOST_OF_A_REASON])}; `owner: "@org/team"` there names whom to notify'
+    unknown = "" if OWNER.fullmatch(told.owner) else ", not a user or team (`@org/team`), so nobody is notified"
     return f"{code(told.owner)}{unknown}"

@@ -138,7 +138,7 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
     Raises InputError for an unknown verb or variable.
     """
     if name not in VERBS:
-        msg = f'a step cannot be "{name}", {nearest(name, VERBS)}'
+        msg = f'there is no step "{name}", {nearest(name, VERBS)}'
         raise InputError(msg)
     verb = VERBS[name]
     given = _read_inputs(name, verb, environ)
@@ -169,7 +169,7 @@ def _read_inputs(name: str, verb: Verb, environ: Mapping[str, str]) -> dict[str,
     unknown = sorted(filled.keys() - known)
     if unknown:
         shown = unknown[0].replace("_", "-")
-        msg = f'`{name}` takes no "{shown}", {nearest(shown, (key.replace("_", "-") for key in known))}'
+        msg = f'`{name}` has no input "{shown}", {nearest(shown, (key.replace("_", "-") for key in known))}'
         raise InputError(msg)
     return filled
 
@@ -182,11 +182,11 @@ def _refuse_undecided(given: Mapping[str, str], environ: Mapping[str, str]) -> N
     """
     attest = given.get("attest", ATTEST[0])
     if attest not in ATTEST:
-        msg = f'attest: "{attest}" is none of {", ".join(ATTEST)}'
+        msg = f'attest: "{attest}" is not one of {", ".join(ATTEST)}'
         raise InputError(msg, hint=nearest(attest, ATTEST))
     event = given.get("event") or environ.get("GITHUB_EVENT_NAME", "")
     if attest == ATTEST[0] and _is_true("private", given.get("private", "")) and not event.startswith("pull_request"):
-        msg = "the repository is private, and GitHub attests private ones on the plan Enterprise Cloud only"
+        msg = "the repository is private, and GitHub attests private ones only on the plan Enterprise Cloud"
         hint = "with: `attest: always` on that plan, else `attest: never`, for publish.yml as well"
         raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#in-a-private-repository")
 

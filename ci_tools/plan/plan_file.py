@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from ci_tools.errors import InputError
 from ci_tools.model.edition import is_date
 from ci_tools.model.names import Name
 from ci_tools.model.platforms import Accelerator
+from ci_tools.model.repository import GIT_COMMIT
 from ci_tools.model.request import UNTAGGED, Channel, Edition, Route
 from ci_tools.model.versions import Minor, Python
 
@@ -188,7 +188,7 @@ def read(path: Path) -> dict[str, Any]:
         msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
     commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
-    if not isinstance(commit, str) or not re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})?", commit):
+    if not isinstance(commit, str) or (commit and not GIT_COMMIT.fullmatch(commit)):
         msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
         raise InputError(msg)
     if edition_of(plan) is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.plan import SDIST, JobKind, Site
-from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel, GpuTrial
 
 if TYPE_CHECKING:
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
     from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.request import Edition, PlatformRequest, Request
     from ci_tools.model.versions import Python
 
-__all__ = ["awaiting_gpu", "sites_of"]
+__all__ = ["awaiting_gpu", "is_for_gpu", "requires_gpu", "sites_of"]
 
 
 class _Runner(NamedTuple):
@@ -43,15 +42,21 @@ def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
 
     This holds for a candidate as well: its bytes are the ones that become stable.
     """
-    is_awaited = plan.request.validate.gpu_trial is GpuTrial.REQUIRED
-    if not is_awaited or plan.edition.channel not in {Channel.STABLE, Channel.TEST}:
+    if not requires_gpu(plan.request.validate.gpu_trial, plan.edition):
         return ()
     named = {platform.platform for platform in plan.request.platforms if platform.gpu_runner}
-    return tuple(job for job in plan.jobs if job.accelerator and (_is_cuda(job) or job.platform in named))
+    labels = ((job, job.accelerator.label if job.accelerator else "") for job in plan.jobs)
+    return tuple(job for job, label in labels if is_for_gpu(label, has_runner=job.platform in named))
 
 
-def _is_cuda(job: Job) -> bool:
-    return job.accelerator is not None and job.accelerator.kind is AcceleratorKind.CUDA
+def requires_gpu(gpu_trial: str, edition: Edition) -> bool:
+    """Whether a release of an edition waits until its wheels for GPUs were tried on one."""
+    return gpu_trial == GpuTrial.REQUIRED and edition.channel in {Channel.STABLE, Channel.TEST}
+
+
+def is_for_gpu(label: str, *, has_runner: bool) -> bool:
+    """Whether a wheel can be tried on a GPU: it is for CUDA, or its platform has a runner with a GPU."""
+    return label.startswith("cu") or (label != "" and has_runner)
 
 
 def _runner(request: PlatformRequest) -> _Runner:

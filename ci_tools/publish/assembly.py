@@ -60,7 +60,7 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     try:
         units, withheld = units_of(release_plan.read(out / PLAN), found, only)
     except RejectedInput as error:
-        raise Rejected(error.message) from None
+        raise Rejected(error.message) from error
     return Assembled(whole, units, withheld)
 
 

@@ -12,12 +12,7 @@ from ci_tools.plan import plan_file, plan_reader
 from ci_tools.plan.compare.changes import Side
 from ci_tools.plan.compare.comparison import compare
 from ci_tools.publish import release_plan
-from ci_tools.publish.units import (
-    CORE,
-    Withheld,
-    is_left,
-    units_of,
-)
+from ci_tools.publish.units import CORE, Withheld, is_left, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

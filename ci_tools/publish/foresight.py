@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Edition
     from ci_tools.publish.targets import Target
 
-__all__ = ["core_of", "holders", "refuse_clash", "say_clash", "say_held"]
+__all__ = ["core_of", "find_holders", "refuse_clash", "report_existing", "say_clash"]
 
 NOTHING_COMPILED = "nothing was compiled yet"
 
@@ -44,21 +44,21 @@ def refuse_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], Non
 
     A target that does not answer is reported and refuses nothing: it may answer once everything is built.
     """
-    refusals = [refusal for target in targets if (refusal := _refusal(core, target, say))]
+    refusals = [refusal for target in targets if (refusal := _ask_target(core, target, say))]
     if refusals:
         hint = "; ".join(filter(None, (NOTHING_COMPILED, refusals[0].hint)))
         problems = [problem for error in refusals if isinstance(error, RejectedInput) for problem in error.problems]
         raise RejectedInput(problems, hint=hint) if problems else InputError(refusals[0].message, hint=hint)
 
 
-def _refusal(core: Unit, target: Target, say: Callable[[str], None]) -> FatwheelError | None:
+def _ask_target(core: Unit, target: Target, say: Callable[[str], None]) -> FatwheelError | None:
     """Return a target's refusal; a damaged file of an index's own state blocks every release."""
     try:
         target.foresee(core)
     except Damaged:
         raise
     except MachineError as error:
-        say(f"{target.address} cannot be asked yet for {core.project} {core.version}: {error.message}")
+        say(f"{target.address} could not be checked for {core.project} {core.version}: {error.message}")
     except FatwheelError as error:
         return error
     return None
@@ -72,23 +72,24 @@ def say_clash(core: Unit, targets: Iterable[Target], say: Callable[[str], None])
         say(f"warning: publishing this would be refused: {error.message}")
 
 
-def say_held(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
+def report_existing(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> None:
     """Report which targets have files of a version, if none of its files is built yet to compare with them."""
-    for target, count in holders(core, targets, say):
+    for target, count in find_holders(core, targets, say):
         what = f"{count} file{'' if count == 1 else 's'} of {core.project} {core.version}"
-        say(f"warning: {target.address} has {what} already: of each it takes the very same one only")
+        rule = "it accepts a file of the same name only with the same bytes"
+        say(f"warning: {target.address} already has {what}: {rule}")
 
 
-def holders(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> Iterator[tuple[Target, int]]:
+def find_holders(core: Unit, targets: Iterable[Target], say: Callable[[str], None]) -> Iterator[tuple[Target, int]]:
     """Yield the targets that have files of a version, and how many; report the targets that do not answer."""
     for target in targets:
-        if held := _held(core, target, say):
+        if held := _list_existing(core, target, say):
             yield target, len(held)
 
 
-def _held(core: Unit, target: Target, say: Callable[[str], None]) -> frozenset[str]:
+def _list_existing(core: Unit, target: Target, say: Callable[[str], None]) -> frozenset[str]:
     try:
         return target.holds(core)
     except FatwheelError as error:
-        say(f"{target.address} cannot be asked for {core.project} {core.version}: {error.message}")
+        say(f"{target.address} could not be checked for {core.project} {core.version}: {error.message}")
         return frozenset()

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Plan
 
-__all__ = ["built", "gather"]
+__all__ = ["find_built", "gather"]
 
-UNSEEN = Trial("install it", Outcome.FAILED, "nothing was heard from there")
+UNSEEN = Trial("install it", Outcome.FAILED, "no result was received from there")
 
 
 class Found(NamedTuple):
@@ -48,7 +48,7 @@ def gather(folders: Sequence[Path], plan: Plan, out: Path, outside: Outside) -> 
         if receipt.file in kept and kept[receipt.file].receipt.sha256 == receipt.sha256:
             kept[receipt.file] = _add_places(kept[receipt.file], receipt)
     with hold_lock(out / ".fatwheel", outside.reporter.say):
-        return tuple(_brought(found, plan, out, outside) for _, found in sorted(kept.items()))
+        return tuple(_copy_file(found, plan, out, outside) for _, found in sorted(kept.items()))
 
 
 def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) -> Iterator[Found]:
@@ -66,7 +66,7 @@ def _find_files(folders: Iterable[Path], plan: Plan, problems: list[Problem]) ->
             yield Found(path, receipt)
 
 
-def built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
+def find_built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
     """Return the files of a plan that, by the receipts below some folders, were built from its source."""
     jobs = _jobs(plan)
     found = filter(None, map(receipts.read, _below(folders, "*.json")))
@@ -84,7 +84,7 @@ def _jobs(plan: Plan) -> dict[str, str]:
 def _is_there(folder: Path, outside: Outside) -> bool:
     """Return whether a folder exists, and report it if not: a run in which everything failed leaves no folder."""
     if not folder.is_dir():
-        outside.reporter.say(f"there is no folder {folder}, so nothing is taken from it")
+        outside.reporter.say(f"there is no folder {folder}, so nothing is copied from it")
     return folder.is_dir()
 
 
@@ -117,10 +117,10 @@ def _add_places(found: Found, other: Receipt) -> Found:
     return found._replace(receipt=receipt)
 
 
-def _brought(found: Found, plan: Plan, out: Path, outside: Outside) -> Path:
+def _copy_file(found: Found, plan: Plan, out: Path, outside: Outside) -> Path:
     """Copy one file, and write its receipt with the trials at each site of the plan that tries it."""
     path = out / found.path.name
-    with outside.reporter.step(f"take {path.name}"), write_atomically(path) as sink, found.path.open("rb") as source:
+    with outside.reporter.step(f"copy {path.name}"), write_atomically(path) as sink, found.path.open("rb") as source:
         shutil.copyfileobj(source, sink)
     sites = [site.name for site in plan.sites if path.name in site.tried]
     validated = tuple(found.receipt.at(name) or Validated(name, "", (UNSEEN,)) for name in sites)

@@ -132,7 +132,8 @@ def refuse_missing_tag(edition: Edition, what: str, to: Destination) -> None:
         return
     distant = [place for address in to.addresses for place in places_of(address) if not place.startswith(LOCAL)]
     if distant or to.released:
-        msg = f"this is {what} of a commit without its tag, and {distant[0] if distant else 'a workflow'} takes no such"
+        taker = distant[0] if distant else "a workflow"
+        msg = f"this is {what} of a commit without its tag, and {taker} does not accept it"
         raise InputError(msg, hint=HOW_UNTAGGED, page="how-to/publish-a-release.md#candidates-and-nightlies")
 
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ci_tools.build.jobs import Left, Look, Made, build, list_left_over, working_in
 from ci_tools.errors import MachineError
 from ci_tools.formats import receipts
 from ci_tools.github import step as steps
@@ -15,36 +16,8 @@ from ci_tools.model.request import UNTAGGED
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
 from ci_tools.publish.index.manifest import GENERIC
-from ci_tools.publish.publishing import (
-    LOCAL,
-    folder_edition,
-    publish,
-    refuse_missing_tag,
-    targets_at,
-)
+from ci_tools.publish.publishing import LOCAL, folder_edition, publish, refuse_missing_tag, targets_at
 from ci_tools.publish.targets.addresses import index_of, targets_of
-from ci_tools.verify.validator import (
-    gpu_here,
-    own_python,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from ci_tools.machine.context import Outside
-    from ci_tools.model.files import (
-        Trial,
-    )
-    from ci_tools.model.plan import Job, Plan
-    from ci_tools.plan.make import Planned
-    from ci_tools.publish.index.wheel_index import WheelIndex
-    from ci_tools.publish.publishing import Destination
-    from ci_tools.publish.transaction import Shown
-    from ci_tools.publish.units import Withheld
-
-from ci_tools.build.jobs import Left, Look, Made, build, list_left_over, working_in
 from ci_tools.verify.files import (
     CHECKS,
     Here,
@@ -56,6 +29,21 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
+from ci_tools.verify.validator import gpu_here, own_python
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.files import Trial
+    from ci_tools.model.plan import Job, Plan
+    from ci_tools.plan.make import Planned
+    from ci_tools.publish.index.wheel_index import WheelIndex
+    from ci_tools.publish.publishing import Destination
+    from ci_tools.publish.transaction import Shown
+    from ci_tools.publish.units import Withheld
 
 __all__ = ["Released", "release", "say_clashes"]
 
@@ -124,7 +112,7 @@ def say_clashes(planned: Planned, outside: Outside) -> Look:
         released = plan.edition != UNTAGGED
         targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
         core = foresight.core_of(plan, folder_edition(plan.edition), made and (made.path, made.receipt))
-        (foresight.say_clash if made else foresight.say_held)(core, targets, outside.reporter.say)
+        (foresight.say_clash if made else foresight.report_existing)(core, targets, outside.reporter.say)
 
     return look
 
@@ -167,7 +155,7 @@ def _install_from_index(
     record = out / "index"
     kept = receipts.load_trials(record, key)
     if kept:
-        outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with these very bytes")
+        outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with the same bytes")
         return kept
     with outside.reporter.step(f"install {requirement} from {index}") as step:
         trials = validator.install_from_index(requirement, index)

@@ -14,8 +14,9 @@ from ci_tools.formats.schema import SchemaValidator
 from ci_tools.model.edition import is_template, tag_of, title_of
 from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.request import UNTAGGED, Channel, GpuTrial, Route
+from ci_tools.model.request import UNTAGGED, Route
 from ci_tools.plan import plan_file
+from ci_tools.plan.sites import is_for_gpu, requires_gpu
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
 
@@ -93,17 +94,16 @@ def _untrue(plan: Json) -> Iterator[str]:
     if plan_file.edition_of(dict(plan)) is None:
         yield "at edition: expected the channel, candidate and date of one"
     if not plan["sdist"] and not plan["request"].get("run", {}).get("torch"):
-        yield "at sdist: expected a file, which only a run with --torch makes none of"
+        yield "at sdist: expected a file; only a run with --torch makes no sdist"
     for file in (
         *([plan["sdist"]] if plan["sdist"] else []),
         *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel),
     ):
         if not _is_of(file, name, version):
-            yield f"{file} is no wheel or sdist of {name} {version}"
-    folders = ((job, folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))
-    yield from (
-        f"{job['name']}: {folder!r} is no folder of an index" for job, folder in folders if not FOLDER.fullmatch(folder)
-    )
+            yield f"{file} is not a wheel or sdist of {name} {version}"
+    folders = ((job["name"], folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))
+    wrong = ((job, folder) for job, folder in folders if not FOLDER.fullmatch(folder))
+    yield from (f"{job}: {folder!r} is not a folder of an index" for job, folder in wrong)
     named = plan["request"]["release"]
     templates = ((key, named[key]) for key in ("tag", "title") if not is_template(named[key]))
     yield from (f"at request.release.{key}: expected a template of {{name}} and {{version}}" for key, _ in templates)
@@ -144,19 +144,12 @@ def _gpu_commands(plan: Json) -> Iterator[str]:
 
 
 def _awaiting_gpu(plan: Json, edition: Edition) -> Iterator[str]:
-    """Yield the jobs whose wheels need a trial on a GPU: those for CUDA, or of a platform with a GPU runner.
-
-    This includes candidates: exactly their bytes become stable.
-    """
+    """Yield the jobs whose wheels must be tried on a GPU before a release."""
     request = plan["request"]
-    is_awaited = request.get("validate", {}).get("gpu_trial") == GpuTrial.REQUIRED
-    if not is_awaited or edition.channel not in {Channel.STABLE, Channel.TEST}:
-        return
-    named = {asked["platform"] for asked in request["platforms"] if asked.get("gpu_runner")}
-    for job in plan["jobs"]:
-        accelerator = (job["accelerator"] or {}).get("label", "")
-        if accelerator.startswith("cu") or (accelerator and job["platform"] in named):
-            yield job["name"]
+    if requires_gpu(request.get("validate", {}).get("gpu_trial", ""), edition):
+        named = {asked["platform"] for asked in request["platforms"] if asked.get("gpu_runner")}
+        labels = ((job, (job["accelerator"] or {}).get("label", "")) for job in plan["jobs"])
+        yield from (job["name"] for job, label in labels if is_for_gpu(label, has_runner=job["platform"] in named))
 
 
 def _offers(plan: Json) -> Iterator[Offer]:

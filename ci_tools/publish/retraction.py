@@ -12,7 +12,7 @@ from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.index.guests import CHANNELS
+from ci_tools.publish.index.foreign.guests import CHANNELS
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.marks import refuse_unprintable, yank
 from ci_tools.publish.index.maintain.selection import selection_of
@@ -156,7 +156,7 @@ def _done(step: Step, mark: Mark, before: Sequence[Outcome]) -> Outcome:
     try:
         return Outcome(step.target, step.act(), step.left)
     except (FatwheelError, OSError) as error:
-        raise _explain_error(error, step, mark, before) from None
+        raise _explain_error(error, step, mark, before) from error
 
 
 def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, before: Sequence[Outcome]) -> FatwheelError:
@@ -164,7 +164,7 @@ def _explain_error(error: FatwheelError | OSError, step: Step, mark: Mark, befor
     what = "marked" if mark.reason else "restored"
     places = [outcome.target for outcome in before if outcome.done != NOT_THERE]
     done = f"{what} so far: {', '.join(places)}" if places else f"nothing is {what} yet"
-    again = "the same command goes on with the rest"
+    again = "the same command continues with the rest"
     if isinstance(error, OSError):
         return MachineError(f"{step.target}: {error.strerror or error} ({error.filename}); {done}", hint=again)
     kind = MachineError if isinstance(error, MachineError) else InputError
@@ -215,7 +215,7 @@ def _steps_on_github(mark: Mark, target: GitHubTarget) -> Iterator[Step]:
             is_new = recall.retract(target.hub, number, mark.reason)
             return f"its notes and title say so{'' if is_new else ' already'}, and it is not the latest"
 
-        yield Step(f"{target.address} {found.tag}", act, f"if you serve its index, make it again: {pages}")
+        yield Step(f"{target.address} {found.tag}", act, f"if you serve its index, write it again: {pages}")
 
 
 # ---------------------------------------------------------------- PyPI
@@ -234,7 +234,7 @@ def _steps_on_pypi(mark: Mark, target: PyPITarget) -> Iterator[Step]:
         said = f", with the reason: {yanked[0]}" if yanked and yanked[0] else ""
         yield Step(target.address, lambda: f"it is {'yanked' if yanked else 'not yanked'} there already{said}")
     elif files:
-        done = "nothing: it takes this from its maintainers by hand alone"
+        done = "nothing: only its maintainers can do this, by hand"
         yield Step(target.address, lambda: done, _describe_manual_step(mark, target))
 
 
@@ -243,7 +243,7 @@ def _describe_manual_step(mark: Mark, target: PyPITarget) -> str:
     page, version = target.manage_page(mark.release.project), mark.release.version
     if not page:
         verb = "yank" if mark.reason else "restore"
-        return f"ask whoever runs that index to {verb} {mark.named}, if it can"
+        return f"ask the people who run that index to {verb} {mark.named}, if it can"
     if mark.reason is None:
         return f"log in at {page}, open the Options of {version}, and choose Un-yank"
     return f"log in at {page}, open the Options of {version}, choose Yank, and give this reason: {mark.reason}"

@@ -90,12 +90,12 @@ class Standing:
 
 def _next(error: FatwheelError, lacking: Sequence[str], *, is_begun: bool) -> str:
     """Return the advice after an error, and what the same command would do then."""
-    again = f"the same command goes on with {', '.join(lacking)}" if lacking else "the same command looks it all over"
+    again = f"continues with {', '.join(lacking)}" if lacking else "checks everything again"
     if not is_begun:
-        again = "the same command begins again"
+        again = "begins again"
     if isinstance(error, MachineError):
-        return f"Run again, {again}."
-    return f"{'Nothing is taken back. ' if is_begun else ''}Once that is mended, {again}."
+        return f"Run again: the same command {again}."
+    return f"{'Nothing is undone. ' if is_begun else ''}Once that is fixed, the same command {again}."
 
 
 def preview(unit: Unit, targets: Iterable[Target], journals: Path) -> tuple[tuple[str, tuple[Change, ...]], ...]:
@@ -125,10 +125,10 @@ def publish(unit: Unit, targets: Iterable[Target], journals: Path, reporter: Rep
         standing.public |= {target.address for target, answer in answers if _shows_all(answer)}
         _refuse(answers)
         for target in (target for target in ordered if target.stages):
-            with reporter.step(f"bring {_describe_unit(unit)} to {target.address}") as step:
+            with reporter.step(f"stage {_describe_unit(unit)} at {target.address}") as step:
                 target.stage(unit)
                 target.verify(unit)
-                step.result("read back, as they should be")
+                step.result("verified")
         begun = begun._replace(targets=[target.address for target in ordered])
         return tuple(_switch_targets(standing, begun, path, reporter))
     except FatwheelError as error:
@@ -148,7 +148,7 @@ def _switch_targets(standing: Standing, journal: Journal, path: Path, reporter: 
     _write(path, journal)
     for target in standing.targets:
         standing.under_way = target
-        with reporter.step(f"show {_describe_unit(unit)} at {target.address}") as step:
+        with reporter.step(f"publish {_describe_unit(unit)} at {target.address}") as step:
             try:
                 files = tuple(target.switch(unit))
             except RejectedInput:
@@ -156,7 +156,7 @@ def _switch_targets(standing: Standing, journal: Journal, path: Path, reporter: 
                     path.unlink()
                 raise
             new = sum(file.new for file in files)
-            step.result(f"{new} new" if new else "all there already")
+            step.result(f"{new} new" if new else "already published")
         standing.public.add(target.address)
         journal = journal._replace(switched=list(dict.fromkeys([*journal.switched, target.address])))
         _write(path, journal)
@@ -220,16 +220,16 @@ def _refuse_another(path: Path, unit: Unit, targets: Sequence[Target]) -> None:
         return
     files = {item.name: item.sha256 for item in unit.files}
     other = sorted(name for name in {*files, *journal.files} if files.get(name) != journal.files.get(name))
-    began = f"{_describe_unit(unit)} has begun to appear: {', '.join(journal.targets)}"
+    began = f"{_describe_unit(unit)} has begun to be published at {', '.join(journal.targets)}"
     if other:
-        msg = f"{began}; {other[0]} is not what it was then"
-        hint = f"finish it with the files it was begun with, or remove {path} to leave it where it is"
+        msg = f"{began}; {other[0]} has other bytes than then"
+        hint = f"finish it with the files that it was begun with, or remove {path} to leave it unfinished"
         raise InputError(msg, hint=hint)
     missing = [address for address in journal.targets if address not in {target.address for target in targets}]
     if missing:
         msg = f"{began}; it cannot be finished without {', '.join(missing)}"
         named = " ".join(f"--to {shlex.quote(address)}" for address in journal.targets)
-        raise InputError(msg, hint=f"name them too: {named}; or remove {path} to leave it where it is")
+        raise InputError(msg, hint=f"name them too: {named}; or remove {path} to leave it unfinished")
 
 
 def _set_aside(path: Path, reporter: Reporter) -> None:
@@ -240,7 +240,7 @@ def _set_aside(path: Path, reporter: Reporter) -> None:
     if path.exists() and _read(path) is None:
         aside = path.with_suffix(".damaged")
         path.replace(aside)
-        reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, and written anew")
+        reporter.say(f"{path}, the journal of a release, is damaged: it is kept as {aside.name}, a new one is written")
 
 
 def _read(path: Path) -> Journal | None:

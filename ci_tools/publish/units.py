@@ -232,9 +232,9 @@ def _problems(
     elif not receipt.audited:
         yield Problem(str(path), "it was not audited with its plan")
     elif not receipt.is_sound:
-        yield Problem(str(path), f"it is bad: {'; '.join(_complaints(receipt))}")
+        yield Problem(str(path), f"it was rejected: {'; '.join(_complaints(receipt))}")
     elif made and not receipt.is_good:
-        yield Problem(str(path), "it was not validated: nothing that was tried with it has passed")
+        yield Problem(str(path), "it was not validated: no trial of it has passed")
     elif made and made.job in plan.awaiting_gpu and not receipt.gpu(plan.gpu_commands):
         wanted = "the config's `gpu: required` waits until a command with `needs-gpu` has passed where a driver answers"
         yield Problem(str(path), f"it was {NOT_TRIED}: {wanted}")

@@ -249,7 +249,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     # At a site, the receipt came from another machine, where the project's code ran: it is not trusted, so try again.
     kept = receipt and not here.where and receipt.at(where)
     if kept and kept.key == key and kept.trials and not kept.failures:
-        outside.reporter.say(f"keep the validation of {path.name}: it passed with these very bytes")
+        outside.reporter.say(f"keep the validation of {path.name}: it passed with the same bytes")
         return kept.trials
     with outside.reporter.step(f"validate {path.name}") as step:
         trials = validator.install_from_file(path)

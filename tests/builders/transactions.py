@@ -59,7 +59,7 @@ EVERY = {  # of how many requests one is tried with each fault; killed at every 
     Fault.CORRUPT: 3,
     Fault.LOOP: 11,
 }
-PHASES = ("check", "bring folder", "bring bucket", "show folder", "show bucket")
+PHASES = ("check", "stage folder", "stage bucket", "publish folder", "publish bucket")
 UPLOADS = frozenset({Fault.CUT_UPLOAD, Fault.CORRUPT})
 LIMITS = (50, 75, 300, 1050, 1100, 1500)  # bytes that the disk has left for one file
 
@@ -306,7 +306,7 @@ class World:
             if reader.site is site:
                 for key in site.changed(event):
                     reader.look(key)
-            reader.may_change = reader.may_change or event.step == f"show {reader.site.address}"
+            reader.may_change = reader.may_change or event.step == f"publish {reader.site.address}"
 
     def _readers(self, new: Mapping[str, Mapping[str, bytes]]) -> list[Reader]:
         return [Reader(site, self.old[site.address], new[site.address]) for site in self.sites]

@@ -12,7 +12,7 @@ import pytest
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index import adoption
+from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.foreign_indexes import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index import adoption
+from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.foreign_indexes import by_hand, listed, lost, upload_tree, website

@@ -129,7 +129,7 @@ def test_whatever_goes_wrong_once_there_is_one_comment(
 
 def test_a_fork_that_may_write_nothing_is_left_alone(hub: GitHub, talk: Talk) -> None:
     talk.may_write = False
-    with pytest.raises(LeftUndone, match="pull request 2 comes from a fork, whose runs may write nothing here"):
+    with pytest.raises(LeftUndone, match="pull request 2 comes from a fork, whose runs may not write here"):
         comment(hub, "text", pull=2)
 
 
@@ -151,7 +151,7 @@ def test_a_fork_that_may_write_gets_its_comment(hub: GitHub, talk: Talk) -> None
         pytest.param(5, refusal(403, "Forbidden"), "the token needs: pull_requests=write", id="unknown"),
         pytest.param(1, refusal(401, "Bad credentials"), "does not take the token in GH_TOKEN", id="token"),
         pytest.param(2, refusal(404, "Not Found"), "octo/demo has no pull request 1", id="pull-request"),
-        pytest.param(5, refusal(422, "\x1b[2J"), "GitHub refuses what it was asked for", id="invalid"),
+        pytest.param(5, refusal(422, "\x1b[2J"), "GitHub rejects a request for", id="invalid"),
     ],
 )
 @pytest.mark.usefixtures("talk")
@@ -197,7 +197,8 @@ def test_a_text_that_is_too_long_is_cut_and_says_so_first(text: str, hub: GitHub
     comment(hub, text)
     (body,) = talk.of(1)
     head, _, kept = body.partition("\n\n")
-    assert head == f"{PLAN}*GitHub takes 65,536 characters at most, so the end is cut here; the file has all of it.*"
+    notice = "*GitHub accepts at most 65,536 characters, so the end is cut off here; the file has all of it.*"
+    assert head == f"{PLAN}{notice}"
     assert text.startswith(kept)
     assert MOST - 200 < len(body.encode("utf-16-le")) // 2 <= MOST
     assert kept.endswith("\n") == ("\n" in text)

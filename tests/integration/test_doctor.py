@@ -193,7 +193,7 @@ CASES = {
     "full-commits-alone": Case(
         lambda settings: (put(pins=True)(settings), edit(f"publish@{NEW}", "publish@release/v1")(settings)),
         "sha-required",
-        "gh-action-pypi-publish@release/v1 is no full commit",
+        "gh-action-pypi-publish@release/v1 is not a full commit SHA",
     ),
     "jobs-write-by-default": Case(put(default="write"), "default-write", "default_workflow_permissions=read"),
     "workflows-approve": Case(put(approves=True), "approves", "approve pull requests"),
@@ -215,8 +215,8 @@ CASES = {
     ),
     "write-all": Case(edit("{ contents: write, id-token: write }", "write-all"), "write-all", "may write everything"),
     "no-environment": Case(put(environments={}), "environment", 'no environment "pypi"'),
-    "an-open-environment": Case(put(environments={"pypi": {}}), "environment-open", "nobody approves"),
-    "pypi-without-environment": Case(edit("environment: pypi", ""), "publisher", "from no environment"),
+    "an-open-environment": Case(put(environments={"pypi": {}}), "environment-open", "without approval"),
+    "pypi-without-environment": Case(edit("environment: pypi", ""), "publisher", "without an environment"),
     "an-environment-made-at-run-time": Case(
         edit("environment: pypi", "environment: '${{ inputs.x }}'"), "unseen", "made"
     ),
@@ -260,12 +260,12 @@ def test_what_is_wrong_is_said(case: Case, hub: GitHub, settings: Settings) -> N
 @pytest.mark.parametrize(
     ("permission", "words"),
     [
-        pytest.param("administration", "what jobs may do by default", id="administration"),
+        pytest.param("administration", "the default permissions of jobs", id="administration"),
         pytest.param("administration", "which actions may run", id="policy"),
         pytest.param("administration", "whether releases can be changed", id="immutable"),
         pytest.param("actions", "whether workflows are disabled", id="actions"),
         pytest.param("actions", "the environments", id="environments"),
-        pytest.param("secrets", "which secrets there are", id="secrets"),
+        pytest.param("secrets", "the names of the secrets", id="secrets"),
         pytest.param("contents", "Contents: read", id="contents"),
     ],
 )
@@ -414,12 +414,12 @@ def test_a_name_that_is_none(name: str, hub: GitHub) -> None:
 
 def test_a_repository_that_is_not_there(hub: GitHub) -> None:
     told = doctor(hub, "octo/nowhere")
-    assert (told.status, "is not on 127.0.0.1" in told.stderr) == (2, True)
+    assert (told.status, "does not exist on 127.0.0.1" in told.stderr) == (2, True)
 
 
 def test_no_token(hub: GitHub) -> None:
     told = doctor(hub, GH_TOKEN="")
-    assert (told.status, "looking at the settings of octo/demo needs a token" in told.stderr) == (2, True)
+    assert (told.status, "reading the settings of octo/demo needs a token" in told.stderr) == (2, True)
 
 
 def test_a_wrong_token_is_not_shown(hub: GitHub) -> None:

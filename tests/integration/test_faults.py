@@ -69,4 +69,4 @@ def test_a_wrong_byte_is_put_right_by_the_run_that_stored_it(points: list[Point]
 def test_a_wheel_that_is_not_what_was_sent_is_never_shown(points: list[Point]) -> None:
     said = [(point.first, point.said) for point in of(points, Fault.CORRUPT) if point.where.endswith(".whl")]
     assert said
-    assert all(status == 1 and "nothing was switched" in text for status, text in said)
+    assert all(status == 1 and "nothing was published" in text for status, text in said)

@@ -25,6 +25,7 @@ from ci_tools.machine.context import Outside, Silent
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.publish.targets.github_release import GitHubTarget
+from ci_tools.publish.targets.github_release.listings import listings_of
 from ci_tools.publish.units import (
     CORE,
     Item,
@@ -207,7 +208,7 @@ def test_wheels_of_a_later_torch_are_added_to_the_release_of_the_very_commit(hub
     publish(hub.url, unit(made, PLAIN))
     assert {change.what for change in target(hub.url).check(later)} == {"update", "add"}
     hub.commits.add("b" * 40)
-    with pytest.raises(InputError, match=r"the tag v1\.0 of .* is at aaaaaaaaaaaa, these files are of bbbbbbbbbbbb"):
+    with pytest.raises(InputError, match=r"the tag v1\.0 of .* is at aaaaaaaaaaaa, the files are of bbbbbbbbbbbb"):
         target(hub.url).check(replace(later, commit="b" * 40))
 
 
@@ -305,7 +306,7 @@ def test_a_draft_that_is_deleted_by_hand_is_made_anew_by_the_same_command(hub: G
     own.stage(unit(made))
     hub.releases.clear()
     for step in (own.verify, own.switch):
-        with pytest.raises(MachineError, match="give the same command again, it makes a new one"):
+        with pytest.raises(MachineError, match="run the same command again: it creates a new draft"):
             step(unit(made))
     publish(hub.url, unit(made))
     assert is_right(hub, unit(made))
@@ -359,7 +360,7 @@ def test_every_rule_that_is_broken_is_said_at_once(hub: GitHub, made: Path) -> N
 def test_a_tag_at_another_commit_is_refused(hub: GitHub, made: Path) -> None:
     hub.commits.add("b" * 40)
     hub.tags["v1.0"] = "b" * 40
-    with pytest.raises(InputError, match=r"is at bbbbbbbbbbbb, these files are of aaaaaaaaaaaa"):
+    with pytest.raises(InputError, match=r"is at bbbbbbbbbbbb, the files are of aaaaaaaaaaaa"):
         target(hub.url).check(unit(made))
 
 
@@ -370,13 +371,13 @@ def test_a_commit_that_was_not_pushed_is_refused(hub: GitHub, made: Path) -> Non
 
 def test_a_server_that_renames_a_wheel_is_told_from_github(hub: GitHub, made: Path) -> None:
     hub.replaces_plus = True
-    with pytest.raises(InputError, match=r"by that name no installer takes it"):
+    with pytest.raises(InputError, match=r"a name that installers do not accept"):
         target(hub.url).stage(unit(made))
     assert shown(hub) == {}
 
 
 REFUSALS = {
-    "a token that ran out": (refusal(401, "Bad credentials"), "does not take the token in GH_TOKEN: Bad credentials"),
+    "a token that ran out": (refusal(401, "Bad credentials"), "rejects the token in GH_TOKEN: Bad credentials"),
     "a workflow's token": (refusal(403, "Resource not accessible by integration"), "permissions: contents: write"),
     "a fine-grained token": (
         refusal(403, "Resource not accessible by personal access token"),
@@ -421,7 +422,7 @@ def test_a_token_is_in_no_text(hub: GitHub, made: Path) -> None:
 
 @pytest.mark.parametrize("address", ["http://github.example.invalid", "ftp://127.0.0.1", "nowhere"])
 def test_a_token_goes_to_no_address_that_anybody_can_listen_at(made: Path, address: str) -> None:
-    with pytest.raises(InputError, match="is no address to send a token to"):
+    with pytest.raises(InputError, match="a token cannot be sent to"):
         target(address).check(unit(made))
 
 
@@ -590,7 +591,7 @@ def test_a_server_that_does_not_answer_is_waited_for_with_words(made: Path, monk
 def test_a_limit_of_an_hour_ends_the_run_and_says_that_it_goes_on(hub: GitHub, made: Path) -> None:
     hub.fail_at(3, rate_limited(3600))
     with pytest.raises(
-        MachineError, match=r"asks to wait 3601 s more\n  hint: nothing is lost: the same command goes on"
+        MachineError, match=r"asks to wait 3601 s more\n  hint: nothing is lost: the same command continues"
     ):
         publish(hub.url, unit(made))
 
@@ -598,7 +599,7 @@ def test_a_limit_of_an_hour_ends_the_run_and_says_that_it_goes_on(hub: GitHub, m
 def test_a_server_that_goes_on_failing_ends_the_run_and_says_that_it_goes_on(hub: GitHub, made: Path) -> None:
     for number in range(1, 20):
         hub.fail_at(number, BAD_GATEWAY)
-    with pytest.raises(MachineError, match=r"GitHub answers 502\n  hint: nothing is lost: the same command goes on"):
+    with pytest.raises(MachineError, match=r"GitHub answers 502\n  hint: nothing is lost: the same command continues"):
         target(hub.url).check(unit(made))
 
 
@@ -653,9 +654,9 @@ def install(where: Path, wheel: Path, *options: str) -> None:
 def test_a_file_that_was_taken_out_of_its_release_is_in_no_index(hub: GitHub, made: Path) -> None:
     publish(hub.url, unit(made))
     hub.releases[0].assets = [asset for asset in hub.releases[0].assets if asset.name != LOCAL]
-    assert [file.name for one in target(hub.url).listings("demo")[""] for file in one.files] == [PLAIN]
-    with pytest.raises(InputError, match='no release of octo/demo holds a file of a project "other", known: demo'):
-        target(hub.url).listings("other")
+    assert [file.name for one in listings_of(target(hub.url).hub, "demo")[""] for file in one.files] == [PLAIN]
+    with pytest.raises(InputError, match='no release of octo/demo has a file of the project "other", known: demo'):
+        listings_of(target(hub.url).hub, "other")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"files": [{}]}', b'{"files": [1]}', b"[" * 100_000])
@@ -663,7 +664,7 @@ def test_a_damaged_list_is_said_and_not_shown(hub: GitHub, made: Path, content: 
     publish(hub.url, unit(made))
     hub.releases[0].assets[-1].content = content
     with pytest.raises(MachineError, match=r"fatwheel-core\.json of v1\.0 in octo/demo is damaged"):
-        target(hub.url).listings("demo")
+        listings_of(target(hub.url).hub, "demo")
 
 
 @contextmanager

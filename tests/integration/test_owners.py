@@ -122,7 +122,7 @@ def test_a_good_run_closes_it(results: tuple[str, ...], hub: GitHub, talk: Talk)
     address = tell(hub, *results, number=2)
     assert address.endswith("/issues/1")
     assert [(one.state, one.reason) for one in talk.issues] == [("closed", "completed")]
-    assert talk.of(1) == ["linux-cpu is well again: [run 2](https://github.com/octo/demo/actions/runs/2)."]
+    assert talk.of(1) == ["linux-cpu succeeds again: [run 2](https://github.com/octo/demo/actions/runs/2)."]
 
 
 @pytest.mark.usefixtures("config")
@@ -140,9 +140,9 @@ def test_what_fails_again_opens_the_same_issue_with_a_comment(hub: GitHub, talk:
 @pytest.mark.parametrize(
     ("results", "why"),
     [
-        pytest.param(("cancelled",), "came to cancelled, which says neither", id="cancelled"),
+        pytest.param(("cancelled",), "came to cancelled, which is neither", id="cancelled"),
         pytest.param(("skipped", "skipped"), "came to skipped, skipped", id="skipped"),
-        pytest.param(("success", "cancelled"), "which says neither", id="not-all-done"),
+        pytest.param(("success", "cancelled"), "which is neither", id="not-all-done"),
         pytest.param(("", ""), "came to nothing", id="empty"),
         pytest.param((), "came to nothing", id="none"),
     ],
@@ -155,7 +155,7 @@ def test_what_says_nothing_changes_nothing(results: tuple[str, ...], why: str, h
 
 @pytest.mark.usefixtures("config")
 def test_a_good_run_without_an_issue_changes_nothing(hub: GitHub, talk: Talk) -> None:
-    with pytest.raises(LeftUndone, match="linux-cpu is well, and no issue says otherwise"):
+    with pytest.raises(LeftUndone, match="linux-cpu succeeds, and no issue about it is open"):
         tell(hub, "success")
     assert talk.issues == []
 
@@ -337,7 +337,7 @@ def test_a_repository_without_issues_is_told_so(hub: GitHub, talk: Talk) -> None
     talk.has_issues = False
     with pytest.raises(InputError, match="gh repo edit octo/demo --enable-issues"):
         tell(hub, "failure")
-    with pytest.raises(LeftUndone, match="has its issues turned off"):
+    with pytest.raises(LeftUndone, match="issues are disabled in"):
         tell(hub, "success")
 
 
@@ -371,8 +371,8 @@ def test_a_config_that_broke_is_told_as_well(
 @pytest.mark.parametrize(
     ("owner", "shown"),
     [
-        pytest.param("@octo/cpu, @everybody", "<code>&#64;octo&#47;cpu, &#64;everybody</code>, which is no", id="two"),
-        pytest.param("us", "<code>us</code>, which is no user or team", id="word"),
+        pytest.param("@octo/cpu, @everybody", "<code>&#64;octo&#47;cpu, &#64;everybody</code>, not a", id="two"),
+        pytest.param("us", "<code>us</code>, not a user or team", id="word"),
         pytest.param("@o | <img src=x>", "<code>&#64;o &#124; &lt;img src&#61;x&gt;</code>", id="markup"),
         pytest.param("--> @a ::error::", "<code>--&gt; &#64;a &#58;&#58;error&#58;&#58;</code>", id="comment-end"),
     ],
@@ -439,7 +439,7 @@ def test_a_run_is_linked_where_it_is_one(spoiled: dict[str, str]) -> None:
     known = {"GITHUB_SERVER_URL": "https://ghe.example.invalid", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "12"}
     found = str(owners.run_of({**known, **spoiled}))
     linked = "[run 12](https://ghe.example.invalid/a/b/actions/runs/12)"
-    assert found == ("a run that is none of GitHub Actions" if spoiled else linked)
+    assert found == ("a run outside GitHub Actions" if spoiled else linked)
 
 
 # -- the command line
@@ -465,7 +465,7 @@ def test_a_step_prints_the_address_and_a_notice_where_nothing_is_due(hub: GitHub
     ("environ", "words"),
     [
         pytest.param({"GITHUB_REPOSITORY": ""}, "expected --repository OWNER/REPO", id="repository"),
-        pytest.param({"GITHUB_REPOSITORY": "a b"}, "names no repository", id="not-a-repository"),
+        pytest.param({"GITHUB_REPOSITORY": "a b"}, "is not the name of a repository", id="not-a-repository"),
         pytest.param({"GH_TOKEN": "", "GITHUB_TOKEN": ""}, "permissions: issues: write", id="token"),
     ],
 )

@@ -21,8 +21,10 @@ from ci_tools.errors import FatwheelError, InputError, MachineError, Rejected, R
 from ci_tools.machine import waits
 from ci_tools.machine.context import Silent
 from ci_tools.model.request import Route
-from ci_tools.publish.targets import pypi
 from ci_tools.publish.targets.pypi import PyPITarget
+from ci_tools.publish.targets.pypi import place as pypi_place
+from ci_tools.publish.targets.pypi import target as pypi_target
+from ci_tools.publish.targets.pypi import uploader as pypi_uploader
 from tests.builders.releases import Words
 from tests.builders.sources import world
 from tests.builders.wheels import hexdigest, make
@@ -239,7 +241,7 @@ def test_pypi_s_own_rules_are_applied_before_anything_is_sent(
     plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with between(plain) as (state, seen):
-        monkeypatch.setattr(pypi, "SIMPLE", {"127.0.0.1": seen.simple})
+        monkeypatch.setattr(pypi_place, "SIMPLE", {"127.0.0.1": seen.simple})
         with pytest.raises(RejectedInput, match="PyPI takes no wheel for linux_x86_64"):
             target(tmp_path, seen).switch(unit)
         assert state.uploads == []
@@ -276,7 +278,7 @@ def test_a_file_that_changes_while_another_is_uploaded_is_not_sent(
 def test_an_address_that_is_no_index_is_said(plain: Server, unit: Unit, tmp_path: Path) -> None:
     with between(plain) as (state, seen):
         state.refuse["GET"] = 404
-        with pytest.raises(InputError, match="can be read at none of") as caught:
+        with pytest.raises(InputError, match="cannot be read at any of") as caught:
             target(tmp_path, seen).check(unit)
         assert "UV_PUBLISH_CHECK_URL" in caught.value.hint
         found = target(tmp_path, seen, UV_PUBLISH_CHECK_URL=plain.simple).check(unit)
@@ -379,15 +381,15 @@ def test_an_upload_whose_answer_never_comes_is_waited_for_with_words_and_not_for
     uploader: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waits, "EVERY", 0.4)
-    monkeypatch.setattr(pypi, "CONNECTING", 4.0)
+    monkeypatch.setattr(pypi_uploader, "CONNECTING", 4.0)
     words = Words()
     with between(plain) as (state, seen):
         state.hold = "before"
         outside = replace(world(tmp_path, **seen.environ), reporter=words)
         reader = PyPITarget(seen.upload, outside, uploader=uploader, patience=0.5)
-        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it had not ended after 4 s"):
+        with pytest.raises(MachineError, match=r"could not be uploaded to .*: it did not end within 4 s"):
             reader.switch(unit)
-    said = [line for line in words.lines if f"to take {ORDER[0]}, for 4 s at most: " in line]
+    said = [line for line in words.lines if f"to accept {ORDER[0]}, for 4 s at most: " in line]
     assert len(said) > 3
 
 
@@ -400,7 +402,7 @@ def test_a_page_that_lags_behind_is_waited_for(plain: Server, unit: Unit, tmp_pa
 def test_a_page_that_never_lists_what_it_took_is_said(
     uploader: str, plain: Server, unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pypi, "SETTLING", 0.5)
+    monkeypatch.setattr(pypi_target, "SETTLING", 0.5)
     there = replace(unit, items=unit.items[:1])
     with between(plain) as (state, seen):
         for said in ("does not list demo", "says that it has demo-.*already exists"):  # then the upload is refused

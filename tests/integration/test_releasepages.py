@@ -179,7 +179,7 @@ def test_a_wheel_that_no_list_names_is_left_out_and_said(hub: GitHub, made: Path
     hub.releases[0].assets.append(Stored(10_000, stranger, b"by hand"))
     recorder = Recorder()
     site = write(hub, tmp_path, reporter=recorder)
-    assert recorder.lines == [f"left out: 1 wheels of v1.0 that no list of ours names, {stranger} for one"]
+    assert recorder.lines == [f"left out: 1 wheels of v1.0 that no fatwheel-*.json lists, such as {stranger}"]
     assert stranger not in (site / "demo/index.html").read_text()
 
 
@@ -213,7 +213,7 @@ def test_a_page_that_is_not_ours_is_in_the_way(hub: GitHub, made: Path, tmp_path
     theirs = tmp_path / "site" / name
     theirs.parent.mkdir(parents=True)
     theirs.write_text("by hand")
-    with pytest.raises(InputError, match=f"{name} is no page of ours"):
+    with pytest.raises(InputError, match=f"{name} was not written by Fatwheel"):
         write(hub, tmp_path)
     assert [path for path in (tmp_path / "site").rglob("*") if path.is_file()] == [theirs]
 
@@ -237,9 +237,7 @@ def test_where_a_release_would_be_too_full_there_is_no_metadata_and_that_is_said
     recorder = Recorder()
     publish(hub, tmp_path, unit(made), recorder)
     assert len([asset for asset in kept.assets if asset.name.endswith(".metadata")]) == 0
-    assert any(
-        line.startswith("v1.0 would have more than 1,000 files: there is no .metadata") for line in recorder.lines
-    )
+    assert any(line.startswith("v1.0 would have more than 1,000 files: no .metadata is") for line in recorder.lines)
     assert "core-metadata" not in (write(hub, tmp_path) / "demo/index.html").read_text()
 
 

@@ -160,14 +160,14 @@ def test_notes_that_were_edited_meanwhile_keep_the_edit(both: GitHub, outside: O
 def test_a_release_of_two_versions_is_not_marked(both: GitHub, outside: Outside) -> None:
     both.releases[0].assets += both.releases[1].assets[:1]
     before = fields(both)
-    with pytest.raises(InputError, match=r"v1\.1 of octo/demo holds files of demo 1\.0 too"):
+    with pytest.raises(InputError, match=r"v1\.1 of octo/demo also has files of demo 1\.0"):
         retraction.retract("demo==1.1", BAD, [GITHUB], outside)
     assert fields(both) == before
 
 
 def test_notes_without_room_are_said(both: GitHub, outside: Outside) -> None:
     both.releases[0].fields["body"] = "x" * 124_900
-    with pytest.raises(InputError, match=r"GitHub takes 125,000; nothing is marked yet\n  hint: shorten them by"):
+    with pytest.raises(InputError, match=r"GitHub accepts 125,000; nothing is marked yet\n  hint: shorten them by"):
         retraction.retract("demo==1.1", BAD, [GITHUB], outside)
 
 
@@ -195,7 +195,7 @@ def test_what_fails_in_the_middle_says_what_is_marked_and_the_same_command_goes_
     releases.publish(releases.folder_index(index), release(tmp_path, "1.1"))
     addresses = [GITHUB, f"dir:{index}"]
     both.fail_at(3, refusal(403, "Resource not accessible by integration"))  # the first request after the question
-    with pytest.raises(InputError, match=rf"marked so far: dir:{index}\n  hint: .*the same command goes on"):
+    with pytest.raises(InputError, match=rf"marked so far: dir:{index}\n  hint: .*the same command continues"):
         retraction.retract("demo==1.1", BAD, addresses, outside)
     done = retraction.retract("demo==1.1", BAD, addresses, outside)
     assert [one.done for one in done] == [
@@ -221,8 +221,8 @@ def test_an_index_of_others_needs_a_hand(hub: GitHub, outside: Outside, tmp_path
     publish(hub, outside, release(tmp_path, "1.1"))
     with pypiserver(tmp_path / "served") as server:
         done = retraction.retract("demo==1.1", BAD, [f"pypi:{server.upload}", GITHUB], outside)
-    assert done[-1].done == "nothing: it takes this from its maintainers by hand alone"
-    assert done[-1].left == "ask whoever runs that index to yank demo==1.1, if it can"
+    assert done[-1].done == "nothing: only its maintainers can do this, by hand"
+    assert done[-1].left == "ask the people who run that index to yank demo==1.1, if it can"
 
 
 @pytest.mark.usefixtures("both")

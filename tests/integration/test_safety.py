@@ -64,7 +64,7 @@ def test_a_lock_file_in_the_source_hides_nothing(fatwheel: CommandLine, project:
     ("targets", "sentence"),
     [
         pytest.param(["--to", "dir:pyproject.toml"], "dir:pyproject.toml is a file", id="a-file"),
-        pytest.param(["--to", "ftp://x"], '"ftp://x" is no target, expected dir:PATH', id="none-that-is-known"),
+        pytest.param(["--to", "ftp://x"], '"ftp://x" is not a target, expected dir:PATH', id="none-that-is-known"),
         pytest.param([], "no target is named, neither with --to nor in the config", id="none-at-all"),
     ],
 )

@@ -247,7 +247,7 @@ def test_adoptions_are_killed_beside_another_tool_and_nothing_is_lost(
 ADOPTION = """
 import os, sys
 from pathlib import Path
-from ci_tools.publish.index import adoption
+from ci_tools.publish.index.foreign import adoption
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.publish.targets.addresses import index_of
 outside = Outside(environ=os.environ, cache=Path(os.devnull), reporter=Silent())

@@ -49,7 +49,8 @@ from ci_tools.plan import plan_file, plan_reader
 from ci_tools.publish import folder as finished
 from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
-from ci_tools.publish.index import foreign_pages, manifest, of_releases
+from ci_tools.publish.index import manifest, of_releases
+from ci_tools.publish.index.foreign import pages as foreign_pages
 from ci_tools.publish.units import units_of
 from ci_tools.verify.audit import audit
 from tests.builders import wheels

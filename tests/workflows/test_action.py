@@ -117,8 +117,8 @@ def test_the_summary_is_on_the_page_of_the_job(used: Run) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
-        pytest.param('a step cannot be "biuld", did you mean "build"?', id="no-such-verb"),
-        pytest.param('`audit` takes no "site"', id="an-input-of-another-verb"),
+        pytest.param('there is no step "biuld", did you mean "build"?', id="no-such-verb"),
+        pytest.param('`audit` has no input "site"', id="an-input-of-another-verb"),
         pytest.param('dry-run: "perhaps" is neither true nor false', id="neither-true-nor-false"),
     ],
 )

@@ -245,7 +245,7 @@ def test_what_was_not_attested_is_not_published(name: str, republished: Run, hom
         pytest.param("bundles", "has 2 attestations, expected the one bundle of a run", id="two-bundles"),
         pytest.param("part", 'no part "linux-rocm", did you mean "linux-cpu"?', id="no-such-part"),
         pytest.param("swapped", f"{WHEEL}: it has no receipt of its present bytes", id="unsigned-and-swapped"),
-        pytest.param("nowhere", '"ftp://nowhere" is no target', id="no-target"),
+        pytest.param("nowhere", '"ftp://nowhere" is not a target', id="no-target"),
         pytest.param("gone", "there is no run 999", id="no-such-run"),
     ],
 )

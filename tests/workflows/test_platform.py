@@ -75,7 +75,7 @@ def test_a_schedule_that_fails_opens_an_issue_and_a_good_one_closes_it(github: A
     good = ran(tmp_path / "good", github.ours, Event.schedule(CRON))
     assert good.succeeded, good.log
     assert (issue.state, issue.reason) == ("closed", "completed")
-    assert github.talk.of(issue.number)[0].startswith("linux-cpu is well again: [run ")
+    assert github.talk.of(issue.number)[0].startswith("linux-cpu succeeds again: [run ")
 
 
 @pytest.mark.long
@@ -84,7 +84,7 @@ def test_a_good_schedule_without_an_issue_leaves_a_notice(github: Api, tmp_path:
     good = ran(tmp_path, github.ours, Event.schedule(CRON))
     assert good.succeeded, good.log
     notices = [it.message for it in good.annotations if it.level == "notice"]
-    assert notices == ["linux-cpu is well, and no issue says otherwise"]
+    assert notices == ["linux-cpu succeeds, and no issue about it is open"]
     assert github.talk.issues == []
 
 

@@ -58,7 +58,7 @@ def test_a_fork_with_a_token_that_reads_ends_well_with_a_notice(github: Api, tmp
     github.talk.may_write = True
     assert run.succeeded, run.log
     assert [it.message for it in run.annotations if it.level == "notice"] == [
-        "pull request 2 comes from a fork, whose runs may write nothing here: its comment is left out"
+        "pull request 2 comes from a fork, whose runs may not write here: it gets no comment"
     ]
     assert github.talk.of(2) == []
 

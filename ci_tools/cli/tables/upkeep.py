@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ci_tools.github.doctor.check import Checked
-    from ci_tools.publish.index.adoption import Outline
+    from ci_tools.publish.index.foreign.adoption import Outline
     from ci_tools.publish.index.maintain import Flaw
 
 __all__ = ["adoption_tables", "doctor_tables", "flaws_table"]

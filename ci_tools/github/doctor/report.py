@@ -46,8 +46,8 @@ class Fix(NamedTuple):
         if self.kind is Kind.ENABLE_WORKFLOW:
             return f"enable {self.subject} again"
         if self.kind is Kind.CREATE_ENVIRONMENT:
-            return f'create the environment "{self.subject}", open to {facts.branch} and to tags v* alone'
-        return "let jobs read alone by default; the files of other branches were not looked at"
+            return f'create the environment "{self.subject}", for {facts.branch} and tags v* only'
+        return "let jobs only read by default; the workflows of other branches were not checked"
 
 
 class Finding(NamedTuple):

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.objects.store import content_of_bytes
+from ci_tools.publish.index.directory import Directory, parse_directory
 from ci_tools.publish.index.manifest import (
-    Directory,
     Manifest,
     Staged,
     dump_offers,
     generation_of,
     is_project,
-    parse_directory,
     parse_manifest,
     parse_offers,
     parse_staged_keys,
@@ -41,8 +40,8 @@ OWN = ".fatwheel/"
 ATTEMPTS = 200  # attempts to change a file that others change too
 PAUSE = 0.2  # seconds; the upper limit of the first pause between two attempts
 LONGEST_PAUSE = 3.0
-RESTORE = "`fatwheel index repair` makes it again from the pages; or restore it"
-REPAIR = "`fatwheel index repair` makes it again from the manifests"
+RESTORE = "`fatwheel index repair` rebuilds it from the pages; or restore it"
+REPAIR = "`fatwheel index repair` rebuilds it from the manifests"
 
 NOTE = re.compile(r"[0-9a-f]{16}\.json")  # a note's name after its project's
 LONGEST_REASON = 200  # characters of an error that may quote a file
@@ -193,7 +192,7 @@ class Ledger:
         return key
 
     def forget(self, project: str, named: AbstractSet[str]) -> None:
-        """Remove the notes of a project that have no further use: every file of theirs is listed or gone."""
+        """Remove the notes of a project that have no further use: all their files are listed or gone."""
         own = f"{self.notes}{project}-"
         for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:
             read = self.store.read(key)
@@ -217,7 +216,7 @@ class Ledger:
         try:
             return parse()
         except (ValueError, KeyError, TypeError) as error:
-            raise Damaged(self.store, key, error, hint=hint) from None
+            raise Damaged(self.store, key, error, hint=hint) from error
 
 
 def pauses() -> Iterator[float]:
@@ -228,5 +227,5 @@ def pauses() -> Iterator[float]:
 
 def contention_error(store: Store, key: str) -> MachineError:
     """Return the error for a key that others keep changing."""
-    msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in turn"
+    msg = f"{store.url(key)} was changed by others {ATTEMPTS} times in a row"
     return MachineError(msg, hint="run the same command again")

@@ -1,6 +1,6 @@
-"""The private state of an index: the manifest of each project, and the directory of projects and folders.
+"""The manifest of a project in an index: its files, their offers, and links; the project's pages are made from it.
 
-The pages are made from these. Each has a generation, so that an older page never replaces a newer one.
+Each manifest has a generation, so that an older page never replaces a newer one.
 
 A file is identified by its name, as for installers. Pages of others may list two files of one name, each in its own
 folder; then the second is identified by its name and its place.
@@ -12,7 +12,6 @@ import functools
 import json
 import re
 import reprlib
-from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,17 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GENERIC",
-    "Directory",
     "Manifest",
-    "Root",
     "Staged",
     "dump_offers",
     "generation_of",
     "is_project",
-    "parse_directory",
     "parse_manifest",
     "parse_offers",
     "parse_staged_keys",
+    "read_table",
+    "refuse_changed",
 ]
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -56,18 +54,6 @@ KINDS: Mapping[str, type] = MappingProxyType(
     {"size": int, "candidate": int, "also": list, "archs": list, "variant": list, "only_in": list}
 )
 TUPLES = tuple(name for name, kind in KINDS.items() if kind is list)
-
-
-class Root(str, Enum):
-    """The owner of the front pages of an index, which list its projects, at the root and in each folder."""
-
-    OWN = "own"  # ours: written completely
-    SHARED = "shared"  # shared: our lines are added, and every other byte stays
-    KEPT = "kept"  # others': never changed
-
-    def __str__(self) -> str:
-        """Return the name in the user's notation."""
-        return self.value
 
 
 class Manifest(NamedTuple):
@@ -120,24 +106,6 @@ def _keys_by_name(files: Mapping[str, IndexedFile], names: set[str]) -> dict[str
     return found
 
 
-class Directory(NamedTuple):
-    """The projects and folders of an index; a folder is filling until every project has its page there."""
-
-    generation: int = 0
-    projects: frozenset[str] = frozenset()
-    folders: frozenset[str] = frozenset({GENERIC})
-    filling: frozenset[str] = frozenset()
-    root: Root = Root.OWN
-
-    def dumps(self) -> bytes:
-        """Return the directory as JSON."""
-        table: dict[str, object] = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
-        if self.root is not Root.OWN:
-            table["root"] = [self.root.value]  # a list, as every value in these files
-        said = json.dumps({"generation": self.generation, **table}, indent=0).encode().removesuffix(b"\n}")
-        return said + f',\n"{SEAL}": "{digest(said)}"\n}}\n'.encode()
-
-
 class Staged(NamedTuple):
     """The keys at which a publisher will add or remove files, noted in case it is interrupted."""
 
@@ -156,8 +124,8 @@ def generation_of(data: bytes) -> int | None:
 
 def parse_manifest(data: bytes, project: str) -> Manifest:
     """Read the manifest of a project; raise ValueError if it is invalid or of another project."""
-    _refuse_changed(data)
-    table = _table(data)
+    refuse_changed(data)
+    table = read_table(data)
     files = [_entry(entry) for entry in table["files"]]
     strangers = [file.name for file in files if pages.project_and_version(file.name)[0] != project]
     if strangers:
@@ -171,11 +139,11 @@ def parse_manifest(data: bytes, project: str) -> Manifest:
     return Manifest(project, table["generation"], found, offers, links, _place(table))
 
 
-def _refuse_changed(data: bytes) -> None:
+def refuse_changed(data: bytes) -> None:
     """Raise ValueError if a file's seal does not match its content; files of others may have no seal."""
     sealed = SEALED.search(data)
     if sealed and digest(data[: sealed.start()]) != sealed[1].decode():
-        msg = "it is not what was written"
+        msg = "its content does not match its seal"
         raise ValueError(msg)
 
 
@@ -183,7 +151,7 @@ def _place(table: Mapping[str, Any]) -> str:
     """Return a manifest's folder for new files; raise ValueError if it is invalid."""
     place = "".join(table.get("place", ()))
     if place and not PROJECT.fullmatch(place):
-        msg = f"{place!r} is no folder for its files"
+        msg = f"{place!r} is not a folder for its files"
         raise ValueError(msg)
     return place
 
@@ -195,7 +163,7 @@ def _link(link: Any) -> Link:  # noqa: ANN401 - any JSON value
     except (TypeError, IndexError):
         found = Link("", "", ())
     if not found.name or not all(isinstance(text, str) for text in (found.name, found.at, *found.only_in)):
-        msg = f"{reprlib.repr(link)} is no link"
+        msg = f"{reprlib.repr(link)} is not a link"
         raise ValueError(msg)
     _refuse_place(found.name, found.at, found.only_in)
     return found
@@ -203,31 +171,11 @@ def _link(link: Any) -> Link:  # noqa: ANN401 - any JSON value
 
 def parse_staged_keys(data: bytes) -> Staged:
     """Read a publisher's note; raise ValueError if it is invalid."""
-    keys = _table(data).get("keys", ())
+    keys = read_table(data).get("keys", ())
     if not all(isinstance(key, str) and ".." not in key.split("/") for key in keys):
-        msg = "it names something that is no key"
+        msg = "it names something that is not a key"
         raise ValueError(msg)
     return Staged(frozenset(keys))
-
-
-def parse_directory(data: bytes) -> Directory:
-    """Read the directory of an index; raise ValueError if it is invalid."""
-    _refuse_changed(data)
-    table = _table(data)
-    sets = [table[name] for name in ("projects", "folders", "filling")]
-    if not all(isinstance(name, str) for names in sets for name in names):
-        msg = "it names something that is no text"
-        raise ValueError(msg)
-    projects, folders_shown, filling = map(frozenset, sets)
-    root = Root("".join(table.get("root", [Root.OWN])))
-    directory = Directory(table["generation"], projects, folders_shown, filling, root)
-    folders = directory.folders | directory.filling
-    strangers = [f"{name!r} as a project" for name in directory.projects if not is_project(name)]
-    strangers += [f"{name!r} as a folder" for name in folders if not (name and FOLDER.fullmatch(name))]
-    if strangers:
-        msg = f"it has {min(strangers)}"
-        raise ValueError(msg)
-    return directory
 
 
 def is_project(name: str) -> bool:
@@ -250,7 +198,7 @@ def parse_offers(data: bytes) -> tuple[Offer, ...]:
     return offers if all(isinstance(text, str) for offer in offers for text in offer) else ()
 
 
-def _table(data: bytes) -> dict[str, Any]:
+def read_table(data: bytes) -> dict[str, Any]:
     """Read a JSON object with a generation and lists; refuse surrogates, which pages cannot hold."""
     try:
         table = json.loads(data.decode())
@@ -262,7 +210,7 @@ def _table(data: bytes) -> dict[str, Any]:
         msg = "it has no generation"
         raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
     if not all(isinstance(value, (list, str)) for name, value in table.items() if name != "generation"):
-        msg = "it holds something that is no list"
+        msg = "it has a value that is not a list"
         raise ValueError(msg)
     for name in ("files",) if "files" in table else ("projects", "folders", "filling"):
         table.setdefault(name, [])
@@ -272,34 +220,34 @@ def _table(data: bytes) -> dict[str, Any]:
 def _entry(entry: object) -> IndexedFile:
     """Read one file of a manifest; raise ValueError if it is invalid."""
     if not isinstance(entry, dict):
-        msg = f"{reprlib.repr(entry)} names no file"
+        msg = f"{reprlib.repr(entry)} is not a file"
         raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
     wrong = _fields_of_another_kind(tuple(entry), tuple(map(type, entry.values())))
     if wrong:
-        msg = f"{reprlib.repr(entry)} says something else in {wrong}"
+        msg = f"{reprlib.repr(entry)} has a value of the wrong type in {wrong}"
         raise ValueError(msg)
     for name in TUPLES:
         entry[name] = tuple(entry.get(name, ()))
     try:
         file = IndexedFile(**entry)
     except TypeError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error
     if file.folder or file.also or file.apart:
         _refuse_folder(file)
     if file.at or file.only_in:
         _refuse_place(file.name, file.at, file.only_in)
     if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
-        msg = f"{file.name} has a hash that is no sha256"
+        msg = f"{file.name} has a hash that is not a sha256"
         raise ValueError(msg)
     if bool(file.variant) != bool(pages.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
-        msg = f"{file.name} needs {file.variant}, which is not what a wheel variant needs"
+        msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
         raise ValueError(msg)
     return file
 
 
 def _refuse_folder(file: IndexedFile) -> None:
     if not (_is_folder(file.folder) and all(map(_is_folder, file.also)) and APART.fullmatch(file.apart)):
-        msg = f"{file.name} lies in no folder of an index"
+        msg = f"{file.name} is in a folder that no index has"
         raise ValueError(msg)
 
 
@@ -328,8 +276,8 @@ def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
         or not is_web
         or re.search(r"[\x00-\x20\x7f\"<>]", at if "://" in at else "")
     ):
-        msg = f"{name} lies at {at!r}, which is no place"
+        msg = f"{name} has the place {at!r}, which is not valid"
         raise ValueError(msg)
     if not all(map(_is_folder, only_in)):
-        msg = f"{name} is listed in no folder of an index"
+        msg = f"{name} is listed in a folder that no index has"
         raise ValueError(msg)

@@ -109,8 +109,8 @@ def read_listing(content: bytes, uploaded: str) -> Listing:
         files = parse_manifest(json.dumps(table).encode(), project).files
         offers = parse_offers(json.dumps(document.get("offers", [])).encode())
     except (KeyError, TypeError, RecursionError, AttributeError) as error:
-        msg = f"it is no list of files: {error}"
-        raise ValueError(msg) from None
+        msg = f"it is not a list of files: {error}"
+        raise ValueError(msg) from error
     return Listing(project, version, tuple(files.values()), offers)
 
 

@@ -9,73 +9,42 @@ byte stays, or others' (`Root`).
 from __future__ import annotations
 
 import time
-import zlib
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ci_tools import catalog
-from ci_tools.errors import InputError
 from ci_tools.machine.objects.store import Entry, content_of_bytes
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
-from ci_tools.publish.index.finder import (
-    data_path,
-    front_page,
-    project_data,
-    shelf_of,
-)
-from ci_tools.publish.index.foreign_files import (
-    FILES,
-    METADATA_SUFFIX,
-    complete,
-    merge_listings,
-    resolve,
-)
-from ci_tools.publish.index.foreign_pages import add_projects, parse_project_page, projects_on
+from ci_tools.publish.index.directory import Root, activate_folders, announce_folders, covers, folders_of, slash
+from ci_tools.publish.index.finder import data_path, front_page, project_data, shelf_of
+from ci_tools.publish.index.foreign.entries import join, store_metadata, unknown_files
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, complete, merge_listings, resolve
+from ci_tools.publish.index.foreign.pages import add_projects, parse_project_page, projects_on
+from ci_tools.publish.index.foreign.strangers import Stranger, lists_more, stranger_in
 from ci_tools.publish.index.ledger import ATTEMPTS, contention_error, pauses
-from ci_tools.publish.index.manifest import GENERIC, Root
-from ci_tools.publish.index.pages import (
-    ADOPTED,
-    VARIANTS,
-    Link,
-    is_sealed,
-)
+from ci_tools.publish.index.manifest import GENERIC
+from ci_tools.publish.index.pages import ADOPTED, VARIANTS, Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ci_tools.machine.objects.store import Content, Found, Store
-    from ci_tools.publish.index.foreign_files import Completed
-    from ci_tools.publish.index.foreign_files import Found as OnPages
-    from ci_tools.publish.index.foreign_pages import Listed
+    from ci_tools.publish.index.directory import Directory
+    from ci_tools.publish.index.foreign.files import Completed
+    from ci_tools.publish.index.foreign.files import Found as OnPages
+    from ci_tools.publish.index.foreign.pages import Listed
     from ci_tools.publish.index.ledger import Ledger
-    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.pages import IndexedFile
 
-__all__ = [
-    "WORKERS",
-    "Page",
-    "PageWriter",
-    "Stranger",
-    "announce_folders",
-    "folders_of",
-    "join",
-    "lists_files",
-    "map_concurrently",
-    "slash",
-    "store_metadata",
-    "stranger_in",
-    "unknown_files",
-]
+__all__ = ["WORKERS", "Page", "PageWriter", "map_concurrently"]
 
 WORKERS = 16  # concurrent requests: each mostly waits for the server
-GZIP = 31  # zlib's wbits for `Content-Encoding: gzip`
-MOST_UNPACKED = 64 << 20  # bytes of an unpacked page
 TITLES = {"nightly": "Nightly wheels", "test": "Wheels to try before their release"}  # by the last folder
 
 _T = TypeVar("_T")
@@ -89,34 +58,6 @@ class Page(NamedTuple):
     data: bytes
     generation: int
     is_read: bool = True  # whether installers read it, so that others may have a page at its key
-
-
-class Stranger(NamedTuple):
-    """A page that others wrote, at the key of one of our pages."""
-
-    key: str
-    data: bytes
-    found: Found
-
-
-def stranger_in(store: Store, key: str) -> Stranger | None:
-    """Return the page at a key, decompressed, if others wrote it; raise InputError for an unsupported compression."""
-    read = store.read(key)
-    if read is None:
-        return None
-    data, found = read
-    if found.encoding:
-        data = _decompress_page(store, key, data, found.encoding)
-    return None if is_sealed(data) else Stranger(key, data, found)
-
-
-def _decompress_page(store: Store, key: str, data: bytes, encoding: str) -> bytes:
-    """Return a page as browsers and installers see it."""
-    with suppress(zlib.error):
-        if encoding in {"gzip", "identity"}:
-            return data if encoding == "identity" else zlib.decompressobj(GZIP).decompress(data, MOST_UNPACKED)
-    msg = f"{store.url(key)} is compressed ({encoding}), expected a page as it is, or with gzip"
-    raise InputError(msg, hint="put it there once more without a Content-Encoding")
 
 
 def map_concurrently(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
@@ -153,7 +94,7 @@ class PageWriter:
             shown.add(manifest.project)
             needed |= folders_of(manifest)
         directory, basis = ledger.change_directory(lambda known: announce_folders(known, needed, root)), None
-        while basis is None or not _covers(basis, directory, shown):
+        while basis is None or not covers(basis, directory, shown):
             basis = directory
             # By number: the manifests of a large index do not all fit into memory.
             deque(
@@ -162,7 +103,7 @@ class PageWriter:
             )
             others = sorted(basis.projects - shown) if basis.filling else ()
             deque(map_concurrently(partial(self._fill, ledger, basis), others), maxlen=0)
-            directory = ledger.change_directory(partial(_activate_folders, basis=basis, projects=shown))
+            directory = ledger.change_directory(partial(activate_folders, basis=basis, projects=shown))
         written = -1
         while written < directory.generation:  # as `_show_project` does it
             self.show_fronts(ledger.root, directory)
@@ -393,12 +334,12 @@ class PageWriter:
 
     def _add_lines(self, stranger: Stranger, directory: Directory) -> bytes:
         """Return a front page of others with our lines; b"" if our page can replace it, since it lists nothing else."""
-        if directory.root is Root.OWN and not _lists_more(stranger, directory.projects):
+        if directory.root is Root.OWN and not lists_more(stranger, directory.projects):
             return b""
         try:
             return add_projects(stranger.data, stranger.key, directory.projects)
         except ValueError as error:
-            self.store.reporter.say(f"{self.store.url(stranger.key)} has no line of ours: {error}")
+            self.store.reporter.say(f"{self.store.url(stranger.key)} gets none of our lines: {error}")
             return stranger.data
 
     def fronts(self, root: str, directory: Directory) -> Iterator[Page]:
@@ -426,124 +367,7 @@ class PageWriter:
         return any(set(projects) - set(projects_on(stranger.data, stranger.key)) for stranger in strangers)
 
 
-def store_metadata(store: Store, key: str, completed: Completed) -> Completed:
-    """Write the METADATA of a file beside it; if others have written different METADATA there, do not offer it."""
-    if (
-        completed.file
-        and completed.metadata
-        and not store.put(key, content_of_bytes(completed.metadata), instead_of=None)
-    ):
-        read = store.read(key)
-        if read is None or read[0] != completed.metadata:
-            return completed._replace(file=completed.file._replace(metadata_sha256=""))
-    return completed
-
-
-def lists_files(stranger: Stranger) -> bool:
-    """Return whether a front page of others lists files, for `--find-links`; raise ValueError if it is not a page."""
-    is_json = stranger.key.endswith("index.json")
-    return not is_json and any(link.name.endswith(FILES) for link in parse_project_page(stranger.data, stranger.key))
-
-
-def _lists_more(stranger: Stranger, projects: Iterable[str]) -> bool:
-    """Return whether a front page of others lists more than some projects; an unreadable page lists nothing."""
-    try:
-        return bool(set(projects_on(stranger.data, stranger.key)) - set(projects)) or lists_files(stranger)
-    except ValueError:
-        return False
-
-
-def slash(folder: str) -> str:
-    """Return a folder's name as the start of a key."""
-    return f"{folder}/" if folder else ""
-
-
 def _is_listed(file: IndexedFile, folder: str) -> bool:
     """Return whether a folder's page lists a file; the variants' page includes wheels for no accelerator."""
     is_for_others = folder == VARIANTS and file.folder == GENERIC and "+" not in file.name and not file.lost
     return is_for_others or file.is_listed_in(folder)
-
-
-def announce_folders(known: Directory, folders: Iterable[str], root: Root | None = None) -> Directory:
-    """Return the directory with its new folders as filling."""
-    return known._replace(filling=known.filling | (set(folders) - known.folders), root=root or known.root)
-
-
-def _activate_folders(known: Directory, basis: Directory, projects: set[str]) -> Directory:
-    """Return the directory with new projects, and with the folders active that now have a page of every project.
-
-    If others have added projects or folders without pages meanwhile, nothing is activated yet.
-    """
-    if not _covers(basis, known, projects):
-        return known
-    return known._replace(
-        projects=known.projects | projects,
-        folders=known.folders | basis.filling,
-        filling=known.filling - basis.filling,
-    )
-
-
-def _covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
-    """Return whether the pages written by one directory are all that another one needs of these projects."""
-    has_folders = known.folders | known.filling <= basis.folders | basis.filling
-    return has_folders and (not basis.filling or known.projects <= basis.projects | projects)
-
-
-def folders_of(manifest: Manifest) -> set[str]:
-    """Return every folder that a project's files name for themselves, except the root."""
-    return {name for file in manifest.files.values() for name in file.folders if name}
-
-
-# ---------------------------------------------------------------- a manifest, and the links of others
-
-
-def unknown_files(manifest: Manifest, found: OnPages) -> list[IndexedFile]:
-    """Return the files that a manifest lacks, except those that one folder cannot list beside a known file."""
-    there = {file.key for file in manifest.files.values()}
-    return [
-        file
-        for file in found.files
-        if file.key not in there and not any(old.meets(file) for old in manifest.called(file.name))
-    ]
-
-
-def join(
-    manifest: Manifest,
-    found: OnPages,
-    new: Sequence[IndexedFile],
-    links: Iterable[Link],
-    gone: frozenset[str],
-    folders: frozenset[str],
-) -> Manifest:
-    """Return a manifest with the files and links on pages of others."""
-    listing = {file.key: file for file in found.files}
-    files = {
-        name: _widen_folders(file, listing[file.key], folders) if file.key in listing else file
-        for name, file in manifest.files.items()
-        if file.key not in gone
-    }
-    more = manifest._replace(files=files).add_files(unknown_files(manifest, found._replace(files=tuple(new))))
-    return more._replace(links=_merge((*manifest.links, *links)))
-
-
-def _merge(links: Iterable[Link]) -> tuple[Link, ...]:
-    """Return each link once, with all the pages that have it."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for name, at, folders in links:
-        found.setdefault((name, at), set()).update(folders)
-    return tuple(Link(*key, tuple(sorted(found[key]))) for key in sorted(found))
-
-
-def _widen_folders(file: IndexedFile, there: IndexedFile, folders: frozenset[str]) -> IndexedFile:
-    """Return a file with the folders that listed it before or list it now: another tool may list ours in more."""
-    if not (file.only_in or file.folder):
-        return file
-    if not there.only_in and not there.folder:  # every folder lists it
-        everywhere = tuple(sorted({"", *folders, *file.folders}))
-        is_theirs = file.origin == ADOPTED
-        return file._replace(only_in=(), folder="", at=file.key) if is_theirs else file._replace(only_in=everywhere)
-    if all(map(file.is_listed_in, there.folders)):
-        return file
-    listing = (set(file.only_in) or {file.folder, *file.also}) | (set(there.only_in) or {there.folder})
-    is_for_all = not file.folder and listing >= {"", *folders} and "+" not in file.name
-    return file._replace(only_in=() if is_for_all else tuple(sorted(listing)))

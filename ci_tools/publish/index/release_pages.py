@@ -12,15 +12,10 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.machine.objects.store import FolderStore
+from ci_tools.publish.index.directory import Directory
 from ci_tools.publish.index.finder import DATA
 from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import (
-    GENERIC,
-    Directory,
-    Manifest,
-    dump_offers,
-    is_project,
-)
+from ci_tools.publish.index.manifest import GENERIC, Manifest, dump_offers, is_project
 from ci_tools.publish.index.of_releases import Stock, stock
 from ci_tools.publish.index.pages import is_sealed
 from ci_tools.publish.index.wheel_index import WheelIndex
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.wheel_index import Page
+    from ci_tools.publish.index.page_writer import Page
 
 __all__ = ["write_pages"]
 
@@ -45,15 +40,16 @@ def write_pages(address: str, project: str, out: Path, outside: Outside) -> tupl
     """
     kind, _, repository = address.partition(":")
     if kind != "github" or not repository:
-        msg = f'"{address}" has no releases to make an index of, expected github:OWNER/REPO'
+        msg = f'"{address}" does not name GitHub Releases, expected github:OWNER/REPO'
         raise InputError(msg)
-    from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - only this verb needs its client
+    from ci_tools.github.client import Hub  # noqa: PLC0415 - only this verb needs it
+    from ci_tools.publish.targets.github_release.listings import listings_of  # noqa: PLC0415 - see above
 
     name = canonicalize_name(project)
     if not is_project(name):
-        msg = f"an index has a folder called {name}, so that no project can be called so"
+        msg = f"a project cannot be called {name}: an index has a folder of that name"
         raise InputError(msg)
-    found = {root: stock(listings) for root, listings in GitHubTarget(repository, outside).listings(name).items()}
+    found = {root: stock(listings) for root, listings in listings_of(Hub(repository, outside), name).items()}
     index = WheelIndex(FolderStore(out, outside.reporter), order=0)
     shown = {root: found.get(root, Stock({}, {})) for root in ROOTS if root in found or _has_pages(index, root)}
     for root, has in shown.items():
@@ -97,5 +93,5 @@ def _refuse_foreign(index: WheelIndex, root: str, project: str, has: Stock, out:
         read = index.store.read(key)
         is_data = key.startswith(f"{root}{DATA}/") and read is not None and read[0].startswith(FINDER_DATA)
         if read is not None and not is_data and not is_sealed(read[0]):
-            msg = f"{out / key} is no page of ours, or was changed since, and would be overwritten"
+            msg = f"{out / key} was not written by Fatwheel, or was changed since, and would be overwritten"
             raise InputError(msg, hint="name an empty folder with --out, or move that page away")

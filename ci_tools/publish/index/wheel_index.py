@@ -12,50 +12,45 @@ is interrupted between two steps leaves an index that installs, and the project'
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import MachineError, Problem, Rejected, RejectedInput
-from ci_tools.formats.wheel import open_wheel
-from ci_tools.machine.objects.store import content_of_bytes, content_of_file, utc
-from ci_tools.model.files import FOLDER
+from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
-from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
-from ci_tools.publish.index.foreign_files import METADATA_SUFFIX
-from ci_tools.publish.index.guests import page_changes, refuse_others
+from ci_tools.publish.index.arrivals import (
+    Arrival,
+    add_arrivals,
+    arrival_of,
+    find_problems,
+    newest_versions,
+    place_apart,
+    public_version,
+)
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
+from ci_tools.publish.index.foreign.guests import page_changes, refuse_others
 from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import Manifest, Root, is_project
+from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.page_writer import Page, PageWriter
 from ci_tools.publish.index.pages import VARIANTS, IndexedFile
 from ci_tools.publish.units import Change, Published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ci_tools.machine.objects.store import Content, Store
     from ci_tools.model.request import Edition
-    from ci_tools.publish.index.manifest import Directory
-    from ci_tools.publish.units import Item, Offer, Unit
+    from ci_tools.publish.index.directory import Directory, Root
+    from ci_tools.publish.units import Offer, Unit
 
-__all__ = ["METADATA_SUFFIX", "Page", "Settings", "WheelIndex", "folder_of", "keys_of", "metadata_of"]
+__all__ = ["Settings", "WheelIndex", "folder_of", "keys_of"]
 
 NIGHTLIES = 60  # nightly versions kept of each project, as on PyTorch's own index
 OFFERED = 10  # versions whose file, or reason for none, the finder shows for every combination
-
-
-class Arrival(NamedTuple):
-    """One file to publish: its entry in the index, its content, and its METADATA."""
-
-    entry: IndexedFile
-    content: Content
-    metadata: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,27 +90,27 @@ class WheelIndex:
     def check(self, unit: Unit) -> tuple[Change, ...]:
         """Return what publishing would change; raise RejectedInput with everything that this index cannot accept."""
         project, ledger = canonicalize_name(unit.project), self._ledger(unit)
-        problems = list(_problems(project, (*unit.items, *unit.variants)))
+        problems = list(find_problems(project, (*unit.items, *unit.variants)))
         manifest = ledger.manifest(project)
         arrivals = [] if problems else self._arrivals(unit, manifest)
         if not problems:
-            after = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
+            after = add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
             refuse_others(self.writer, ledger, self.settings.root, after)
         problems += (
             self._describe_conflict(arrival.entry, old) for arrival, old in self._find_conflicts(manifest, arrivals)
         )
         if problems:
-            hint = "a published file never changes: raise the version, or say --replace for an index of your own"
+            hint = "a published file never changes: raise the version, or use --replace for an index of your own"
             page = "how-to/install-from-the-index.md#changing-what-is-published"
             raise RejectedInput(problems, hint=hint if arrivals else "", page=page)
-        self._refuse_late(_add_arrivals(manifest, arrivals, unit, self.settings.nightlies), arrivals)
+        self._refuse_late(add_arrivals(manifest, arrivals, unit, self.settings.nightlies), arrivals)
         return tuple(self._changes(unit, manifest, arrivals))
 
     def holds(self, unit: Unit) -> frozenset[str]:
         """Return the files that the index lists of the unit's version."""
         wanted = parse_version(unit.version)
         names = {file.name for file in self.known(unit).files.values()}
-        return frozenset(name for name in names if parse_version(_public(name)) == wanted)
+        return frozenset(name for name in names if parse_version(public_version(name)) == wanted)
 
     def foresee(self, unit: Unit) -> None:
         """Raise the errors of `check`: they concern each file by itself."""
@@ -138,7 +133,7 @@ class WheelIndex:
             if found != content.sha256:
                 what = f"has the sha256 {found}" if found else "is not there"
                 msg = f"{self.store.url(key)} {what}, expected {content.sha256}"
-                raise Rejected(msg, hint="nothing was switched; run the same command again")
+                raise Rejected(msg, hint="nothing was published; run the same command again")
 
     def switch(self, unit: Unit) -> tuple[Published, ...]:
         """Add the files to the manifest and then to the pages; raise InputError if another publisher came first."""
@@ -147,7 +142,7 @@ class WheelIndex:
         with self.store.alone(root):
             offers = ledger.keep_offers(project, self._offers(unit)) if unit.offers else ""
             before, after = ledger.change_manifest(project, lambda manifest: self._enter_unit(manifest, unit, offers))
-            self._lay_once_more(root, before)
+            self._store_again(root, before)
             self.show(ledger, [after])
             self._tidy(ledger, before, after)
             ledger.forget(project, {key for file in after.files.values() for key in keys_of(file)})
@@ -199,7 +194,7 @@ class WheelIndex:
 
     def _arrivals(self, unit: Unit, manifest: Manifest) -> list[Arrival]:
         first = self.like.known(unit) if self.like else Manifest(manifest.project)
-        return [_arrival(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
+        return [arrival_of(item, unit, manifest, first) for item in (*unit.items, *unit.variants)]
 
     def known(self, unit: Unit) -> Manifest:
         """Return the manifest of a unit's project."""
@@ -220,7 +215,7 @@ class WheelIndex:
         if late:
             count = self.settings.nightlies
             problems = (f"{name} is older than the {count} nightlies in {self.address}" for name in late)
-            hint = "an index of nightlies keeps the newest alone"
+            hint = "an index of nightlies keeps only the newest"
             raise RejectedInput([Problem("", problem) for problem in problems], hint=hint)
 
     def _describe_conflict(self, new: IndexedFile, old: IndexedFile) -> Problem:
@@ -233,7 +228,7 @@ class WheelIndex:
             old = next((old for old in manifest.called(entry.name) if old.meets(entry)), None)
             what = "add" if old is None else "keep" if old.sha256 == entry.sha256 else "replace"
             yield Change(what, self._url(root, entry), f"{entry.size:,} bytes, sha256 {entry.sha256}")
-        after = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
+        after = add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
         for name in sorted(_names(manifest) - _names(after)):
             why = "of an earlier candidate" if unit.edition.candidate else f"over {self.settings.nightlies} nightlies"
             yield Change("remove", self._url(root, manifest.called(name)[0]), why)
@@ -247,9 +242,9 @@ class WheelIndex:
 
     def _note(self, unit: Unit, manifest: Manifest, arrivals: Sequence[Arrival]) -> None:
         """Note the keys that this run will add or remove: if it is interrupted, its files are then known as ours."""
-        after, root = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
+        after, root = add_arrivals(manifest, arrivals, unit, self.settings.nightlies), folder_of(unit.edition)
         removed = {file for file in set(manifest.files.values()) - set(after.files.values()) if not file.is_outside}
-        places = [place for arrival in arrivals for place in (arrival.entry, _lay_apart(arrival.entry))]
+        places = [place for arrival in arrivals for place in (arrival.entry, place_apart(arrival.entry))]
         keys = {key for place in places for key in keys_of(place) if self.store.find(f"{root}{key}") is None}
         keys |= {key for file in removed for key in keys_of(file)}
         if keys:
@@ -261,7 +256,7 @@ class WheelIndex:
         if (arrival.entry.key, arrival.entry.sha256) in _places(manifest):
             self._store_or_replace(key, arrival.content)
         elif not (self._is_free_beside(key, arrival.metadata) and self._store_file(key, arrival.content)):
-            arrival = arrival._replace(entry=_lay_apart(arrival.entry))
+            arrival = arrival._replace(entry=place_apart(arrival.entry))
             self._store_or_replace(f"{root}{arrival.entry.key}", arrival.content)
         if arrival.entry.metadata_sha256:
             self._store_or_replace(f"{root}{arrival.entry.key}{METADATA_SUFFIX}", content_of_bytes(arrival.metadata))
@@ -272,7 +267,7 @@ class WheelIndex:
         read = self.store.read(f"{key}{METADATA_SUFFIX}")
         return read is None or read[0] == metadata
 
-    def _lay_once_more(self, root: str, before: Manifest) -> None:
+    def _store_again(self, root: str, before: Manifest) -> None:
         """Upload again files that existed but were unlisted: their uploader may have deleted them meanwhile."""
         named = {file.key for file in before.files.values()}
         for entry, content, metadata in self.laid.values():
@@ -298,8 +293,8 @@ class WheelIndex:
         if self._store_file(key, content):
             return
         if not self.store.put(key, content, instead_of=self.store.find(key)):
-            msg = f"{self.store.url(key)} changes while it is published"
-            raise MachineError(msg, hint="another publisher is at work; run the same command again")
+            msg = f"{self.store.url(key)} changed while it was published"
+            raise MachineError(msg, hint="another publisher is running; run the same command again")
 
     def sha256_at(self, key: str) -> str:
         """Return the sha256 of the content at a key, read completely, or "" if there is none."""
@@ -319,9 +314,9 @@ class WheelIndex:
         arrivals = [self._locate_arrival(arrival) for arrival in self._arrivals(unit, manifest)]
         for arrival, old in self._find_conflicts(manifest, arrivals):
             raise RejectedInput([self._describe_conflict(arrival.entry, old)], hint="another publisher came first")
-        after = _add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
+        after = add_arrivals(manifest, arrivals, unit, self.settings.nightlies)
         self._refuse_late(after, arrivals)
-        newest = _newest(_names(after), OFFERED)
+        newest = newest_versions(_names(after), OFFERED)
         kept = {name: known for name, known in after.offers.items() if name in newest}
         return after._replace(offers={**kept, unit.version: offers} if offers else kept)
 
@@ -354,11 +349,6 @@ def _places(manifest: Manifest) -> set[tuple[str, str]]:
     return {(file.key, file.sha256) for file in manifest.files.values()}
 
 
-def _lay_apart(entry: IndexedFile) -> IndexedFile:
-    """Return a file in a separate folder, since other files are at its place."""
-    return entry._replace(apart=entry.sha256[:16], at="")
-
-
 def _is_of(entry: IndexedFile, arrival: Arrival) -> bool:
     return entry.sha256 == arrival.entry.sha256
 
@@ -366,108 +356,3 @@ def _is_of(entry: IndexedFile, arrival: Arrival) -> bool:
 def keys_of(file: IndexedFile) -> set[str]:
     """Return the keys of a file and of its METADATA."""
     return {file.key, f"{file.key}{METADATA_SUFFIX}"}
-
-
-def _add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, nightlies: int) -> Manifest:
-    """Return a manifest with new files: it keeps the newest nightlies only, and one candidate of a version."""
-    whole = manifest.add_files(arrival.entry for arrival in arrivals)
-    if unit.edition.channel is Channel.NIGHTLY:
-        return whole._replace(files=_drop_old_nightlies(whole.files, nightlies))
-    older = {key: file for key, file in whole.files.items() if 0 < file.candidate < unit.edition.candidate}
-    replaced = {key for key, file in older.items() if parse_version(_public(file.name)) == parse_version(unit.version)}
-    return whole._replace(files={key: file for key, file in whole.files.items() if key not in replaced})
-
-
-def _public(name: str) -> str:
-    """Return the version of a file without its local part."""
-    return index.project_and_version(name)[1].public
-
-
-def _drop_old_nightlies(files: Mapping[str, IndexedFile], nightlies: int) -> dict[str, IndexedFile]:
-    """Return the files of the newest versions, and all files of others, which only they may remove."""
-    newest = _newest((file.name for file in files.values() if not file.origin), nightlies)
-    return {key: file for key, file in files.items() if file.origin or _public(file.name) in newest}
-
-
-def _newest(names: Iterable[str], count: int) -> set[str]:
-    """Return the newest versions among some files, without local parts."""
-    return set(sorted(set(map(_public, names)), key=parse_version, reverse=True)[:count])
-
-
-# ---------------------------------------------------------------- arrivals
-
-
-def _problems(project: str, items: Iterable[Item]) -> Iterator[Problem]:
-    """Yield the reasons why any index refuses files: names of another project, or invalid folders."""
-    if not is_project(project):
-        yield Problem("", f"an index has a folder called {project}, so that no project can be called so")
-    for item in items:
-        yield from _item_problems(project, item)
-    for name, count in Counter(item.name for item in items).items():
-        if count > 1:
-            yield Problem("", f"{name} is to be published {count} times at once, expected once")
-
-
-def _item_problems(project: str, item: Item) -> Iterator[Problem]:
-    for folder in (item.folder, *item.also):
-        if not FOLDER.fullmatch(folder):
-            yield Problem("", f"{item.name} cannot go to {folder!r}, expected a folder such as cu130")
-    try:
-        whose = index.project_and_version(item.name)[0]
-    except ValueError as error:
-        yield Problem("", f"{item.name!r} is not the name of a wheel or an sdist: {error}")
-        return
-    if whose != project:
-        yield Problem("", f"{item.name} is a file of {whose}, expected one of {project}")
-    if index.variant_label(item.name) and not item.variant:
-        yield Problem("", f"{item.name} has the name of a wheel variant, and nothing says what it needs")
-
-
-def _arrival(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
-    """Return the index entry of a file; bytes that exist already keep their upload time and their yank.
-
-    `first` is the manifest of the index that this one mirrors: bytes in it keep its upload time here.
-    """
-    now = utc(datetime.now(timezone.utc))
-    metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
-    entry = IndexedFile(
-        name=item.name,
-        folder=item.folder,
-        sha256=item.sha256,
-        size=item.size,
-        uploaded=now,
-        requires_python=requires_python,
-        metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
-        also=item.also,
-        candidate=unit.edition.candidate,
-        job=item.made.job if item.made else "",
-        platform=item.made.platform if item.made else "",
-        archs=item.made.archs if item.made else (),
-        toolchain=item.made.toolchain if item.made else "",
-        commit=unit.commit,
-        variant=item.variant,
-        origin=item.origin,
-        gpu=item.gpu,
-    )
-    if manifest.place and not item.folder:
-        entry = entry._replace(at=f"{manifest.place}/{item.name}")
-    old = next((old for old in manifest.called(item.name) if old.sha256 == entry.sha256), None)
-    if old:
-        entry = entry._replace(uploaded=old.uploaded, yanked=old.yanked, commit=old.commit or entry.commit)
-        entry = entry._replace(origin=entry.origin and old.origin)  # a plan's file has no foreign origin
-        is_at_its_place = old.folder == entry.folder and not old.is_outside
-        entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
-    elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
-        entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
-    return Arrival(entry, content_of_file(item.path, item.sha256), metadata)
-
-
-def metadata_of(path: Path) -> tuple[bytes, str]:
-    """Return a wheel's METADATA and its Requires-Python."""
-    wheel = open_wheel(path)
-    with wheel.archive:
-        metadata, requires = wheel.dist_info_data("METADATA"), wheel.metadata.get("Requires-Python", "")
-    if not metadata:
-        msg = f"{path.name} has no METADATA"
-        raise Rejected(msg)
-    return metadata, requires

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.machine.objects.store import FolderStore
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 from ci_tools.publish.index.wheel_index import Settings, WheelIndex
 from ci_tools.publish.targets import UPLOADERS
 
@@ -77,7 +77,7 @@ def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
         if kind not in FORMS:
             raise _unknown(place)
         if distant and kind == "dir":
-            msg = f"{place} is a folder of the runner, which is thrown away with it"
+            msg = f"{place} is a folder of the runner, which is deleted with it"
             hint = "publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"
             raise InputError(msg, hint=hint, page="how-to/publish-from-a-workflow.md#what-to-grant")
 
@@ -165,7 +165,7 @@ def _unknown(address: str, *kinds: str) -> InputError:
     kind = address.partition(":")[0]
     close = nearest(kind, FORMS) if kind not in FORMS else ""
     shown = "…" if "@" in address else address  # the part before an @ may be a password
-    return InputError(f'"{shown}" is no {"index" if kinds else "target"}, {known}', hint=close)
+    return InputError(f'"{shown}" is not {"an index" if kinds else "a target"}, {known}', hint=close)
 
 
 def _writable(address: str) -> str:
@@ -182,8 +182,8 @@ def _folder(path: str) -> Path:
     try:
         folder = Path(path).expanduser().resolve()
     except (OSError, RuntimeError) as error:  # an unknown user, or a cycle of links
-        msg = f"dir:{path} is no folder: {error}"
-        raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from None
+        msg = f"dir:{path} is not a folder: {error}"
+        raise InputError(msg, hint="expected a path such as dir:/srv/wheels") from error
     if folder.exists() and not folder.is_dir():
         msg = f"dir:{path} is a file, expected a folder"
         raise InputError(msg)

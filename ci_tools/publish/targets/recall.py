@@ -15,14 +15,7 @@ from ci_tools.github.client import Busy, printable
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.notes import MOST_CHARACTERS
-from ci_tools.publish.targets.notice import (
-    TITLE,
-    Notice,
-    add_notice,
-    notice_of,
-    remove_notice,
-    title_of,
-)
+from ci_tools.publish.targets.notice import TITLE, Notice, add_notice, notice_of, remove_notice, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +52,7 @@ def releases_of(hub: Hub, project: str, version: Version) -> tuple[Found, ...]:
         others = sorted(f"{name} {other}" for name, other in of - {(project, version)})
         if others:
             where = f"{printable(release.tag_name)} of {hub.repository}"
-            msg = f"{where} holds files of {others[0]} too, and a release is marked as a whole"
+            msg = f"{where} also has files of {others[0]}, and a release is marked as a whole"
             raise InputError(msg, hint=f"say it in that release's notes by hand: {release.html_url}")
     return tuple(Found(release.id, printable(release.tag_name), release.html_url) for release, _ in found)
 
@@ -108,7 +101,7 @@ def retract(hub: Hub, number: int, reason: str) -> bool:
 def _refuse_full(release: GitRelease, notes: str) -> None:
     if len(notes) > MOST_CHARACTERS:
         notes_of = f"the notes of {printable(release.tag_name)}"
-        msg = f"{notes_of} would have {len(notes):,} characters, GitHub takes {MOST_CHARACTERS:,}"
+        msg = f"{notes_of} would have {len(notes):,} characters, GitHub accepts {MOST_CHARACTERS:,}"
         raise InputError(msg, hint=f"shorten them by {len(notes) - MOST_CHARACTERS:,}: {release.html_url}")
 
 

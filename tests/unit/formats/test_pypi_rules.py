@@ -238,8 +238,8 @@ def test_a_streamed_wheel_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        pytest.param(b"#!/bin/sh\n", b"", "it begins with something that is no zip file", id="before"),
-        pytest.param(b"", b"more", "it goes on after the end of its zip file", id="after"),
+        pytest.param(b"#!/bin/sh\n", b"", "it begins with bytes before its zip file", id="before"),
+        pytest.param(b"", b"more", "it has bytes after the end of its zip file", id="after"),
     ],
 )
 def test_a_wheel_is_its_zip_file_and_nothing_else(before: bytes, after: bytes, expected: str, tmp_path: Path) -> None:

@@ -129,9 +129,9 @@ def test_what_somebody_else_signed_is_refused(repository: str, signer: str, word
 @pytest.mark.parametrize(
     ("repository", "signer", "words"),
     [
-        pytest.param("mine", OURS, '--repository: "mine" is none, expected OWNER/REPO', id="no-owner"),
+        pytest.param("mine", OURS, '--repository: "mine" is not valid, expected OWNER/REPO', id="no-owner"),
         pytest.param("--owner=me/x", OURS, "--repository", id="option"),
-        pytest.param("me/mine\n::error::", OURS, "is none, expected OWNER/REPO", id="lines"),
+        pytest.param("me/mine\n::error::", OURS, "is not valid, expected OWNER/REPO", id="lines"),
         pytest.param("me/mine", "me/mine", "--signer", id="no-workflow"),
         pytest.param("me/mine", "me/mine/.github/workflows/../../x.yml", "--signer", id="upward"),
         pytest.param("me/mine", f"{OURS}@refs/heads/main", "--signer", id="ref"),
@@ -162,7 +162,7 @@ def test_the_bundle_of_another_run_is_refused(signed: Signed) -> None:
 
 def test_a_folder_without_a_release_is_refused(signed: Signed) -> None:
     signed.folder = signed.home / "nothing"
-    with pytest.raises(InputError, match="has no release"):
+    with pytest.raises(InputError, match="has no wheel or sdist"):
         signed.verify()
 
 
@@ -171,13 +171,13 @@ def test_a_folder_without_a_release_is_refused(signed: Signed) -> None:
 
 def test_without_gh_the_machine_is_to_blame(signed: Signed) -> None:
     signed.environ["PATH"] = str(signed.home / "empty")
-    with pytest.raises(MachineError, match="there is no gh on this machine"):
+    with pytest.raises(MachineError, match="gh, which verifies attestations, is not installed"):
         signed.verify()
 
 
 def test_gh_that_hangs_is_ended(signed: Signed) -> None:
     signed.replace_gh("sleep 1000")
-    with pytest.raises(MachineError, match=r"gh gave no answer about demo-1\.0-py3-none-any\.whl in 1 seconds"):
+    with pytest.raises(MachineError, match=r"gh did not verify demo-1\.0-py3-none-any\.whl within 1 seconds"):
         signed.verify(timeout=1)
 
 
@@ -276,7 +276,7 @@ def test_without_an_attestation_each_file_is_held_against_its_receipt(tmp_path: 
 
 
 def test_a_folder_without_files_is_no_release_that_nobody_signed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no release"):
+    with pytest.raises(InputError, match="has no wheel or sdist"):
         hold_to_receipts(tmp_path)
 
 

@@ -131,7 +131,7 @@ def test_the_page_counts_and_shows_any_text_as_text() -> None:
     "text", [pytest.param("{", id="no-json"), pytest.param("[]", id="a-list"), pytest.param('{"a": 1}', id="a-number")]
 )
 def test_what_is_no_result_of_jobs_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--needs is not what"):
+    with pytest.raises(InputError, match="--needs is not the JSON"):
         canary.results_of(text)
 
 
@@ -139,5 +139,5 @@ def test_what_is_no_note_or_no_check_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='there is no check "turns", did you mean "turn"'):
         canary.take_note("turns", "", "", tmp_path, world(tmp_path))
     (tmp_path / "a.json").write_text('{"else": 1}')
-    with pytest.raises(InputError, match="is no note of a job"):
+    with pytest.raises(InputError, match="is not a job's note"):
         canary.rows(tmp_path, Asked({}), world(tmp_path))

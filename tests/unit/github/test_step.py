@@ -153,9 +153,9 @@ def test_every_input_goes_to_an_option_that_the_verb_has(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "environ", "said"),
     [
-        pytest.param("plam", {}, 'a step cannot be "plam", did you mean "plan"', id="no-such-verb"),
-        pytest.param("plan", {"WITH_CONFG": "x"}, '`plan` takes no "confg", did you mean "config"', id="no-such-input"),
-        pytest.param("plan", {"WITH_JOB": "x"}, '`plan` takes no "job"', id="another-verb-s-input"),
+        pytest.param("plam", {}, 'there is no step "plam", did you mean "plan"', id="no-such-verb"),
+        pytest.param("plan", {"WITH_CONFG": "x"}, '`plan` has no input "confg", did you mean', id="no-such-input"),
+        pytest.param("plan", {"WITH_JOB": "x"}, '`plan` has no input "job"', id="another-verb-s-input"),
         pytest.param("plan", {"WITH_NIGHTLY": "yes"}, 'nightly: "yes" is neither true nor false', id="no-boolean"),
     ],
 )
@@ -206,5 +206,5 @@ def test_a_private_repository_has_to_choose_before_anything_is_built() -> None:
 
 
 def test_another_word_than_the_three_is_refused() -> None:
-    with pytest.raises(InputError, match='attest: "false" is none of public, always, never'):
+    with pytest.raises(InputError, match='attest: "false" is not one of public, always, never'):
         line("plan", {"WITH_ATTEST": "false"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from ci_tools.github.doctor import workflows as callers
+from ci_tools.github.doctor.grants import needed_to_publish
 from tests.workflows import rules
 
 if TYPE_CHECKING:
@@ -719,7 +719,7 @@ def test_the_examples_in_the_documents_call_what_is_there(
 ) -> None:
     asked = rules.asked(OURS[name], OURS)
     if name.endswith("publish.yml"):  # just what it needs, as far as the job says where it goes
-        asked = callers.needed_to_publish(job.get("with", {}), str(job.get("with", {}).get("to", "")).split())
+        asked = needed_to_publish(job.get("with", {}), str(job.get("with", {}).get("to", "")).split())
         beside = {} if "to" in job.get("with", {}) else {"contents": "write", "id-token": "write"}
         assert granted.keys() <= asked.keys() | beside.keys()
     inputs = OURS[name].declared("inputs", "workflow_call")

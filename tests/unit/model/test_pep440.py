@@ -12,7 +12,7 @@ from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import Tree
 from ci_tools.model.pep440 import parse_specifiers, parse_version, read_version
 from ci_tools.model.versions import Minor
-from ci_tools.publish.index import foreign_files
+from ci_tools.publish.index.foreign import files as foreign_files
 from ci_tools.publish.index.maintain.selection import selection_of
 from ci_tools.publish.index.of_releases import read_listing
 from ci_tools.publish.index.pages import project_and_version

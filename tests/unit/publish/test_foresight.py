@@ -9,10 +9,10 @@ from ci_tools.errors import FatwheelError, MachineError, RejectedInput
 from ci_tools.model.request import STABLE, Channel, Edition
 from ci_tools.publish.foresight import (
     core_of,
-    holders,
+    find_holders,
     refuse_clash,
+    report_existing,
     say_clash,
-    say_held,
 )
 from ci_tools.publish.targets.addresses import targets_of
 from tests.builders.releases import folder_index, item, publish, unit
@@ -75,7 +75,7 @@ def test_a_target_that_does_not_answer_is_said_and_refuses_nothing(tmp_path: Pat
     targets, said = targets_of(["pypi:http://127.0.0.1:9/"], world(tmp_path, **environ)), []
     release = replace(core(tmp_path / "b", "two"), route="wheels")
     refuse_clash(release, targets, said.append)
-    assert [line.partition(":9/ cannot be asked yet for demo 1.0: ")[0] for line in said] == ["pypi:http://127.0.0.1"]
+    assert [line.partition(":9/ could not be checked for demo 1.0: ")[0] for line in said] == ["pypi:http://127.0.0.1"]
 
 
 def test_an_index_whose_own_files_are_damaged_is_in_the_way_at_once(held: Path, tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_a_build_says_what_a_release_would_be_refused_for(held: Path, tmp_path: 
 def test_who_has_a_version_is_known_by_its_files(held: Path, tmp_path: Path) -> None:
     plan, indexes = plan_of(demo(tmp_path / "source")), [folder_index(held), folder_index(tmp_path / "other")]
     said: list[str] = []
-    say_held(core_of(plan, STABLE), indexes, said.append)
-    what = "has 2 files of demo 1.0 already: of each it takes the very same one only"
+    report_existing(core_of(plan, STABLE), indexes, said.append)
+    what = "already has 2 files of demo 1.0: it accepts a file of the same name only with the same bytes"
     assert said == [f"warning: {indexes[0].address} {what}"]
 
 
@@ -107,5 +107,5 @@ def test_a_target_that_cannot_be_asked_holds_nothing(tmp_path: Path) -> None:
             raise FatwheelError(msg)
 
     said: list[str] = []
-    assert list(holders(core(tmp_path / "b", "one"), [Silent()], said.append)) == []  # type: ignore[list-item]
-    assert said == ["github:octo/demo cannot be asked for demo 1.0: it needs a token"]
+    assert list(find_holders(core(tmp_path / "b", "one"), [Silent()], said.append)) == []  # type: ignore[list-item]
+    assert said == ["github:octo/demo could not be checked for demo 1.0: it needs a token"]

@@ -153,7 +153,7 @@ def test_a_builder_that_claims_findings_and_an_audit_is_audited_again(
     receipts.save(bad, replace(claimed, audited=True))
     with pytest.raises(Rejected) as refused:
         assembly.assemble([built], filed, tmp_path / "dist", "", outside)
-    assert f"{PURE}: it is bad" in refused.value.message
+    assert f"{PURE}: it was rejected" in refused.value.message
 
 
 @pytest.mark.parametrize("change", [{"version": "2.0"}, {"sha256": "0" * 64}, {"size": 1}, {"file": SDIST}])
@@ -251,7 +251,7 @@ def test_a_release_that_is_not_whole_is_bad_and_says_what_is_missing(
 ) -> None:
     with pytest.raises(Rejected) as refused:
         assembly.assemble([built], filed, tmp_path / "dist", "", outside)
-    assert "nothing was heard from there (pure on ubuntu-24.04, Python 3.12)" in refused.value.message
+    assert "no result was received from there (pure on ubuntu-24.04, Python 3.12)" in refused.value.message
     assert (tmp_path / "dist" / "plan.json").read_bytes() == filed.read_bytes()
 
 

@@ -101,7 +101,7 @@ def test_what_fails_in_the_middle_says_what_is_marked_by_then(root: Path, tmp_pa
     page = other / "demo/index.html"
     page.unlink()
     (page / "in the way").mkdir(parents=True)
-    with pytest.raises(MachineError, match=rf"marked so far: dir:{root}\n  hint: the same command goes on"):
+    with pytest.raises(MachineError, match=rf"marked so far: dir:{root}\n  hint: the same command continues"):
         retraction.retract("demo==1.1", BAD, [f"dir:{root}", f"dir:{other}"], outside)
 
 

@@ -32,7 +32,7 @@ class Meddling(Silent):
 
     @contextmanager
     def step(self, title: str) -> Iterator[Silent]:
-        if title.startswith("show") and title.endswith(self.when):
+        if title.startswith("publish") and title.endswith(self.when):
             self.what()
         yield self
 
@@ -165,7 +165,7 @@ def test_a_refusal_before_anything_is_shown_says_that_nothing_is_public(
     release: Unit, targets: list[WheelIndex], tmp_path: Path
 ) -> None:
     publish(other(tmp_path), targets[1:], tmp_path / "before")
-    said = "so far: it is public nowhere yet. Once that is mended, the same command begins again."
+    said = "so far: it is public nowhere yet. Once that is fixed, the same command begins again."
     assert standing(release, targets, tmp_path) == said
 
 
@@ -174,8 +174,8 @@ def test_a_refusal_in_the_middle_says_what_is_public_and_what_comes_next(
 ) -> None:
     rival = other(tmp_path)
     second = Meddling("second", lambda: publish(rival, [folder_index(tmp_path / "second")], tmp_path / "rival"))
-    said = "so far: it is public by now at first; not yet at second. Nothing is taken back. "
-    again = "Once that is mended, the same command goes on with second."
+    said = "so far: it is public by now at first; not yet at second. Nothing is undone. "
+    again = "Once that is fixed, the same command continues with second."
     assert standing(release, targets, tmp_path, second) == f"{said}{again}"
     assert standing(release, targets, tmp_path) == f"{said}{again}"  # which is refused before it begins
 
@@ -185,7 +185,7 @@ def test_a_machine_that_fails_in_the_middle_is_said_to_go_on(
 ) -> None:
     second = Meddling("second", lambda: damage(tmp_path / "second"))
     said = "so far: it is public by now at first; perhaps public in part at second. "
-    assert standing(release, targets, tmp_path, second) == f"{said}Run again, the same command goes on with second."
+    assert standing(release, targets, tmp_path, second) == f"{said}Run again: the same command continues with second."
 
 
 def test_what_another_machine_has_shown_is_known_without_its_journal(
@@ -244,9 +244,11 @@ def test_what_has_begun_is_not_finished_with_other_files(
     release: Unit, targets: list[WheelIndex], tmp_path: Path
 ) -> None:
     half_done(release, targets, tmp_path)
-    with pytest.raises(InputError, match=r"has begun to appear: .*second; demo-1\.0\+cu130.* is not what it was") as no:
+    with pytest.raises(
+        InputError, match=r"has begun to be published at .*second; demo-1\.0\+cu130.* has other bytes than then"
+    ) as no:
         publish(other(tmp_path), targets, tmp_path)
-    assert no.value.hint.startswith("finish it with the files it was begun with, or remove ")
+    assert no.value.hint.startswith("finish it with the files that it was begun with, or remove ")
     assert not (tmp_path / "second/demo").exists()
 
 

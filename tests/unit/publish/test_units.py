@@ -131,11 +131,13 @@ BROKEN: list[Any] = [
     pytest.param(lambda found, name: changed(found, name, audited=False), "was not audited", id="unaudited"),
     pytest.param(lambda found, name: changed(found, name, source="6" * 64), "another source", id="another-source"),
     pytest.param(lambda found, name: changed(found, name, version="1.1"), "another version", id="another-version"),
-    pytest.param(lambda found, name: changed(found, name, findings=(ERROR,)), "it is bad: it is wrong", id="a-finding"),
+    pytest.param(
+        lambda found, name: changed(found, name, findings=(ERROR,)), "it was rejected: it is wrong", id="a-finding"
+    ),
     pytest.param(lambda found, name: changed(found, name, validated=()), "was not validated", id="not-validated"),
     pytest.param(
         lambda found, name: changed(found, name, validated=BAD_TRIAL),
-        r"it is bad: demo\.run\(\): exit status 1",
+        r"it was rejected: demo\.run\(\): exit status 1",
         id="a-failed-trial",
     ),
 ]
@@ -300,5 +302,5 @@ def test_wheels_of_a_torch_are_parts_of_their_own_of_a_release_that_there_is(fou
 
 
 def test_no_other_plan_goes_without_an_sdist() -> None:
-    with pytest.raises(RejectedInput, match="at sdist: expected a file, which only a run with --torch makes none of"):
+    with pytest.raises(RejectedInput, match="at sdist: expected a file; only a run with --torch makes no sdist"):
         parse(plan(sdist=""))

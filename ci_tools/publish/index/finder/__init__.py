@@ -22,12 +22,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.model.pep440 import parse_version, read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
-from ci_tools.publish.index.pages import (
-    API_VERSION,
-    quote_key,
-    release_of,
-    seal_html,
-)
+from ci_tools.publish.index.pages import API_VERSION, quote_key, release_of, seal_html
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from ci_tools.publish.index.maintain.flaws import (
-    DAMAGED,
-    GONE,
-    NO_METADATA,
-    OTHERS,
-    STALE,
-    UNFINISHED,
-    UNLISTED,
-    Flaw,
-)
+from ci_tools.publish.index.maintain.flaws import DAMAGED, GONE, NO_METADATA, OTHERS, STALE, UNFINISHED, UNLISTED, Flaw
 from ci_tools.publish.index.maintain.look import verify
 from ci_tools.publish.index.maintain.marks import yank
 from ci_tools.publish.index.maintain.promotion import promote

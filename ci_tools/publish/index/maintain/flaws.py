@@ -32,13 +32,13 @@ LOST = MappingProxyType(  # by the file's `lost` in the manifest
     }
 )
 BACK = "its bytes are back, and no page lists it"
-NO_METADATA = "no METADATA lies beside the file, or another one"
+NO_METADATA = "the METADATA beside the file is missing or differs"
 UNREAD = "it cannot be read now"  # followed by the reason
-STALE = "the page is not what its manifest makes it"
-OTHERS = "others wrote the page or added to it, or it is not whole"
-NOT_ON_IT = "the page is not ours alone, and does not list"  # followed by the missing items
-UNLISTED = "no page lists it: a publisher was stopped, or is at work"
-UNFINISHED = "it lacks a project or a folder: a publisher was stopped, or is at work"
+STALE = "the page differs from its manifest"
+OTHERS = "others wrote the page or added to it, or it is incomplete"
+NOT_ON_IT = "the page is shared with others, and does not list"  # followed by the missing items
+UNLISTED = "no page lists it: a publisher was interrupted, or is still running"
+UNFINISHED = "it lacks a project or a folder: a publisher was interrupted, or is still running"
 BROKEN = "it is damaged"  # followed by the reason
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ci_tools.errors import InputError
 from ci_tools.publish.index.ledger import RESTORE, Damaged, Ledger
 from ci_tools.publish.index.maintain.flaws import BROKEN, UNFINISHED, Flaw
-from ci_tools.publish.index.maintain.folders import directory_from_pages
 from ci_tools.publish.index.maintain.leftovers import leftovers
 from ci_tools.publish.index.maintain.pages import front_flaws, page_flaws
 from ci_tools.publish.index.maintain.reading import file_flaws, read_file
+from ci_tools.publish.index.maintain.rebuild import directory_from_pages
 from ci_tools.publish.index.wheel_index import keys_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.directory import Directory
+    from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.wheel_index import WheelIndex
 
 __all__ = ["Look", "inspect_directory", "look_at", "manifest_of", "read", "refuse_no_index", "verify"]
@@ -55,7 +56,7 @@ def read(index: WheelIndex, outside: Outside) -> Look:
     """Read an index, and report the result to the user."""
     with outside.reporter.step(f"read {index.address}") as step:
         look = look_at(index)
-        verdict = f"{len(look.flaws)} flaws" if look.flaws else "all as it should be"
+        verdict = f"{len(look.flaws)} flaws" if look.flaws else "no flaws"
         step.result("; ".join(filter(None, (verdict, _foreign(look.manifests)))))
     return look
 

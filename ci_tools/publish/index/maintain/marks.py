@@ -21,7 +21,7 @@ def yank(index: WheelIndex, release: str, reason: str | None) -> tuple[str, ...]
     """Yank the files that `release` names, or take their yank back with None; return their names.
 
     It names every file of a release (`demo==1.0`), those of one local version (`demo==1.0+cu130`), or one file. Raises
-    InputError if there is no index, or nothing of that name in it, and for a reason that pages cannot show.
+    InputError if there is no index, or no such file in it, and for a reason that pages cannot show.
     """
     named = selection_of(release)
     refuse_unprintable(reason or "")

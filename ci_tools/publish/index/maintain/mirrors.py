@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
+from ci_tools.publish.index.arrivals import metadata_of
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.flaws import Flaw
 from ci_tools.publish.index.maintain.reading import fetch
 from ci_tools.publish.index.pages import project_and_version
-from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LACKS", "OTHERWISE", "UNLIKE", "copy_missing", "differences"]
 
-LACKS = "the other place of this index has the file, this one does not"
-OTHERWISE = "the other place of this index says something else of the file"
-UNLIKE = "the other place of this index has other bytes by this name"
+LACKS = "the other copy of this index has the file, this one does not"
+OTHERWISE = "the other copy of this index has different facts about the file"
+UNLIKE = "the other copy of this index has other bytes under this name"
 COPIED = "copied from there"
-LEFT = "left: say which one is right, by `fatwheel index add` or `yank`"
+LEFT = "left: decide which one is right with `fatwheel index add` or `yank`"
 
 
 class _Gap(NamedTuple):
@@ -80,10 +81,10 @@ def _mend_gap(gap: _Gap, outside: Outside) -> Flaw:
     flaw = Flaw(gap.place.store.url(gap.file.key), gap.what)
     if gap.what == UNLIKE:
         return flaw._replace(done=LEFT, is_left=True)
-    with outside.reporter.step(f"bring {gap.file.name} to {gap.place.address}"):
+    with outside.reporter.step(f"copy {gap.file.name} to {gap.place.address}"):
         file = gap.file._replace(lost="") if gap.what == LACKS else _own(gap)
-        if gap.what == LACKS and not file.is_outside and not _is_brought(gap):
-            return flaw._replace(done="left: the bytes that its manifest names cannot be put there", is_left=True)
+        if gap.what == LACKS and not file.is_outside and not _copy_file(gap):
+            return flaw._replace(done="left: the bytes that its manifest names cannot be copied there", is_left=True)
         _name(gap.place, file)
     return flaw._replace(done=COPIED)
 
@@ -99,7 +100,7 @@ def _project(file: IndexedFile) -> str:
     return project_and_version(file.name)[0]
 
 
-def _is_brought(gap: _Gap) -> bool:
+def _copy_file(gap: _Gap) -> bool:
     """Copy a file and its METADATA if the place has nothing else at its keys; return whether it has them now."""
     with tempfile.TemporaryDirectory(prefix="fatwheel-") as folder:
         path = fetch(gap.other, gap.file.key, Path(folder))

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.publish.index.foreign_pages import projects_on
-from ci_tools.publish.index.maintain.flaws import (
-    NOT_ON_IT,
-    OTHERS,
-    STALE,
-    Flaw,
-)
-from ci_tools.publish.index.manifest import Root
-from ci_tools.publish.index.page_writer import Stranger, lists_files
+from ci_tools.publish.index.directory import Root
+from ci_tools.publish.index.foreign.pages import projects_on
+from ci_tools.publish.index.foreign.strangers import Stranger, lists_files
+from ci_tools.publish.index.maintain.flaws import NOT_ON_IT, OTHERS, STALE, Flaw
 from ci_tools.publish.index.pages import is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ci_tools.machine.objects.store import Found
-    from ci_tools.publish.index.manifest import Directory
-    from ci_tools.publish.index.wheel_index import Page, WheelIndex
+    from ci_tools.publish.index.directory import Directory
+    from ci_tools.publish.index.page_writer import Page
+    from ci_tools.publish.index.wheel_index import WheelIndex
 
 __all__ = ["Look", "front_flaws", "is_page", "page_flaws"]
 
@@ -52,7 +48,7 @@ def _page_flaw(key: str, data: bytes, read: tuple[bytes, Found] | None) -> Flaw 
 
 
 def front_flaws(index: WheelIndex, pages: Iterable[Page], directory: Directory) -> Look:
-    """Return the flaws of front pages; for pages of others, the lines of ours that they lack."""
+    """Return the flaws of front pages; for pages of others, our lines that they lack."""
     if directory.root is Root.KEPT:
         return Look((), 0)
     flaws, generation = [], 0

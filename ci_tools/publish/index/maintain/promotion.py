@@ -15,12 +15,7 @@ from ci_tools.publish.index.maintain.look import refuse_no_index
 from ci_tools.publish.index.maintain.reading import fetch
 from ci_tools.publish.index.maintain.selection import selection_of
 from ci_tools.publish.index.pages import project_and_version
-from ci_tools.publish.units import (
-    CORE,
-    Item,
-    Made,
-    Unit,
-)
+from ci_tools.publish.units import CORE, Item, Made, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +71,7 @@ def _refuse_nowhere(source: WheelIndex, targets: Iterable[WheelIndex], named: Se
         msg = f"{named.project} {named.version} is a nightly, expected a release or a candidate for one"
         raise InputError(msg, hint="build its commit as a candidate: `fatwheel release --tag`")
     if source.address in {target.address for target in targets}:
-        msg = f"{source.address} is where the release is, expected another index to promote it to"
+        msg = f"{source.address} has the release already, expected another index to promote it to"
         raise InputError(msg)
     refuse_no_index(source)
 
@@ -89,7 +84,7 @@ def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile]) -> Non
         raise InputError(msg, hint="`fatwheel unyank` takes that back")
     away = sorted(file.key for file in files.values() if file.lost or file.is_outside)
     if away:
-        msg = f"{away[0]} does not lie in {source.address}, expected every file of a release that is promoted there"
+        msg = f"{away[0]} is not in {source.address}, expected every file of the release there"
         raise InputError(msg, hint="`fatwheel index verify` says of each file what is wrong with it")
     newest = max(file.candidate for file in files.values())
     older = {name: file.candidate for name, file in files.items() if file.candidate != newest}
@@ -105,7 +100,7 @@ def _item(source: WheelIndex, file: IndexedFile, folder: Path) -> Item:
     item = Item(*bytes_of_it, _describe_wheel(file), file.folder, file.also, file.variant, file.origin, file.gpu)
     if item.sha256 != file.sha256:
         msg = f"{source.store.url(file.key)} has the sha256 {item.sha256}, expected {file.sha256}"
-        raise Rejected(msg, hint="`fatwheel index repair` takes it out of the pages")
+        raise Rejected(msg, hint="`fatwheel index repair` removes it from the pages")
     return item
 
 

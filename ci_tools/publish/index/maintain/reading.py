@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.machine.storage import write_atomically
-from ci_tools.publish.index.maintain.flaws import (
-    BACK,
-    DAMAGED,
-    GONE,
-    LOST,
-    NO_METADATA,
-    OTHER_SIZE,
-    UNREAD,
-    Flaw,
-)
-from ci_tools.publish.index.wheel_index import METADATA_SUFFIX
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
+from ci_tools.publish.index.maintain.flaws import BACK, DAMAGED, GONE, LOST, NO_METADATA, OTHER_SIZE, UNREAD, Flaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,8 +42,8 @@ def read_file(index: WheelIndex, key: str, sha256: str) -> Reading:
         return second
     found = index.store.find(key)
     if first != second or (found.size if found else 0) != second.size or bool(found) != bool(second.sha256):
-        msg = f"{index.store.url(key)} is another file each time it is read"
-        raise MachineError(msg, hint="run the same command again once nothing changes it, or the network is well")
+        msg = f"{index.store.url(key)} is different each time it is read"
+        raise MachineError(msg, hint="run the same command again once nothing changes it, or the network is stable")
     return second
 
 
@@ -61,7 +52,7 @@ def _read(index: WheelIndex, key: str) -> Reading:
         return Reading(*index.sha256_and_size_at(key))
     except OSError as error:
         msg = f"{index.store.url(key)} cannot be read: {error.strerror or error}"
-        raise MachineError(msg) from None
+        raise MachineError(msg) from error
 
 
 def file_flaws(index: WheelIndex, files: Iterable[IndexedFile]) -> Iterator[Flaw]:

@@ -1,4 +1,4 @@
-"""Rebuilds a lost or damaged manifest of a project from its pages and the files in the index.
+"""Rebuilds a lost or damaged manifest, or the directory, from the pages and the files in the index.
 
 Only pages with a valid seal are used. Facts that are on no page cannot be recovered, and are reported as unknown.
 """
@@ -11,15 +11,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.model.files import FOLDER
+from ci_tools.publish.index.directory import Directory, Root
 from ci_tools.publish.index.finder import data_path
-from ci_tools.publish.index.foreign_pages import Listed, parse_project_page
+from ci_tools.publish.index.foreign.pages import Listed, parse_project_page, projects_on
 from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import (
-    GENERIC,
-    Manifest,
-    is_project,
-    parse_manifest,
-)
+from ci_tools.publish.index.manifest import GENERIC, Manifest, is_project, parse_manifest
 from ci_tools.publish.index.pages import (
     ROOT,
     VARIANTS,
@@ -32,11 +28,12 @@ from ci_tools.publish.index.pages import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.machine.objects.store import Store
     from ci_tools.publish.index.wheel_index import WheelIndex
 
-__all__ = ["Rebuilt", "manifest_from_pages"]
+__all__ = ["Rebuilt", "directory_from_pages", "manifest_from_pages"]
 
 APART = re.compile(r"[0-9a-f]{16}")
 FINDER = re.compile(rb"finder\((.*)\);\s*", re.DOTALL)
@@ -228,3 +225,59 @@ def _unknown(index: WheelIndex, manifest: Manifest, pages: Pages) -> Iterator[st
         yield f"what {', '.join(sorted(versions - manifest.offers.keys()))} offered for each machine"
     yield from (f"what {place} listed" for place in pages.unread)
     yield from (f"where {file.name} is" for file in manifest.files.values() if file.lost)
+
+
+# ---------------------------------------------------------------- the directory
+
+
+def directory_from_pages(index: WheelIndex) -> Directory:
+    """Return the projects and folders in the manifests and the sealed pages of an index.
+
+    If a front page is not ours, the root is not only ours: pages of others are never overwritten.
+    """
+    store = index.store
+    fronts = {
+        folder: _front_pages(store, folder) for folder in sorted({ROOT, *filter(FOLDER.fullmatch, store.folders())})
+    }
+    projects = Ledger(store, "").projects() | _sealed_projects(store, fronts.values())
+    folders = {
+        folder
+        for folder, pages in fronts.items()
+        if folder
+        if any(map(is_sealed, pages.values())) or any(_has_page(store, folder, project) for project in projects)
+    }
+    kept = {key: page for folder in {ROOT, *folders} for key, page in fronts[folder].items()}
+    return Directory(
+        projects=frozenset(filter(is_project, projects)),
+        folders=frozenset({GENERIC, *folders}),
+        root=_owner_of_fronts(kept, projects),
+    )
+
+
+def _owner_of_fronts(fronts: Mapping[str, bytes], projects: AbstractSet[str]) -> Root:
+    """Return the owner of the front pages: if pages of others have none of our lines, they were to stay unchanged."""
+    others = {key: page for key, page in fronts.items() if not is_sealed(page)}
+    has_line = False
+    for key, page in others.items():
+        with suppress(ValueError):
+            has_line = has_line or not projects.isdisjoint(projects_on(page, key))
+    return Root.OWN if not others else Root.SHARED if has_line else Root.KEPT
+
+
+def _front_pages(store: Store, place: str) -> dict[str, bytes]:
+    """Return the existing pages of a folder, by their keys."""
+    folder = f"{place}/" if place else ""
+    read = {key: store.read(key) for key in (*store.page_keys(folder), f"{folder}index.json")}
+    return {key: found[0] for key, found in read.items() if found}
+
+
+def _sealed_projects(store: Store, fronts: Iterable[Mapping[str, bytes]]) -> set[str]:
+    """Return our projects: those with one of our pages at the root, or on one of our front pages."""
+    sealed = [(key, page) for pages in fronts for key, page in pages.items() if is_sealed(page)]
+    listed = {name for key, page in sealed for name in projects_on(page, key)}
+    return listed | {name for name in store.folders() if is_project(name) and _has_page(store, ROOT, name)}
+
+
+def _has_page(store: Store, folder: str, project: str) -> bool:
+    """Return whether a folder has a page of a project that we wrote."""
+    return any(map(is_sealed, _front_pages(store, f"{folder}/{project}" if folder else project).values()))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.index.manifest import Directory
+    from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.wheel_index import WheelIndex
 
 __all__ = ["recover_manifests"]
@@ -34,7 +34,7 @@ def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     for project in sorted(directory.projects):
         error = _damage(ledger, project)
         if error:
-            with outside.reporter.step(f"make {error.key} again from its pages"):
+            with outside.reporter.step(f"rebuild {error.key} from its pages"):
                 flaws += _recover(index, directory, project, error)
     return tuple(flaws)
 
@@ -60,9 +60,9 @@ def _recover(index: WheelIndex, directory: Directory, project: str, error: Damag
     record_edits(index, (), [FileEdit(error.key, damaged)])
     manifest = rebuilt.manifest._replace(generation=rebuilt.manifest.generation + 1)
     if not index.store.put(error.key, content_of_bytes(manifest.dumps()), instead_of=found):
-        msg = f"{index.store.url(error.key)} changes while it is made again"
-        raise MachineError(msg, hint="somebody else restores it; run the same command again")
-    lost = f"; nobody knows any more {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""
+        msg = f"{index.store.url(error.key)} changed while it was rebuilt"
+        raise MachineError(msg, hint="somebody else is restoring it; run the same command again")
+    lost = f"; not recovered: {', '.join(rebuilt.unknown)}" if rebuilt.unknown else ""
     count = f"{len(manifest.files)} file{'' if len(manifest.files) == 1 else 's'}"
-    done = f"made again from its pages: {count}{lost}"
+    done = f"rebuilt from its pages: {count}{lost}"
     yield Flaw(error.key, f"{BROKEN}: {error.why}", done)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError, Rejected
 from ci_tools.machine.objects.store import content_of_bytes
+from ci_tools.publish.index.arrivals import metadata_of
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
 from ci_tools.publish.index.ledger import Damaged, Ledger
 from ci_tools.publish.index.maintain.flaws import (
     BACK,
@@ -29,21 +31,17 @@ from ci_tools.publish.index.maintain.leftovers import forget_notes
 from ci_tools.publish.index.maintain.look import look_at, read, refuse_no_index
 from ci_tools.publish.index.maintain.reading import fetch, read_file
 from ci_tools.publish.index.maintain.recovery import recover_manifests
-from ci_tools.publish.index.maintain.undo import (
-    Edit,
-    FileEdit,
-    finish_record,
-    record_edits,
-)
-from ci_tools.publish.index.wheel_index import METADATA_SUFFIX, keys_of, metadata_of
+from ci_tools.publish.index.maintain.undo import Edit, FileEdit, finish_record, record_edits
+from ci_tools.publish.index.wheel_index import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.maintain.look import Look
-    from ci_tools.publish.index.manifest import Directory, Manifest
+    from ci_tools.publish.index.manifest import Manifest
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
 
@@ -61,14 +59,14 @@ DONE = MappingProxyType(
 # Flaws that a repair leaves, by the start of their sentence, each with the remedy.
 STAYS = MappingProxyType(
     {
-        **dict.fromkeys(LOST.values(), "publish its very bytes again or put them back, or yank it"),
-        UNREAD: "mend it again when the store can be read",
+        **dict.fromkeys(LOST.values(), "publish the same bytes again or restore them, or yank it"),
+        UNREAD: "repair it again when the store can be read",
         UNLISTED: "--remove-unlisted removes it",
-        BROKEN: "none of its pages is whole: restore it, or publish its files again",
+        BROKEN: "none of its pages is complete: restore it, or publish its files again",
     }
 )
 IN_DOUBT = frozenset({GONE, DAMAGED, OTHER_SIZE, BACK})
-AGAIN = "mend it again when nothing is damaged and nobody publishes"
+AGAIN = "repair it again when nothing is damaged and nobody publishes"
 
 
 def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False) -> tuple[Flaw, ...]:
@@ -84,7 +82,7 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
         recovered = recover_manifests(index, outside)
         look = read(index, outside)
         if any(_is_mendable(flaw, remove_unlisted=remove_unlisted) for flaw in look.flaws):
-            with outside.reporter.step(f"mend {index.address}"):
+            with outside.reporter.step(f"repair {index.address}"):
                 _mend(index, look, remove_unlisted=remove_unlisted)
                 left = frozenset(look_at(index, {flaw.key for flaw in look.flaws}).flaws)
         else:
@@ -132,7 +130,7 @@ def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
 
 
 def _edit(index: WheelIndex, manifest: Manifest, suspects: AbstractSet[str]) -> Edit:
-    """Return the new entries of a project's suspect files, each checked once more."""
+    """Return the new entries of a project's suspect files, each checked again."""
     before = {file.key: file for file in manifest.files.values() if file.key in suspects}
     after = {key: _right(index, file) for key, file in before.items()}
     changed = {key for key in before if before[key] != after[key]}

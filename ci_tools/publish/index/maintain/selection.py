@@ -39,7 +39,9 @@ class Selection(NamedTuple):
         found = {key: file for key, file in manifest.files.items() if names[key] == self._file_or_version}
         if not found:
             what = self.file or f"{self.project} {self.version}"
-            known = nearest(str(self._file_or_version), map(str, set(names.values()))) if names else "it has none of it"
+            known = (
+                nearest(str(self._file_or_version), map(str, set(names.values()))) if names else "nor any of its files"
+            )
             msg = f"the index has no {what}, {known}"
             raise InputError(msg)
         return found
@@ -58,9 +60,9 @@ def selection_of(text: str) -> Selection:
     """Return a selection from its text; raise InputError if it is neither `PROJECT==VERSION` nor a file name."""
     try:
         return _file(text) if text.endswith(ENDINGS) else _release(text)
-    except ValueError:
-        msg = f'"{text}" is no release, expected one such as demo==1.0, or the name of a file of one'
-        raise InputError(msg) from None
+    except ValueError as error:
+        msg = f'"{text}" is not a release, expected one such as demo==1.0, or the name of one of its files'
+        raise InputError(msg) from error
 
 
 def _file(name: str) -> Selection:

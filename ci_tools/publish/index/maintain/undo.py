@@ -92,7 +92,7 @@ def _parse(data: bytes) -> Record:
         files = {key: FileEdit(str(key), str(before), str(after)) for key, before, after in table["files"]}
         return Record(edits, files, bool(table["done"]))
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error
 
 
 def _entries(text: str, project: str) -> dict[str, IndexedFile]:
@@ -106,7 +106,7 @@ def _read(index: WheelIndex) -> Record | None:
         return _parse(read[0]) if read else None
     except ValueError as error:
         msg = f"{index.store.url(RECORD)}, which says what the last repair changed, is damaged: {error}"
-        raise InputError(msg, hint=f"what it overwrote lies in {index.store.url(KEPT)}") from None
+        raise InputError(msg, hint=f"the files that it overwrote are in {index.store.url(KEPT)}") from error
 
 
 # ---------------------------------------------------------------- recording
@@ -152,8 +152,8 @@ def _keep(index: WheelIndex, file: FileEdit) -> None:
         path = fetch(index, file.key, Path(folder))
         sha256 = sha256_of(path)
         if sha256 != file.before:
-            msg = f"{index.store.url(file.key)} changes while it is mended"
-            raise MachineError(msg, hint="another publisher is at work; run the same command again")
+            msg = f"{index.store.url(file.key)} changed while it was repaired"
+            raise MachineError(msg, hint="another publisher is running; run the same command again")
         index.store.put(f"{KEPT}{sha256}", content_of_file(path, sha256), instead_of=None)
 
 
@@ -173,8 +173,8 @@ def finish_record(index: WheelIndex) -> None:
 
 def _store_bytes(index: WheelIndex, key: str, data: bytes) -> None:
     if not index.store.put(key, content_of_bytes(data), instead_of=index.store.find(key)):
-        msg = f"{index.store.url(key)} changes while the index is mended"
-        raise MachineError(msg, hint="another repair is at work; run the same command again")
+        msg = f"{index.store.url(key)} changed while the index was repaired"
+        raise MachineError(msg, hint="another repair is running; run the same command again")
 
 
 def _forget(index: WheelIndex, kept: Record | None) -> None:
@@ -197,7 +197,7 @@ def undo_repair(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     with index.store.alone(), outside.reporter.step(f"undo the last repair of {index.address}"):
         found = _read(index)
         if found is None:
-            msg = f"no repair of {index.address} has changed anything that could be put back"
+            msg = f"there is no repair of {index.address} to undo"
             raise InputError(msg)
         flaws = tuple(_undo(index, found))
         if not any(flaw.is_left for flaw in flaws):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import RejectedInput
+from ci_tools.github.doctor.grants import access, lacking, unite_grants
+from ci_tools.github.doctor.nodes import one_line
 from ci_tools.github.doctor.report import (
     Default,
     Environment,
@@ -21,20 +23,8 @@ from ci_tools.github.doctor.report import (
     Weight,
 )
 from ci_tools.github.doctor.rules import diagnose
-from ci_tools.github.doctor.workflows import (
-    INHERITED,
-    Job,
-    Used,
-    Workflow,
-    access,
-    lacking,
-    one_line,
-    qualify_calls,
-    read,
-    read_config,
-    read_included,
-    unite_grants,
-)
+from ci_tools.github.doctor.workflow_files import read_config, read_included, read_workflow
+from ci_tools.github.doctor.workflows import INHERITED, Job, Used, Workflow, qualify_calls
 
 ROOT = Path(__file__).parents[4]
 PATH = ".github/workflows/release.yml"
@@ -43,7 +33,7 @@ FATWHEEL = f"octo/fatwheel/.github/workflows/wheels.yml@{NEW}"
 
 
 def workflow(text: str) -> Workflow:
-    return read(text, PATH)
+    return read_workflow(text, PATH)
 
 
 def job(text: str) -> Job:
@@ -170,7 +160,7 @@ def test_what_is_passed_and_what_is_required() -> None:
         pytest.param("", "no jobs", id="empty"),
         pytest.param("on: [push\njobs: {}", f"{PATH}:2:", id="broken"),
         pytest.param('on: "\\UFFFFFFFF"', "an escape in it is of no character", id="no-character"),
-        pytest.param("jobs: {'a b': {}}", "no name of a job", id="name"),
+        pytest.param("jobs: {'a b': {}}", "is not a valid name for a job", id="name"),
         pytest.param("jobs: {" + "".join(f"j{n}: {{}}," for n in range(600)) + "}", "at most 500", id="jobs"),
         pytest.param("- push", "no jobs", id="list"),
     ],
@@ -195,7 +185,7 @@ def test_grants_are_compared_and_united() -> None:
 
 def test_our_own_workflows_are_read_and_need_no_default() -> None:
     for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
-        own = read(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+        own = read_workflow(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
         bare = [job for job in own.jobs if own.grants_of(job) is None]
         assert [job.where for job in bare if own.triggers != ("workflow_call",)] == []
         assert all(job.name == "publish" for job in bare)  # which may do what its caller grants
@@ -413,7 +403,8 @@ def test_every_finding_says_all_that_a_reader_needs() -> None:
 
 def test_the_guide_has_every_rule() -> None:
     guide = (ROOT / "docs/how-to/check-a-repository.md").read_text(encoding="utf-8")
-    code = (ROOT / "ci_tools/github/doctor/rules.py").read_text(encoding="utf-8")
+    modules = sorted((ROOT / "ci_tools/github/doctor/rules").glob("*.py"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in modules)
     rules = set(re.findall(r'Finding\("([a-z-]+)"', code))
     assert set(re.findall(r"^\| `([a-z-]+)` \|", guide, re.MULTILINE)) == rules
 
@@ -456,13 +447,15 @@ def test_the_environment_of_all_but_nightlies_is_looked_for_by_its_name() -> Non
 # -- what is published, and from where
 
 PINNED = "octo-tools/fatwheel/.github/workflows/{}.yml@" + NEW
-PUBLISH = read("on: workflow_call\njobs:\n  publish: {steps: []}\n", ".github/workflows/publish.yml")
-PLATFORM = read(
+PUBLISH = read_workflow("on: workflow_call\njobs:\n  publish: {steps: []}\n", ".github/workflows/publish.yml")
+PLATFORM = read_workflow(
     "on: workflow_call\njobs:\n  tell: {permissions: {issues: write}}\n"
     "  publish: {uses: $/.github/workflows/publish.yml}\n",
     ".github/workflows/platform.yml",
 )
-WHEELS = read("on: workflow_call\njobs:\n  attest: {permissions: {id-token: write}}\n", ".github/workflows/wheels.yml")
+WHEELS = read_workflow(
+    "on: workflow_call\njobs:\n  attest: {permissions: {id-token: write}}\n", ".github/workflows/wheels.yml"
+)
 NAMED = {"publish": PUBLISH, "platform": PLATFORM, "wheels": WHEELS}
 CONFIG = """\
 platforms:

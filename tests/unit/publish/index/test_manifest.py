@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from ci_tools.publish.index.manifest import (
-    Directory,
-    is_project,
-    parse_directory,
-    parse_manifest,
-)
+from ci_tools.publish.index.directory import Directory, parse_directory
+from ci_tools.publish.index.manifest import is_project, parse_manifest
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 HASH = "0a" * 32
@@ -59,7 +55,7 @@ def test_the_folders_of_an_index_are_those_of_accelerators(folder: str) -> None:
 @pytest.mark.parametrize("folder", NO_FOLDERS)
 def test_a_page_a_project_and_a_channel_are_no_folders(folder: str) -> None:
     for changes in ({"folder": folder}, {"also": [folder]}):
-        with pytest.raises(ValueError, match="lies in no folder of an index"):
+        with pytest.raises(ValueError, match="is in a folder that no index has"):
             parse_manifest(manifest(**changes), "demo")
     for name in ("folders", "filling"):
         with pytest.raises(ValueError, match="as a folder"):
@@ -97,7 +93,7 @@ def test_a_canonical_name_is_a_project(project: str) -> None:
     ],
 )
 def test_an_entry_that_no_page_could_show_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"can't encode|is no sha256|lies in no folder"):
+    with pytest.raises(ValueError, match=r"can't encode|is not a sha256|is in a folder that no index has"):
         parse_manifest(manifest(**changes), "demo")
 
 

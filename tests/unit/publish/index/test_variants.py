@@ -318,13 +318,13 @@ def test_a_variant_with_other_bytes_is_refused(root: Path, release: Unit) -> Non
 
 def test_the_name_of_a_variant_alone_makes_none(release: Unit, tmp_path: Path) -> None:
     nameless = release.variants[0]._replace(variant=())
-    with pytest.raises(InputError, match="has the name of a wheel variant, and nothing says what it needs"):
+    with pytest.raises(InputError, match="has the name of a wheel variant, and its properties are not known"):
         folder_index(tmp_path / "index").check(replace(release, items=(nameless,), variants=()))
 
 
 def test_no_project_is_called_as_their_folder(tmp_path: Path) -> None:
     wheel = item(make(tmp_path, "variants-1.0-py3-none-any.whl"))
-    with pytest.raises(InputError, match="an index has a folder called variants"):
+    with pytest.raises(InputError, match="a project cannot be called variants"):
         folder_index(tmp_path / "index").check(unit("variants", wheel))
 
 

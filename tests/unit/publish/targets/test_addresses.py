@@ -9,7 +9,7 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.machine.objects.bucket import Place, place_of
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 from ci_tools.publish.index.wheel_index import Settings
 from ci_tools.publish.targets.addresses import index_of, indexes_of, targets_of
 from tests.builders.sources import world
@@ -20,16 +20,16 @@ WHO = "AWS_ACCESS_KEY_ID"
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        pytest.param("dir:~nosuchuser/x", "dir:~nosuchuser/x is no folder", id="no-such-user"),
-        pytest.param("dir:round/x", "dir:round/x is no folder", id="links-that-lead-round"),
+        pytest.param("dir:~nosuchuser/x", "dir:~nosuchuser/x is not a folder", id="no-such-user"),
+        pytest.param("dir:round/x", "dir:round/x is not a folder", id="links-that-lead-round"),
         pytest.param("dir:a\0b", "holds the character U\\+0000", id="a-zero-byte"),
         pytest.param("dir:a\x1b[2J", "holds the character U\\+001B", id="an-escape"),
         pytest.param("dir:a\udcff", "holds the character U\\+DCFF", id="a-byte-that-is-no-text"),
-        pytest.param("dir:", '"dir:" is no index', id="no-path"),
+        pytest.param("dir:", '"dir:" is not an index', id="no-path"),
         pytest.param("s3://[x", "cannot be read, expected s3://BUCKET/PREFIX", id="no-address"),
         pytest.param("s3://bucket/\n", "holds the character U\\+000A", id="a-line-break"),
-        pytest.param("", '"" is no target', id="an-empty-variable"),
-        pytest.param("github:", '"github:" is no target', id="no-repository"),
+        pytest.param("", '"" is not a target', id="an-empty-variable"),
+        pytest.param("github:", '"github:" is not a target', id="no-repository"),
         pytest.param("dir:a?root=mine", 'root is "mine", expected own, shared, kept', id="an-unknown-root"),
         pytest.param("s3://b/whl?nightlies=0", 'nightlies is "0", expected how many', id="no-nightlies"),
         pytest.param("dir:a?root=own&root=kept", "a setting is given twice", id="a-setting-twice"),

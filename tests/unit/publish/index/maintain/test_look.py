@@ -8,7 +8,7 @@ import pytest
 from ci_tools.errors import InputError
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index import maintain
-from ci_tools.publish.index.manifest import Root
+from ci_tools.publish.index.directory import Root
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.indexes import CUDA, PURE, STRAY, entry, found, rewrite, root
@@ -48,7 +48,7 @@ def test_front_pages_of_others_that_lack_our_line_are_a_flaw_only_where_we_keep_
 ) -> None:
     share(index, Root.SHARED, TEST_INFRA + '<a href="demo/">demo</a>')
     flaws = found(index, outside)
-    assert {what for _, what in flaws} == {"the page is not ours alone, and does not list other"}
+    assert {what for _, what in flaws} == {"the page is shared with others, and does not list other"}
     assert len(flaws) == 4
     share(index, Root.KEPT, TEST_INFRA)
     assert found(index, outside) == []

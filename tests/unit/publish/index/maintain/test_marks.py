@@ -61,7 +61,7 @@ def test_a_yanked_release_that_is_published_again_stays_yanked(index: WheelIndex
     ],
 )
 def test_what_is_no_release_is_said_to_be_none(text: str, index: WheelIndex) -> None:
-    with pytest.raises(InputError, match=r"is no release, expected one such as demo==1\.0"):
+    with pytest.raises(InputError, match=r"is not a release, expected one such as demo==1\.0"):
         maintain.yank(index, text, "bad")
 
 
@@ -71,7 +71,7 @@ def test_what_is_no_release_is_said_to_be_none(text: str, index: WheelIndex) -> 
         ("demo==1.2", r"the index has no demo 1\.2, known: 1\.0, 1\.1"),
         ("demo==1.0+cu132", r"the index has no demo 1\.0\+cu132, did you mean \"1\.0\+cu130\""),
         (CUDA.replace("cu130", "cu131"), r"the index has no demo-1\.0\+cu131.*, did you mean \"demo-1\.0\+cu130"),
-        ("nothing==1.0", "no nothing 1.0, it has none of it"),
+        ("nothing==1.0", "no nothing 1.0, nor any of its files"),
     ],
 )
 def test_what_the_index_has_not_is_said(text: str, sentence: str, index: WheelIndex) -> None:

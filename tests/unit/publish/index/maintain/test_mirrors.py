@@ -95,7 +95,7 @@ def test_a_mirror_that_lags_is_told_of_and_brought_up_to_date(
     publish(places[:1], unit(tmp_path, "2.0"), tmp_path / "alone")
     target = f"dir:{tmp_path}/first|dir:{tmp_path}/mirror"
     assert main(["index", "verify", target]) == 1
-    assert "the other place of this index has the file" in " ".join(capsys.readouterr().out.split())
+    assert "the other copy of this index has the file" in " ".join(capsys.readouterr().out.split())
     assert main(["index", "repair", target]) == 0
     assert main(["index", "verify", target]) == 0
     assert broken(tmp_path / "mirror") == []

@@ -95,7 +95,7 @@ def test_a_yanked_release_is_not_promoted(index: WheelIndex, tmp_path: Path, out
 
 
 def test_a_release_is_not_promoted_to_where_it_is(index: WheelIndex, outside: Outside) -> None:
-    with pytest.raises(InputError, match="is where the release is, expected another index"):
+    with pytest.raises(InputError, match="has the release already, expected another index"):
         maintain.promote(index, [folder_index(root(index))], "demo==1.0", outside)
 
 
@@ -113,5 +113,5 @@ def test_a_part_of_a_release_is_not_promoted(name: str, index: WheelIndex, tmp_p
 def test_a_release_of_which_a_file_is_lost_is_not_promoted(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     (root(index) / f"cu130/{CUDA}").unlink()
     maintain.repair(index, outside)
-    with pytest.raises(InputError, match="does not lie in dir:"):
+    with pytest.raises(InputError, match="is not in dir:"):
         maintain.promote(index, [folder_index(tmp_path / "stable")], "demo==1.0", outside)

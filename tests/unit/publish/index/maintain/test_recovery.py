@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ci_tools.publish.index import maintain
-from ci_tools.publish.index.adoption import adopt
+from ci_tools.publish.index.directory import Root
+from ci_tools.publish.index.foreign.adoption import adopt
 from ci_tools.publish.index.maintain.rebuild import manifest_from_pages
-from ci_tools.publish.index.manifest import Root, parse_manifest
+from ci_tools.publish.index.manifest import parse_manifest
 from ci_tools.publish.index.pages import IndexedFile, Link, project_html
 from ci_tools.publish.targets.addresses import index_of
 from ci_tools.publish.units import Offer
@@ -52,7 +53,7 @@ def test_a_manifest_is_made_again_from_its_pages(data: str | None, index: WheelI
     assert [key for key, _ in found(index, outside)] == [MANIFEST]
     mended = maintain.repair(index, outside)
     assert [(flaw.key, flaw.is_left) for flaw in mended] == [(MANIFEST, False)]
-    assert mended[0].done.startswith("made again from its pages: 4 files; nobody knows any more which jobs built its")
+    assert mended[0].done.startswith("rebuilt from its pages: 4 files; not recovered: which jobs built its")
     assert without_jobs(path.read_bytes()) == without_jobs(whole)
     assert found(index, outside) == []
     assert pages(index) == before
@@ -85,7 +86,7 @@ def test_a_manifest_without_a_whole_page_stays_as_it_is(index: WheelIndex, outsi
     before = pages(index)
     mended = maintain.repair(index, outside)
     assert [(flaw.key, flaw.is_left) for flaw in mended] == [(MANIFEST, True)]
-    assert "none of its pages is whole" in mended[0].done
+    assert "none of its pages is complete" in mended[0].done
     assert (root(index) / MANIFEST).read_text() == "[]"
     assert pages(index) == before
 

@@ -178,7 +178,7 @@ def test_a_file_that_is_put_back_while_the_index_is_mended_stays_listed(index: W
     class PutBack(Silent):
         @contextmanager
         def step(self, title: str) -> Iterator[Silent]:
-            if title.startswith("mend"):
+            if title.startswith("repair"):
                 wheel.write_bytes(whole)
             yield self
 

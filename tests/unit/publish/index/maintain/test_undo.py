@@ -97,7 +97,7 @@ def test_the_next_repair_that_changes_something_forgets_the_last(index: WheelInd
 
 
 def test_where_nothing_was_changed_there_is_nothing_to_undo(index: WheelIndex, outside: Outside) -> None:
-    with pytest.raises(InputError, match="has changed anything that could be put back"):
+    with pytest.raises(InputError, match="there is no repair of dir:"):
         maintain.undo_repair(index, outside)
 
 

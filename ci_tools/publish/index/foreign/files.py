@@ -24,14 +24,7 @@ from ci_tools.machine.package_index import AS_IT_IS
 from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
-from ci_tools.publish.index.pages import (
-    ADOPTED,
-    ROOT,
-    IndexedFile,
-    Link,
-    project_and_version,
-    variant_label,
-)
+from ci_tools.publish.index.pages import ADOPTED, ROOT, IndexedFile, Link, project_and_version, variant_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -39,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from ci_tools.machine.objects.store import Entry, Store
-    from ci_tools.publish.index.foreign_pages import Listed
+    from ci_tools.publish.index.foreign.pages import Listed
 
 __all__ = ["FILES", "METADATA_SUFFIX", "PAGES", "Completed", "Found", "complete", "merge_listings", "resolve"]
 

@@ -13,9 +13,9 @@ import pytest
 
 from ci_tools.errors import InputError
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.publish.index import adoption
+from ci_tools.publish.index.directory import Root
+from ci_tools.publish.index.foreign import adoption
 from ci_tools.publish.index.ledger import Ledger
-from ci_tools.publish.index.manifest import Root
 from ci_tools.publish.targets.addresses import index_of
 from tests.builders import releases
 from tests.builders.wheels import hexdigest, make
@@ -152,7 +152,7 @@ def test_an_adoption_on_a_full_disk_leaves_the_pages_and_goes_on(root: Path) -> 
 
     command = [sys.executable, "-m", "ci_tools", "index", "adopt", f"dir:{root}", "--yes"]
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, preexec_fn=full, cwd=Path(__file__).parents[4]
+        command, check=False, capture_output=True, text=True, preexec_fn=full, cwd=Path(__file__).parents[5]
     )
     assert done.returncode == 3
     assert before.items() <= content(root).items()

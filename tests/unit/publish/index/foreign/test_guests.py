@@ -79,7 +79,7 @@ def test_a_shared_root_has_a_line_more_and_stays_shared(tmp_path: Path) -> None:
     ]
     assert after["torch/index.html"] == before["torch/index.html"]
     assert not [key for key in after if key.endswith("index.json") and not key.startswith(".fatwheel/")]
-    with pytest.raises(InputError, match="begun as a shared root"):
+    with pytest.raises(InputError, match="begun with root=shared"):
         publish(tmp_path, "?root=own", project="third")
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from ci_tools.machine.context import Silent
 from ci_tools.machine.objects.store import Entry, FolderStore
-from ci_tools.publish.index.foreign_files import complete, merge_listings, resolve
-from ci_tools.publish.index.foreign_pages import Listed
+from ci_tools.publish.index.foreign.files import complete, merge_listings, resolve
+from ci_tools.publish.index.foreign.pages import Listed
 from ci_tools.publish.index.pages import ADOPTED, IndexedFile
 from tests.builders.wheels import hexdigest, make
 

@@ -10,19 +10,20 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
+from ci_tools.publish.index.directory import Root, announce_folders, folders_of, slash
 from ci_tools.publish.index.finder import DATA, data_path
-from ci_tools.publish.index.foreign_files import FILES
-from ci_tools.publish.index.manifest import Root
-from ci_tools.publish.index.page_writer import announce_folders, folders_of, slash
+from ci_tools.publish.index.foreign.files import FILES
 from ci_tools.publish.index.pages import VARIANTS, is_sealed
 from ci_tools.publish.units import Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ci_tools.publish.index.directory import Directory
+    from ci_tools.publish.index.foreign.strangers import Stranger
     from ci_tools.publish.index.ledger import Ledger
-    from ci_tools.publish.index.manifest import Directory, Manifest
-from ci_tools.publish.index.page_writer import PageWriter, Stranger
+    from ci_tools.publish.index.manifest import Manifest
+    from ci_tools.publish.index.page_writer import PageWriter
 
 __all__ = ["CHANNELS", "page_changes", "refuse_others"]
 
@@ -41,8 +42,8 @@ def refuse_others(writer: PageWriter, ledger: Ledger, root: Root | None, after: 
         _refuse_foreign_files(ledger, after)
     elif known and known.root is not Root.OWN and root is Root.OWN:
         address = ledger.store.url(ledger.root)
-        msg = f"the front pages of {address} are not ours alone: it was begun as a {known.root.value} root"
-        raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or leave `root=own` out")
+        msg = f"the front pages of {address} belong to others too: the index was begun with root={known.root.value}"
+        raise InputError(msg, hint=f"`{_adopt(ledger)}` takes over what they list; or omit `root=own`")
     directory = announce_folders(known or ledger.directory(), folders_of(after), root)
     if after.project not in directory.projects:
         _refuse_page(writer, ledger, after, directory)
@@ -60,7 +61,7 @@ def _refuse_foreign_files(ledger: Ledger, after: Manifest) -> None:
         is_of_index = place.endswith((*FILES, *PAGES)) or place.startswith((f"{DATA}/", f"{VARIANTS}/"))
         if is_of_index and not _is_ours(ledger, key):
             msg = f"{ledger.store.address} has files that Fatwheel did not put there, such as {place}"
-            hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` behind the target adds to it"
+            hint = f"`{_adopt(ledger)}` takes over what is listed there; `?root=shared` after the target adds to it"
             raise InputError(msg, hint=hint, page="how-to/adopt-an-index.md")
 
 
@@ -90,8 +91,8 @@ def _refuse_compression(writer: PageWriter, ledger: Ledger, directory: Directory
         for key in page.keys:
             found = ledger.store.find(key)
             if found and found.encoding not in {"", "identity"}:
-                msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected a page as it is"
-                raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
+                msg = f"{ledger.store.url(key)} is compressed ({found.encoding}), expected an uncompressed page"
+                raise InputError(msg, hint="`?root=kept` after the target leaves the front pages unchanged")
 
 
 def _strangers(writer: PageWriter, ledger: Ledger, after: Manifest, directory: Directory) -> Iterator[Stranger]:
@@ -123,6 +124,6 @@ def page_changes(writer: PageWriter, ledger: Ledger, root: Root | None, manifest
     for place in sorted(places):
         yield Change("update", ledger.store.url(f"{ledger.root}{place}"))
     if directory.root is not Root.KEPT and (projects != known.projects or directory.filling):
-        detail = "a line more, and every other byte as it is" if directory.root is Root.SHARED else ""
+        detail = "one more line; every other byte stays" if directory.root is Root.SHARED else ""
         for place in sorted({"", *(f"{folder}/" for folder in directory.folders | directory.filling)}):
             yield Change("update", ledger.store.url(f"{ledger.root}{place}"), detail)

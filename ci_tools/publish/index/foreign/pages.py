@@ -102,7 +102,7 @@ def add_projects(page: bytes, key: str, projects: Iterable[str]) -> bytes:
     ways = _add_entries(page, new) if key.endswith(INDEX_JSON) else _add_lines(page, key, new)
     found = next((way for way in ways if _lists(way, key, [*there, *new])), None) if new else page
     if found is None:
-        msg = "it has no place where a link is read"
+        msg = "it has no place for a new link"
         raise ValueError(msg)
     return found
 
@@ -118,7 +118,7 @@ def _lists(page: bytes, key: str, projects: Iterable[str]) -> bool:
 def _add_lines(page: bytes, key: str, projects: Iterable[str]) -> Iterator[bytes]:
     """Yield versions of an HTML page with new links: after the last lines of one project each, else before its end."""
     if b"\0" in page:
-        msg = "it is no text"
+        msg = "it is not text"
         raise ValueError(msg)
     text = _text(page)
     links = [f'<a href="{quote(project)}/">{html.escape(project)}</a>' for project in projects]

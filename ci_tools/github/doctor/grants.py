@@ -1,0 +1,58 @@
+"""Permissions of a job's token: their union, and what is missing of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+__all__ = [
+    "ACCESSES",
+    "ATTEST_NEVER",
+    "ATTEST_PUBLIC",
+    "EVERY",
+    "Grants",
+    "access",
+    "lacking",
+    "needed_to_publish",
+    "unite_grants",
+]
+
+EVERY = "*"  # stands for all permissions that are not named, as in `read-all` and `write-all`
+ATTEST_PUBLIC, ATTEST_NEVER = "public", "never"  # of the input `attest`
+ACCESSES = ("none", "read", "write")
+
+
+Grants = dict[str, str]
+
+
+def access(grants: Mapping[str, str], scope: str) -> str:
+    """Return the access to a scope: none, read or write."""
+    return grants.get(scope, grants.get(EVERY, ACCESSES[0]))
+
+
+def unite_grants(several: Iterable[Mapping[str, str]]) -> Grants:
+    """Return the union of several grants: for each scope, the highest access."""
+    union: Grants = {}
+    for grants in several:
+        for scope, wanted in grants.items():
+            union[scope] = max(wanted, union.get(scope, ACCESSES[0]), key=ACCESSES.index)
+    return {scope: wanted for scope, wanted in sorted(union.items()) if wanted != ACCESSES[0]}
+
+
+def lacking(grants: Mapping[str, str], needed: Mapping[str, str]) -> Grants:
+    """Return the part of `needed` that `grants` does not cover."""
+    few = ACCESSES.index
+    return {scope: wanted for scope, wanted in needed.items() if few(access(grants, scope)) < few(wanted)}
+
+
+def needed_to_publish(given: Mapping[str, str], targets: Collection[str]) -> Grants:
+    """Return the permissions that publish.yml needs from its caller, for this `with:` and these targets."""
+    reasons = {
+        ("attestations", "read"): given.get("attest") != ATTEST_NEVER,  # to verify the attestations of the files
+        ("actions", "read"): bool(given.get("run-id")),  # to take the artifacts of another run
+        ("contents", "write"): any(target.startswith("github:") for target in targets),  # to make the release
+        ("id-token", "write"): bool(given.get("aws-role")),  # to assume the role
+    }
+    return {scope: wanted for (scope, wanted), applies in reasons.items() if applies}

@@ -1,0 +1,138 @@
+"""The layout of an index that others filled: which of its keys are pages, of which projects and folders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.model.files import FOLDER
+from ci_tools.publish.index.foreign.files import FILES, PAGES
+from ci_tools.publish.index.foreign.guests import CHANNELS
+from ci_tools.publish.index.foreign.strangers import Stranger, lists_files
+from ci_tools.publish.index.ledger import OWN
+from ci_tools.publish.index.manifest import is_project
+from ci_tools.publish.index.pages import ROOT, project_and_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ci_tools.machine.objects.store import Entry
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+__all__ = ["Layout", "Left", "find_layout", "is_list_of_files", "is_page"]
+
+
+class Left(NamedTuple):
+    """A file, page or folder that stays as it is, and why."""
+
+    where: str
+    why: str
+
+
+class Layout(NamedTuple):
+    """An index that others filled, as its store lists it."""
+
+    entries: Mapping[str, Entry]
+    pages: Mapping[str, Mapping[str, tuple[str, ...]]]  # keys of pages, by project and folder
+    fronts: tuple[str, ...]  # keys of the pages that list projects
+    folders: frozenset[str]  # accelerator folders with pages or files
+    left: tuple[Left, ...]
+
+
+def is_list_of_files(stranger: Stranger) -> bool:
+    """Return whether a front page of others lists files itself; an unreadable page does not."""
+    try:
+        return lists_files(stranger)
+    except ValueError:
+        return False
+
+
+# ---------------------------------------------------------------- the index as it is
+
+
+def find_layout(index: WheelIndex) -> Layout:
+    """Return the pages, folders and files in an index's listing."""
+    entries = {entry.key: entry for entry in index.store.entries()}
+    below = {key.partition(f"/{OWN}")[0] + "/" for key in entries if f"/{OWN}" in key}
+    others = tuple({*CHANNELS, *below})
+    own = {key: entry for key, entry in entries.items() if not key.startswith((OWN, *others)) and not _is_marker(entry)}
+    left = [Left(place, "an index of its own: adopt it by its own address") for place in _present(others, entries)]
+    fronts: list[str] = []
+    pages: dict[str, dict[str, list[str]]] = {}
+    deep = {key.split("/")[0] for key in own if is_page(key) and key.count("/") > 1}  # folders with pages below them
+    unknown = set()
+    for key in filter(is_page, own):
+        folder, project = _place(key)
+        if folder is None or (project in deep and not folder and not FOLDER.fullmatch(project)):
+            unknown.add(key.partition("/")[0])
+        elif not project:
+            fronts.append(key)
+        elif not is_project(canonicalize_name(project)):
+            left.append(Left(key, "an index has a folder of that name"))
+        else:
+            pages.setdefault(canonicalize_name(project), {}).setdefault(folder, []).append(key)
+    left += [Left(f"{name}/", "no accelerator's folder: its pages stay as they are") for name in sorted(unknown)]
+    folders = {folder for project in pages.values() for folder in project} | {_place(key)[0] or "" for key in fronts}
+    if not pages:
+        pages, folders = _plain(own)
+    whole = {project: {folder: tuple(keys) for folder, keys in found.items()} for project, found in pages.items()}
+    return Layout(own, whole, tuple(fronts), frozenset(filter(None, folders)), tuple(left))
+
+
+def _present(places: Iterable[str], entries: Iterable[str]) -> list[str]:
+    keys = tuple(entries)
+    return sorted(place for place in places if any(key.startswith(place) for key in keys))
+
+
+def _is_marker(entry: Entry) -> bool:
+    """Return whether it is an empty object, which consoles create to show a folder."""
+    return entry.size == 0 and (entry.key.endswith("/") or not entry.key)
+
+
+def is_page(key: str) -> bool:
+    """Return whether a key has the name of a page."""
+    return key.rpartition("/")[2] in PAGES
+
+
+def _place(key: str) -> tuple[str | None, str]:
+    """Return the folder and the project of a page: "" for a page of projects, None for a folder that is no index."""
+    parts = key.split("/")[:-1]
+    if len(parts) > 2 or (len(parts) == 2 and not FOLDER.fullmatch(parts[0])):  # noqa: PLR2004 - cu130/demo/
+        return None, ""
+    if len(parts) == 1 and FOLDER.fullmatch(parts[0]):
+        return parts[0], ""
+    return (parts[0] if parts[1:] else ROOT), (parts[-1] if parts else "")
+
+
+def _plain(entries: Mapping[str, Entry]) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
+    """Return the files of an index without pages, as a server lists them, by project and folder; and the folders.
+
+    The keys are those of the files: `_read` treats each as its own page.
+    """
+    pages: dict[str, dict[str, list[str]]] = {}
+    folders = {key.partition("/")[0] for key in entries if "/" in key and FOLDER.fullmatch(key.partition("/")[0])}
+    for key in entries:
+        project = _project_of(key)
+        folder = key.partition("/")[0] if "/" in key else ROOT
+        if (
+            project is None
+            or key.count("/") > 1
+            or not (FOLDER.fullmatch(folder) or canonicalize_name(folder) == project)
+        ):
+            continue
+        listing = [folder] if folder in folders else [ROOT, *sorted(folders)]
+        for one in listing:
+            pages.setdefault(project, {}).setdefault(one, []).append(key)
+    return pages, folders
+
+
+def _project_of(key: str) -> str | None:
+    """Return the project of a file; None if it is not a wheel or sdist, or an index cannot have the project."""
+    if not key.endswith(FILES):
+        return None
+    try:
+        project = project_and_version(key.rpartition("/")[2])[0]
+    except ValueError:
+        return None
+    return project if is_project(project) else None

@@ -1,0 +1,145 @@
+"""The files of a release unit as the assets of a GitHub Release."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from github.GithubException import UnknownObjectException
+
+from ci_tools.errors import MachineError, Rejected
+from ci_tools.github.client import printable
+from ci_tools.machine.storage import CHUNK
+from ci_tools.publish.index import of_releases
+from ci_tools.publish.index.arrivals import metadata_of
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
+from ci_tools.publish.index.of_releases import Facts, listing, listing_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from github.GitRelease import GitRelease
+    from github.GitReleaseAsset import GitReleaseAsset
+
+    from ci_tools.github.client import Hub
+    from ci_tools.publish.units import Item, Unit
+
+__all__ = [
+    "MOST_ASSETS",
+    "Sent",
+    "assets_of",
+    "download_asset",
+    "find_difference",
+    "hash_asset",
+    "is_whole",
+    "read_assets",
+    "select_assets",
+    "verify_assets",
+]
+
+MOST_ASSETS = 1000
+
+
+class Sent(NamedTuple):
+    """One file that becomes an asset: the bytes in `content`, or if that is None, the file at `path`."""
+
+    name: str
+    sha256: str
+    size: int
+    path: Path | None
+    content: bytes | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is the list of the unit's files."""
+        return self.content is not None and not self.name.endswith(METADATA_SUFFIX)
+
+
+@functools.lru_cache(maxsize=8)  # every step needs them, and each wheel is opened for its METADATA
+def assets_of(unit: Unit) -> tuple[Sent, ...]:
+    """Return every file of the unit's release: its items, their METADATA (PEP 658), and the list of them."""
+    facts = {item.name: _facts_of(item) for item in unit.items}
+    items = [Sent(item.name, item.sha256, item.size, item.path) for item in unit.items]
+    beside = [
+        _make_asset(f"{name}{METADATA_SUFFIX}", known.metadata) for name, known in facts.items() if known.metadata
+    ]
+    return (*items, *beside, _make_asset(listing_name(unit.name), listing(unit, facts)))
+
+
+def _make_asset(name: str, content: bytes) -> Sent:
+    return Sent(name, hashlib.sha256(content).hexdigest(), len(content), None, content)
+
+
+def _facts_of(item: Item) -> Facts:
+    """Return the metadata of a wheel; that of an sdist is not reliable for installers."""
+    if item.path.suffix != ".whl":
+        return Facts()
+    metadata, requires = metadata_of(item.path)
+    return Facts(requires, metadata)
+
+
+def select_assets(unit: Unit, there: Collection[str]) -> tuple[Sent, ...]:
+    """Return the files for the unit's release, without METADATA if the release would have too many assets."""
+    files = assets_of(unit)
+    others = set(there) - {sent.name for sent in files}
+    if len(others) + len(files) <= MOST_ASSETS:
+        return files
+    return tuple(sent for sent in files if not sent.name.endswith(METADATA_SUFFIX))
+
+
+def read_assets(hub: Hub, release: GitRelease) -> dict[str, GitReleaseAsset]:
+    """Return a release's assets by name; raise MachineError if the release no longer exists."""
+    return {asset.name: asset for asset in hub.ask(lambda _: _list_assets(release))}
+
+
+def _list_assets(release: GitRelease) -> list[GitReleaseAsset]:
+    try:
+        return list(release.get_assets())
+    except UnknownObjectException as error:
+        msg = f"the release of {printable(release.tag_name)} was deleted in the meantime"
+        raise MachineError(msg, hint="run the same command again") from error
+
+
+def is_whole(asset: GitReleaseAsset | None, sent: Sent) -> bool:
+    """Whether an asset holds the file, by GitHub's digest or else by its size; `verify` reads one without a digest."""
+    if asset is None or asset.state != "uploaded":
+        return False
+    return asset.digest == f"sha256:{sent.sha256}" if asset.digest else asset.size == sent.size
+
+
+def download_asset(asset: GitReleaseAsset) -> Iterator[bytes]:
+    """Yield an asset's bytes."""
+    yield from asset.download_asset(chunk_size=CHUNK)[2]
+
+
+def hash_asset(asset: GitReleaseAsset) -> str:
+    """Return the sha256 of an asset, which is downloaded for it."""
+    digest = hashlib.sha256()
+    for chunk in download_asset(asset):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def verify_assets(hub: Hub, release: GitRelease, unit: Unit, *, whole: bool) -> None:
+    """Compare the hash of every asset; raise Rejected if one differs, or with `whole`, if one is missing."""
+    there = read_assets(hub, release)
+    sent = select_assets(unit, there)
+    differences = [find_difference(hub, there.get(one.name), one, whole=whole) for one in sent]
+    problems = list(filter(None, differences))
+    if problems:
+        msg = f"{unit.tag} of {hub.repository} differs from the files that were uploaded:\n" + "\n".join(problems)
+        raise Rejected(msg, hint="the same command uploads those files again, unless they are published already")
+
+
+def find_difference(hub: Hub, asset: GitReleaseAsset | None, sent: Sent, *, whole: bool) -> str:
+    """Return how an asset differs from its file, or ""; with `whole`, a missing asset is a difference."""
+    if asset is None or asset.state != "uploaded":
+        return f"{sent.name} is {'missing' if asset is None else 'incomplete'}" if whole else ""
+    digest = asset.digest or f"sha256:{hub.ask(lambda _: hash_asset(asset))}"
+    found = printable(digest.removeprefix("sha256:"))
+    if found != sent.sha256 and sent.is_list:
+        content = hub.ask(lambda _: b"".join(download_asset(asset)))
+        found = sent.sha256 if of_releases.names_the_same(content, sent.content or b"") else found
+    return "" if found == sent.sha256 else f"{sent.name} has sha256 {found[:12]}…, expected {sent.sha256[:12]}…"

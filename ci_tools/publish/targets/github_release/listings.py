@@ -1,0 +1,104 @@
+"""The lists of files in the releases of a repository, for an index over its releases."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.github.client import printable
+from ci_tools.model.edition import candidate_of
+from ci_tools.model.pep440 import parse_version
+from ci_tools.model.request import Channel
+from ci_tools.publish.index import of_releases
+from ci_tools.publish.index.foreign.files import METADATA_SUFFIX
+from ci_tools.publish.index.of_releases import read_listing
+from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.targets import notice
+from ci_tools.publish.targets.github_release.assets import download_asset, hash_asset, read_assets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from github.GitRelease import GitRelease
+    from github.GitReleaseAsset import GitReleaseAsset
+
+    from ci_tools.github.client import Hub
+    from ci_tools.publish.index.of_releases import Listing
+    from ci_tools.publish.index.pages import IndexedFile
+
+__all__ = ["listings_of"]
+
+LIST = re.compile(r"fatwheel-[A-Za-z0-9-]+\.json")
+
+
+def listings_of(hub: Hub, project: str) -> dict[str, tuple[Listing, ...]]:
+    """Return a project's entries in the lists of published releases, by an index's channels, newest first.
+
+    Their files stay on GitHub, and those of a retracted release are yanked. A file that was deleted from its release is
+    left out. Raises InputError if no release has a file of the project, MachineError if a list is damaged.
+    """
+    with hub.opened() as repository:
+        releases = hub.ask(lambda _: list(repository.get_releases()))
+        found = [one for release in releases if not release.draft for one in _read_listings(hub, release)]
+    of_project = [one for one in found if one[1].project == canonicalize_name(project) and one[1].files]
+    if not of_project:
+        known = {listing.project for _, listing in found}
+        there = nearest(project, known) if known else "nor one of any other project"
+        msg = f'no release of {hub.repository} has a file of the project "{printable(project)}", {there}'
+        raise InputError(msg, hint="the index lists the releases that `fatwheel publish` made")
+    channels = dict.fromkeys(channel for channel, _ in of_project)
+    return {channel: tuple(one for where, one in of_project if where == channel) for channel in channels}
+
+
+def _read_listings(hub: Hub, release: GitRelease) -> Iterator[tuple[str, Listing]]:
+    """Yield a release's lists, each with its channel, and report the wheels that no list names."""
+    if not any(asset.name.startswith("fatwheel-") for asset in release.assets):
+        return
+    there = {name: asset for name, asset in read_assets(hub, release).items() if asset.state == "uploaded"}
+    listings = [_read_listing(hub, release, there[name]) for name in sorted(filter(LIST.fullmatch, there))]
+    named = {file.name for one in listings for file in one.files}
+    strangers = sorted(name for name in there if name.endswith(".whl") and name not in named)
+    if strangers:
+        what = f"{len(strangers)} wheels of {printable(release.tag_name)} that no fatwheel-*.json lists"
+        hub.outside.reporter.say(f"left out: {what}, such as {strangers[0]}")
+    retracted = notice.notice_of(release.body or "")
+    for one in listings:
+        files = (_link_file(hub, file, there, release) for file in one.files if file.name in there)
+        shown = tuple(file._replace(yanked=retracted.reason) if retracted else file for file in files)
+        yield _channel_of(release, one), one._replace(files=shown)
+
+
+def _read_listing(hub: Hub, release: GitRelease, asset: GitReleaseAsset) -> Listing:
+    """Return the content of a list; raise MachineError if it is damaged."""
+    try:
+        if asset.size > of_releases.MOST_BYTES:
+            msg = f"it has {asset.size:,} bytes, expected at most {of_releases.MOST_BYTES:,}"
+            raise ValueError(msg)  # noqa: TRY301 - every defect gives the same error
+        content = hub.ask(lambda _: b"".join(download_asset(asset)))
+        return read_listing(content, release.published_at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    except ValueError as error:
+        where = f"{asset.name} of {printable(release.tag_name)} in {hub.repository}"
+        msg = f"{where} is damaged: {printable(str(error))}"
+        raise MachineError(msg, hint="delete it there, and publish that version again") from error
+
+
+def _link_file(hub: Hub, file: IndexedFile, there: Mapping[str, GitReleaseAsset], release: GitRelease) -> IndexedFile:
+    """Return a file with its address; with METADATA only if exactly its bytes are in the release too."""
+    beside = there.get(f"{file.name}{METADATA_SUFFIX}")
+    digest = "" if beside is None else beside.digest or f"sha256:{hub.ask(lambda _: hash_asset(beside))}"
+    return file._replace(
+        at=there[file.name].browser_download_url,
+        candidate=candidate_of(release.tag_name, project_and_version(file.name)[1]),
+        metadata_sha256=file.metadata_sha256 if digest == f"sha256:{file.metadata_sha256}" else "",
+    )
+
+
+def _channel_of(release: GitRelease, listing: Listing) -> str:
+    """Return a release's folder in an index; by its version, since its flags may have been changed."""
+    version = parse_version(listing.version)
+    if version.is_devrelease:
+        return f"{Channel.NIGHTLY}/"
+    return f"{Channel.TEST}/" if candidate_of(release.tag_name, version) else ""

@@ -1,0 +1,8 @@
+"""PyPI as a target, and every other index with its upload API."""
+
+from __future__ import annotations
+
+from ci_tools.publish.targets.pypi.archives import archive_of
+from ci_tools.publish.targets.pypi.target import PyPITarget
+
+__all__ = ["PyPITarget", "archive_of"]

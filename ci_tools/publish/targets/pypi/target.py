@@ -1,0 +1,202 @@
+"""PyPI, TestPyPI and every other index with their upload API: twine or uv uploads file after file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime, timezone
+from itertools import chain, repeat
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ci_tools.errors import InputError, MachineError, Problem, Rejected, RejectedInput, nearest
+from ci_tools.formats.pypi_rules import Held, Release, pypi_problems, strangers
+from ci_tools.machine.storage import sha256_of
+from ci_tools.model.pep440 import parse_version
+from ci_tools.publish.targets import UPLOADERS
+from ci_tools.publish.targets.pypi.answers import AGAIN, clean_text
+from ci_tools.publish.targets.pypi.archives import archive_of
+from ci_tools.publish.targets.pypi.listing import Listing
+from ci_tools.publish.targets.pypi.place import place_of
+from ci_tools.publish.targets.pypi.route import select_items
+from ci_tools.publish.targets.pypi.uploader import TAKEN, Uploader, parse_answer
+from ci_tools.publish.units import Change, Published
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from packaging.version import Version
+
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.units import Item, Unit
+
+__all__ = ["PyPITarget"]
+
+PATIENCE = 300.0  # seconds until the index must list an uploaded file; PyPI's pages are cached
+SETTLING = 10.0  # seconds to wait for another publisher's upload of a file
+PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between two reads of a page; the last one repeats
+
+
+class PyPITarget:
+    """An index for uploads: PyPI, TestPyPI, a section of the user's .pypirc, or an upload address.
+
+    `name` is the part after `pypi:` in `--to`. The unit's route selects the files. PyPI's own rules (pypirules) are
+    applied on PyPI and TestPyPI; every other index accepts local versions, linux tags and files of any size, and is
+    only asked whether it has a file already. The uploader itself finds the credentials, as its users expect.
+    """
+
+    order = 3  # the last: an upload cannot be undone
+    stages = False
+
+    def __init__(self, name: str, outside: Outside, *, uploader: str = "twine", patience: float = PATIENCE) -> None:
+        if uploader not in UPLOADERS:
+            msg = f'there is no uploader "{uploader}", {nearest(uploader, UPLOADERS)}'
+            raise InputError(msg)
+        self.address = f"pypi:{name}" if name not in {"", "pypi"} else "pypi"
+        self._outside = outside
+        self._patience = patience
+        self._place = place_of(name or "pypi", outside.environ)
+        self._listing = Listing(self.address, self._place, outside)
+        self._uploader = Uploader(uploader, self.address, self._place, outside)
+
+    # -- the four steps
+
+    def check(self, unit: Unit) -> Sequence[Change]:
+        """Return which files would be added and which exist already, in upload order.
+
+        Raises RejectedInput with everything for which the index would refuse a file, or has it with other bytes;
+        InputError if the config does not select the files for PyPI; MachineError if the index does not answer.
+        """
+        items = select_items(unit, self.address)
+        new = self._new(unit, items)
+        return [Change("add" if item in new else "keep", f"{self.address}/{item.name}") for item in items]
+
+    def holds(self, unit: Unit) -> frozenset[str]:
+        """Return the files of the unit's version that the index lists."""
+        return frozenset(self._listing.yanks(unit.project, parse_version(unit.version)))
+
+    def foresee(self, unit: Unit) -> None:
+        """Raise the errors of `check`: they concern each file by itself."""
+        self.check(unit)
+
+    def stage(self, unit: Unit) -> None:
+        """Do nothing: an uploaded file is public at once, until indexes support draft releases (PEP 694)."""
+
+    def verify(self, unit: Unit) -> None:
+        """Do nothing: nothing is staged; `switch` reads back the hashes of all files it uploads."""
+
+    def switch(self, unit: Unit) -> Sequence[Published]:
+        """Upload the missing files, and return every file once the index lists it with its sha256.
+
+        Wheels of one platform come first, then the pure one, the sdist last: a user's best file is uploaded before the
+        lesser ones, and until then an installer takes the previous release. In any other order somebody with a GPU
+        would get the pure wheel, or anybody would start a build.
+
+        Raises as `check` does, InputError if the credentials are wrong, Rejected if the index refuses a file,
+        MachineError if it cannot be reached, does not list an uploaded file in time, or a file changed meanwhile.
+        """
+        items = select_items(unit, self.address)
+        new = self._new(unit, items)
+        for item in new:
+            self._upload(unit, item)
+        held = self._await_listing(unit, items, self._patience) if items else {}
+        return [Published(item.name, clean_text(held[item.name].url), item in new) for item in items]
+
+    # -- bad releases
+
+    def yanks(self, project: str, version: Version) -> dict[str, str | None]:
+        """Return the listed files of a version, each with the reason for its yank; None if it is not yanked."""
+        return self._listing.yanks(project, version)
+
+    def manage_page(self, project: str) -> str:
+        """Return the page where a maintainer yanks a project's releases, or "" if it is not known."""
+        host = urlsplit(self._place.simple).netloc
+        return f"https://{host}/manage/project/{project}/releases/" if self._place.has_rules else ""
+
+    # -- problems
+
+    def _new(self, unit: Unit, items: Sequence[Item]) -> list[Item]:
+        """Return the unit's files that the index lacks; raise RejectedInput if it would not accept them."""
+        if not items:
+            return []
+        held = self._listing.held(unit.project, items)
+        there = {file.name: file.sha256 for file in held or ()}
+        new = [item for item in items if item.name not in there]
+        changed = [item for item in items if item not in new and there[item.name] != item.sha256]
+        release = Release(unit.project, unit.version, held, datetime.now(timezone.utc))
+        problems = [
+            *(self._describe_conflict(item, there[item.name]) for item in changed),
+            *self._problems(new, release),
+        ]
+        if problems:
+            raise RejectedInput(problems, hint=f"nothing was sent to {self.address}")
+        return new
+
+    def _describe_conflict(self, item: Item, sha256: str) -> Problem:
+        hashes = f"sha256 {clean_text(sha256)[:12]}…, new {item.sha256[:12]}…"
+        what = f"{self.address} has it with other bytes ({hashes}), and a published file never changes"
+        return Problem(item.name, f"{what}: raise the version")
+
+    def _problems(self, items: Iterable[Item], release: Release) -> Iterator[Problem]:
+        files = []
+        for item in items:
+            if sha256_of(item.path) != item.sha256:
+                yield Problem(item.name, "its bytes differ from its receipt")
+            try:
+                files.append(archive_of(item.path))
+            except Rejected as error:
+                yield Problem("", error.message)
+        yield from strangers(files, release)
+        if self._place.has_rules:
+            yield from pypi_problems(files, release, sys.stdlib_module_names)
+
+    # -- uploading
+
+    def _upload(self, unit: Unit, item: Item) -> None:
+        """Upload one file; if that fails, ask the index whether it has the file, from us or from another publisher."""
+        with self._outside.reporter.step(f"upload {item.name} to {self.address}"):
+            _refuse_change(item)
+            said = self._uploader.run(item)
+            if said is None:
+                return
+            status, words = parse_answer(said)
+            if not self._is_there(unit, item, SETTLING if status in TAKEN else 0.0):
+                raise self._uploader.explain(item, status, words)
+
+    def _is_there(self, unit: Unit, item: Item, patience: float) -> bool:
+        try:
+            self._await_listing(unit, [item], patience)
+        except MachineError:
+            return False
+        return True
+
+    # -- reading back
+
+    def _await_listing(self, unit: Unit, items: Sequence[Item], patience: float) -> dict[str, Held]:
+        """Return the entries of `items` once the index lists them all with their sha256.
+
+        Raises InputError if the index has one with other bytes, MachineError if it does not list all in time.
+        """
+        start = time.monotonic()
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            held = {file.name: file for file in self._listing.held(unit.project, items) or ()}
+            other = [item for item in items if item.name in held and held[item.name].sha256 != item.sha256]
+            lacking = [item.name for item in items if item.name not in held or item in other]
+            if not lacking:
+                return held
+            waited = time.monotonic() - start
+            if other and waited + pause > min(SETTLING, self._patience):
+                raise RejectedInput([self._describe_conflict(item, held[item.name].sha256) for item in other])
+            if waited + pause > patience:
+                break
+            self._outside.reporter.say(f"waiting for {self.address} to list {', '.join(lacking)}")
+            time.sleep(pause)
+        msg = f"{self.address} does not list {', '.join(lacking)} after {waited:.0f} seconds"
+        raise MachineError(msg, hint=f"its pages may lag behind; {AGAIN}")
+
+
+def _refuse_change(item: Item) -> None:
+    """Raise MachineError if a file has changed since it was checked; earlier uploads may have taken an hour."""
+    if sha256_of(item.path) != item.sha256:
+        msg = f"{item.name} changed while it was published"
+        raise MachineError(msg, hint="run the same command again once nothing writes to it")
