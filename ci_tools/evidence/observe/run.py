@@ -14,7 +14,6 @@ import secrets
 import sys
 import sysconfig
 from contextlib import ExitStack
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError, Rejected
@@ -24,6 +23,7 @@ from ci_tools.evidence.observe.stage import (
     PROGRAMS,
     TOOLS,
     Stage,
+    identify_tools,
     readable,
 )
 from ci_tools.formats.wheel import Hashing, open_wheel
@@ -37,7 +37,7 @@ from ci_tools.machine.sandbox import (
 )
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
-from ci_tools.machine.storage import digest_of, write_atomically
+from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX, Compile
 
@@ -214,8 +214,7 @@ class Observer:
 
     def _key(self, view: View) -> str:
         subject = self.subject
-        tools = (digest_of(OBSERVER), version("setuptools"), version("packaging"), str(sys.version_info[:2]))
-        inputs = (subject.tree.sha256, subject[1:], tools, view, self.outside.trusts_source and why_not())
+        inputs = (subject.tree.sha256, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     # -- one run
