@@ -24,7 +24,7 @@ from rich.text import Text
 from ci_tools import catalog
 from ci_tools.cli import tables
 from ci_tools.cli.arguments import parser
-from ci_tools.config import loader, starter
+from ci_tools.config import loader, migration, starter
 from ci_tools.errors import FatwheelError, InputError, LeftUndone, MachineError, nearest
 from ci_tools.github import commands
 from ci_tools.github import step as steps
@@ -188,7 +188,7 @@ def _outside(stderr: Console, options: argparse.Namespace) -> Outside:
 
 def _init(options: argparse.Namespace, outside: Outside) -> int:
     if options.from_test_infra:
-        written = starter.write_from_test_infra(
+        written = migration.write_from_test_infra(
             options.folder, options.from_test_infra, catalog.load(), outside.environ
         )
         tables.show([tables.move_table(written.rows)], on_stderr=True)
@@ -282,7 +282,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
 
 def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli import pages
-    from ci_tools.plan.compare import baseline, comparison
+    from ci_tools.plan.compare import baseline, sentences
     from ci_tools.publish import folder
 
     if folder.is_plan(Path(options.against)):
@@ -293,7 +293,7 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
         compared = {"base": options.against, "changed": json.dumps(found.is_change)}
         print(_outputs({**matrix.outputs(plan_file.together(planned.plan)), **compared}), end="")
     elif options.format == "json":
-        whole = {**plan_file.to_json(planned.plan), "comparison": comparison.to_json(found)}
+        whole = {**plan_file.to_json(planned.plan), "comparison": sentences.to_json(found)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))
     elif options.format == "markdown":
         shared = plan_file.together(planned.plan)

@@ -9,21 +9,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats import markdown
-from ci_tools.formats.markdown import (
-    code,
-    row,
-    table_head,
-    text,
-)
+from ci_tools.formats.markdown import code, row, table_head, text
 from ci_tools.model.files import Level, Outcome
 from ci_tools.model.plan import SDIST
-from ci_tools.plan.cell_ranges import (
-    SKIPPED,
-    Axes,
-    blocks,
-    group_cells,
-)
-from ci_tools.plan.compare.comparison import sentences
+from ci_tools.plan.cell_ranges import SKIPPED, Axes, blocks, group_cells
+from ci_tools.plan.compare.sentences import sentences
 from ci_tools.plan.plan_file import left
 from ci_tools.publish.units import CORE
 

@@ -18,14 +18,8 @@ from rich.text import Text
 from ci_tools.config.test_infra import Fate
 from ci_tools.model.evidence import OWN_SUFFIX, Extensions
 from ci_tools.model.files import Level, Outcome
-from ci_tools.plan.cell_ranges import (
-    SKIPPED,
-    Axes,
-    accelerator_of,
-    blocks,
-    group_cells,
-)
-from ci_tools.plan.compare.comparison import sentences
+from ci_tools.plan.cell_ranges import SKIPPED, Axes, accelerator_of, blocks, group_cells
+from ci_tools.plan.compare.sentences import sentences
 from ci_tools.publish.index.manifest import Root
 
 if TYPE_CHECKING:

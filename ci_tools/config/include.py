@@ -108,4 +108,4 @@ def _read(path: Path, where: str) -> Document:
     except RejectedInput:
         raise
     except InputError as error:
-        raise RejectedInput([Problem(where, error.message)]) from None
+        raise RejectedInput([Problem(where, error.message)]) from error

@@ -44,9 +44,10 @@ def plan_of(data: Json, where: str = "plan.json") -> Plan:
     try:
         return _plan(data, where)
     except KeyError as error:
+        # The KeyError says no more than its key: it is how the plan is read.
         raise RejectedInput([Problem(where, f"the key {error} is missing")], hint=HINT) from None
     except (AttributeError, TypeError, ValueError) as error:
-        raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from None
+        raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from error
 
 
 def _plan(data: Json, where: str) -> Plan:
@@ -87,7 +88,7 @@ def _structure_value(converter: cattrs.Converter, value: object, kind: type[Valu
         return converter.structure(value, kind)
     except cattrs.BaseValidationError as error:
         problems = [Problem(where, message) for message in cattrs.transform_error(error, path=keys)]
-        raise RejectedInput(problems, hint=HINT) from None
+        raise RejectedInput(problems, hint=HINT) from error
 
 
 def _job(job: Json, cells: Mapping[str, Cell]) -> Json:

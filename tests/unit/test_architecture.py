@@ -22,8 +22,11 @@ PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cli.pages config.overrides errors evidence.includes evidence.limited_api formats.checked_json formats.edits "
     "formats.markdown formats.pypi_rules formats.schema github.commands github.doctor.report github.doctor.rules "
-    "github.step machine.context model model.edition model.pep440 plan.advise.advice plan.advise.options "
-    "plan.cell_ranges plan.compare.changes plan.compare.comparison plan.matrix plan.planner plan.sites "
+    "github.step machine.context model model.edition model.pep440 plan.additions plan.advise.advice "
+    "plan.advise.chip_options plan.advise.option plan.advise.options plan.advise.project_view "
+    "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.cell_ranges "
+    "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
+    "plan.sites plan.wheel_names "
     "publish.index.manifest publish.index.pages publish.notes publish.units".split()
 )
 OUTSIDE_WORLD = frozenset(

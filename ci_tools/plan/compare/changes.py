@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,10 +101,10 @@ def _taking(later: Evidence, parts: Sequence[_Part]) -> Make:
 
 def _mix_platforms(earlier: PlatformEvidence, later: PlatformEvidence, names: set[str]) -> PlatformEvidence:
     """Return a platform's earlier evidence, with the named parts from the later one."""
-    made: dict[tuple[int, int], CellEvidence] = {}  # cells that shared evidence still share it
 
+    @functools.cache  # equal evidence stays the same object
     def of(was: CellEvidence, now: CellEvidence) -> CellEvidence:
-        return made.setdefault((id(was), id(now)), _mix_cells(was, now, names))
+        return _mix_cells(was, now, names)
 
     return PlatformEvidence(
         platform=earlier.platform,

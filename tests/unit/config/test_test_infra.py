@@ -11,7 +11,7 @@ import yaml
 
 from ci_tools import catalog
 from ci_tools.cli import main as command_line
-from ci_tools.config import loader, starter, test_infra
+from ci_tools.config import loader, migration, test_infra
 from ci_tools.config.test_infra import Fate
 from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.triggers import merge_triggers, workflow
@@ -63,7 +63,7 @@ def project(root: Path, files: dict[str, str]) -> Path:
 def moved(folder: Path, *names: str) -> dict[str, test_infra.Row]:
     """Move, and return the report, by the names of inputs."""
     workflows = [folder / name for name in names or (LINUX,)]
-    written = starter.write_from_test_infra(folder, workflows, catalog.load(), {})
+    written = migration.write_from_test_infra(folder, workflows, catalog.load(), {})
     assert [path.relative_to(folder).as_posix() for path in written.paths] == ["fatwheel.yml", OURS]
     return {row.name: row for row in written.rows}
 
@@ -92,7 +92,7 @@ def test_the_page_s_example_is_what_is_written(tmp_path: Path, monkeypatch: pyte
     scripts = {f"packaging/{script}": "" for script in ("prepare.sh", "check_wheel.sh", "smoke_test.py")}
     folder = project(tmp_path, {name: given, "packaging/env.sh": blocks("sh")[0], **scripts})
     monkeypatch.chdir(folder)
-    starter.write_from_test_infra(Path(), [Path(name)], catalog.load(), {})
+    migration.write_from_test_infra(Path(), [Path(name)], catalog.load(), {})
     assert (folder / "fatwheel.yml").read_text() == expected
     assert [job.name for job in plan_of(folder).jobs] == ["pure"]
 
@@ -213,7 +213,7 @@ def test_variables_go_to_the_key_that_says_the_same(tmp_path: Path) -> None:
 def test_a_line_that_is_no_plain_export_is_named(tmp_path: Path) -> None:
     files = {LINUX: caller("env-var-script: env.sh", CPU), "env.sh": "export A=b\nexport B=$A\nif x; then\ny\nfi\n"}
     folder = project(tmp_path, files)
-    written = starter.write_from_test_infra(folder, [folder / LINUX], catalog.load(), {})
+    written = migration.write_from_test_infra(folder, [folder / LINUX], catalog.load(), {})
     assert [(row.where, row.fate) for row in written.rows if row.name == "env-var-script"] == [
         ("env.sh:2-5", Fate.NEEDS_YOU), (f"{folder / LINUX}:14", Fate.CARRIED),
     ]  # fmt: skip

@@ -9,13 +9,8 @@ import pytest
 from ci_tools import catalog
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
-from ci_tools.plan.compare.comparison import (
-    Comparison,
-    compare,
-    empty_comparison,
-    sentences,
-    to_json,
-)
+from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
+from ci_tools.plan.compare.sentences import sentences, to_json
 from tests.builders.sources import demo, world
 
 if TYPE_CHECKING:
