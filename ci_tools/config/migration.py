@@ -71,7 +71,7 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
     project = project_of(tree, imports[0].value if imports else "")
     needs_you = [row for row in moved.rows if row.fate is Fate.NEEDS_YOU]
     lines = [
-        "# What `fatwheel plan` reads, from what called test-infra. Every key: docs/reference/config.md",
+        "# Read by `fatwheel plan`, made from the callers of test-infra. Every key: docs/reference/config.md",
         *(["# Needs you:"] if needs_you else []),
         *(to_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
         *package_lines(project),
@@ -102,7 +102,7 @@ def _move_pythons(project: Project, catalog: Catalog, moved: Move) -> list[str]:
         shipped = [python for python in admitted if Python.parse(python) in known] or admitted
         return [f"python: [{', '.join(quote_names(shipped))}]"]
     named = ", ".join(quote_names(wish.value for wish in wishes))
-    comment = to_comment(f"{wishes[0].where}; list all that you serve: one wheel may do for several")
+    comment = to_comment(f"{wishes[0].where}; list all that you serve: one wheel may serve several")
     return [f"python: [{named}] {comment}"]
 
 
@@ -183,7 +183,7 @@ def _move_build(moved: Move) -> Iterator[str]:
         wishes = moved.of(key)
         yield from [f"{key}:"] * bool(wishes)
         for wish in wishes:
-            only = "" if _is_everywhere(wish, moved) else f"; it was for {', '.join(wish.platforms)} alone"
+            only = "" if _is_everywhere(wish, moved) else f"; it was only for {', '.join(wish.platforms)}"
             yield f"  - {to_scalar(wish.value)} {to_comment(wish.where + only)}"
     shared = [wish for wish in moved.of("env") if _is_everywhere(wish, moved)]
     yield from ["env:"] * bool(shared)

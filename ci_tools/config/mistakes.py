@@ -146,9 +146,12 @@ class _Meaning:
 
     def features(self, keys: Keys, arch: GfxArch, earlier: Sequence[GfxArch]) -> Iterator[Problem]:
         taken = [name for name, takers in self.catalog.gfx.features.items() if arch.processor in takers]
-        if not {*arch.named} <= {*taken} or len({*arch.named}) < len(arch.named):
-            expected = f"expected {' or '.join(taken)} once at most" if taken else f"expected {arch.processor} alone"
-            yield self.at(keys, f'"{arch}" asks for what {arch.processor} has not, or twice for the same, {expected}')
+        expected = f"{arch.processor} with {' or '.join(taken)}" if taken else arch.processor
+        for name in dict.fromkeys(arch.named):
+            if name not in taken:
+                yield self.at(keys, f'{arch.processor} has no feature "{name}", expected {expected}')
+            elif arch.named.count(name) > 1:
+                yield self.at(keys, f'"{arch}" names the feature "{name}" twice, expected it once')
         for other in earlier:
             if other.processor == arch.processor and (other == arch or other.named != arch.named):
                 what = f'"{other}" and "{arch}" cannot be in one library'
@@ -160,7 +163,9 @@ class _Meaning:
         system = self.catalog.platforms[Platform(keys[-1])].os
         prefixes = WHEEL_PLATFORMS[system]
         if not wheel_platform.startswith(prefixes):
-            what = f'"{wheel_platform}" is no wheel platform of {system}, expected one that starts with {prefixes[0]}'
+            what = (
+                f'"{wheel_platform}" is not a wheel platform of {system}, expected one that starts with {prefixes[0]}'
+            )
             yield self.at((*keys, "wheel-platform"), what)
         elif "linux_" in wheel_platform and wheel_platform not in LEVELS:
             what = f'there is no wheel platform "{wheel_platform}", {nearest(wheel_platform, LEVELS)}'
@@ -175,12 +180,12 @@ class _Meaning:
         commands: list[Any] = [command for _, command in self.items("validate", "commands")]
         tables = [command for command in commands if isinstance(command, dict)]
         if self.get(*keys) == GpuTrial.REQUIRED and not any(table.get("needs-gpu") for table in tables):
-            what = "no command of the validation needs a GPU, so that no trial could be one on a GPU"
+            what = "no validation command needs a GPU, so no trial would use one"
             yield self.at(keys, f"{what}, expected one such as `{{ run: python -m demo, needs-gpu: true }}`")
 
     def route(self, *keys: str) -> Iterator[Problem]:
         if self.get(*keys) == Route.SMART:
-            what = '"smart" is not made yet: it would be the sdist alone, which every user would have to build'
+            what = '"smart" does not exist yet: it would publish only the sdist, which every user would have to build'
             yield self.at(keys, f'{what}, expected "{Route.WHEELS}" or "{Route.NONE}"')
 
     def pypi_cuda(self, *keys: str) -> Iterator[Problem]:
@@ -191,15 +196,15 @@ class _Meaning:
         }
         if cuda not in asked:
             yield self.at(
-                keys, f'no platform asks for CUDA "{cuda}", {nearest(cuda, asked) if asked else "none for any"}'
+                keys, f'no platform asks for CUDA "{cuda}", {nearest(cuda, asked) if asked else "expected none"}'
             )
         if self.get("publish", "pypi") != Route.WHEELS:
-            yield self.at(keys, 'wheels go to PyPI by its route "wheels" alone, expected `pypi: wheels` beside it')
+            yield self.at(keys, 'wheels go to PyPI only by the route "wheels", expected `pypi: wheels` next to it')
 
     def variants(self, *keys: str) -> Iterator[Problem]:
         platforms = self.get("platforms") or {}
         if self.get(*keys) and not any(self.get("platforms", platform, "cuda") for platform in platforms):
-            yield self.at(keys, "variants are made of CUDA wheels, and no platform asks for any CUDA")
+            yield self.at(keys, "variants are made of CUDA wheels, and no platform asks for CUDA")
 
     # -- checks with the source
 
@@ -214,14 +219,17 @@ class _Meaning:
             missing = "ref" if "git" in table else "git"
             yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
         if WITH_SECRET.match(self.get("source", "git") or ""):
-            yield self.at(("source", "git"), "the address holds a secret, expected git's credential helper to know it")
+            yield self.at(
+                ("source", "git"),
+                "the address contains a secret, expected one without: git's credential helper supplies it",
+            )
         if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:
             yield from self.folder_of(self.get("source", "path") or ".", self.get("source", "subdirectory") or ".")
 
     def folder_of(self, path: str, subdirectory: str) -> Iterator[Problem]:
         root = self.folder / path
         if not root.is_dir():
-            yield self.at(("source", "path"), f'the source "{path}" is not there, expected a folder')
+            yield self.at(("source", "path"), f'the source "{path}" does not exist, expected a folder')
         elif not (root / subdirectory).is_dir():
             yield self.at(("source", "subdirectory"), f'the source has no folder "{subdirectory}"')
         if (constraints := self.get("build", "constraints")) and not (root / constraints).is_file():
@@ -251,7 +259,7 @@ class _Meaning:
     def patterns(self, *keys: str) -> Iterator[Problem]:
         for place, pattern in self.items(*keys):
             if not _is_pattern(pattern):
-                yield self.at(place, f'"{pattern}" is no path pattern, expected one such as kernels/**/*.cu')
+                yield self.at(place, f'"{pattern}" is not a path pattern, expected one such as kernels/**/*.cu')
 
     # -- checks of the form
 
@@ -309,8 +317,8 @@ def _wrong_command(text: str) -> str:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        return f"this is no command: {str(error).lower()}, expected one such as python -m demo"
-    return "" if words else "this is no command: it is blank, expected one such as python -m demo"
+        return f"this is not a command: {str(error).lower()}, expected one such as python -m demo"
+    return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
 
 
 def _wrong_in(template: str) -> str:
@@ -318,9 +326,9 @@ def _wrong_in(template: str) -> str:
     try:
         fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
-        return f"this is no template: {error}, expected text such as v{{version}}"
+        return f"this is not a template: {error}, expected text such as v{{version}}"
     if any(spec or how for _, spec, how in fields):
-        return "this is no template: its fields cannot be formatted, expected text such as v{version}"
+        return "this is not a template: its fields cannot be formatted, expected text such as v{version}"
     unknown = sorted({name for name, _, _ in fields} - TEMPLATE_FIELDS)
     return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], TEMPLATE_FIELDS)}' if unknown else ""
 

@@ -54,7 +54,7 @@ def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
     """Raise InputError if a file exists already, or the folder does not."""
     for path in paths:
         if path.exists():
-            msg = f"{path} is there already, expected none to start from"
+            msg = f"{path} exists already, expected no such file"
             raise InputError(msg)
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected the source of a project"

@@ -52,7 +52,7 @@ def text(tree: Tree, catalog: Catalog) -> str:
     project = project_of(tree)
     module = re.sub(r"[-.]+", "_", project.name).lower()
     lines = [
-        "# What `fatwheel plan` reads: who is served, and what is native. Every key: docs/reference/config.md",
+        "# Read by `fatwheel plan`: who is served, and which code is native. Every key: docs/reference/config.md",
         *package_lines(project),
         "",
         f"python: [{', '.join(quote_names(list_pythons(project, catalog)))}]",

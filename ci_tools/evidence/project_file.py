@@ -184,7 +184,7 @@ class ProjectFile:
         untold = observed == UNTOLD and self._asks_its_repository()
         own = own or ("" if untold else observed) or self.sdist_version()
         if not own and not asked:
-            why = f", and its build does not tell it: {unseen}" if unseen else ""
+            why = f", and its build does not state it: {unseen}" if unseen else ""
             msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"
             raise InputError(msg, hint='add a line such as `version: "1.2.3"`')
         try:

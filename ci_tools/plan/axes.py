@@ -134,7 +134,7 @@ def python_reason(tag: Tag, api: PythonApi) -> str:
             "every Python, free-threaded or not," if api.lowest == api.lowest_free_threaded else "free-threaded Python"
         )
         return f"one for {which} from {api.lowest_free_threaded} up: limited API ({api.where})"
-    return f"Python {tag.python} apart: the limited API does not reach it ({api.where})"
+    return f"Python {tag.python} has its own wheel: the limited API does not cover it ({api.where})"
 
 
 def choose_builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelerator | None, Accelerator | None]:

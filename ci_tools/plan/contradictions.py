@@ -57,7 +57,7 @@ def find_refused_torches(
     try:
         specifier = parse_specifiers(asked.specifier)
     except ValueError as error:  # raised for more digits than Python converts
-        msg = f"{asked.where}: the versions of torch that it requires are no versions (PEP 440)"
+        msg = f"{asked.where}: its requirement of torch is not a valid specifier (PEP 440)"
         raise InputError(msg) from error
     for torch in torches:
         if torch and not admits(specifier, torch):
@@ -92,9 +92,9 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
     if request.platform is not Platform.LINUX_ROCM:
         return  # the schema requires versions and architectures for CUDA
     if not any(accelerator.version for accelerator in request.accelerators):
-        yield 'no version of ROCm, expected such as `rocm: ["7.2"]`'
+        yield 'no version of ROCm, expected something like `rocm: ["7.2"]`'
     elif not request.archs:
-        yield "no architectures, expected such as `archs: [gfx90a, gfx942]`"
+        yield "no architectures, expected something like `archs: [gfx90a, gfx942]`"
 
 
 def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], nearest: Iterable[str]) -> Iterator[Problem]:
@@ -108,7 +108,7 @@ def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], nearest: 
     what_it_has = "is enabled, though nothing is compiled for it," if is_empty else f"has native code ({shown})"
     if request.native.include and is_empty:
         globs, near = " ".join(request.native.include), ", ".join(nearest)
-        others = f"; the nearest: {near}" if near else ", and there is no source that a compiler takes"
+        others = f"; the nearest: {near}" if near else ", and the source has no file to compile"
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}{others}")
         return
     for what in _unsaid(request):

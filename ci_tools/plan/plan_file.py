@@ -171,7 +171,7 @@ def _no_plan(path: Path) -> InputError:
 def read(path: Path) -> dict[str, Any]:
     """Return the plan in the file at `path` as JSON values; raise InputError if there is none."""
     if path.exists() and not path.is_file():
-        msg = f"{path} is no regular file, expected what `fatwheel plan --out` writes"
+        msg = f"{path} is not a regular file, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
@@ -188,10 +188,10 @@ def read(path: Path) -> dict[str, Any]:
         raise InputError(msg)
     commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
     if not isinstance(commit, str) or not re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})?", commit):
-        msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
+        msg = f"{path} pins no commit, expected 40 hex digits or an empty text at pins.commit"
         raise InputError(msg)
     if edition_of(plan) is None:
-        msg = f"{path} is of no known edition, expected its channel, candidate and date at edition"
+        msg = f"{path} has no known edition, expected its channel, candidate and date at edition"
         raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
     return plan
 

@@ -78,7 +78,7 @@ def _strangers(plan: Plan) -> Iterator[str]:
     yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
     files = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public)))
     named = dict.fromkeys((*files, *(name for site in plan.sites for name in site.files)))
-    yield from (f'"{name}" is no name of a file' for name in named if not SPELLED.fullmatch(name))
+    yield from (f'"{name}" is not the name of a file' for name in named if not SPELLED.fullmatch(name))
 
 
 def _structure_value(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:

@@ -322,7 +322,7 @@ class _Planner:
             if other._replace(recipe="", platform=None) == key._replace(recipe="", platform=None):
                 raise self.two_builds(jobs[other], job)
             msg = f"the jobs {jobs[other].name} and {job.name} would both make {name}"
-            by_public = "leave `publish: pypi-cuda` out" if name == job.public else ""
+            by_public = "remove `publish: pypi-cuda`" if name == job.public else ""
             raise InputError(msg, hint=by_public or "switch one platform off, or give them different accelerators")
 
     def two_builds(self, one: Job, other: Job) -> InputError:

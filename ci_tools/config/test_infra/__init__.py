@@ -64,4 +64,4 @@ def _unknown(caller: Caller) -> Iterator[Problem]:
             yield Problem(given.where, f'test-infra has no input "{name}", {nearest(name, inputs)}')
     system = caller.matrix.get("os")
     if system and system.is_known and system.value not in SYSTEMS:
-        yield Problem(system.where, f'test-infra knows no os "{system.value}", {nearest(system.value, SYSTEMS)}')
+        yield Problem(system.where, f'test-infra has no os "{system.value}", {nearest(system.value, SYSTEMS)}')

@@ -56,7 +56,7 @@ class _Carrier:
         for name, given in (*self.caller.matrix.items(), *self.caller.inputs.items()):
             yield from self.fate_of(name, given)
         secrets = load_fates()["secrets"]
-        other = Known(Fate.NEEDS_YOU, "no secret is handed to a build: use it in a job of your own file")
+        other = Known(Fate.NEEDS_YOU, "no build gets a secret: use it in a job of your own file")
         for name, given in self.caller.secrets.items():
             yield self.row(name, given, *secrets.get(name, other))
         if "ref" not in self.caller.inputs:
@@ -72,7 +72,7 @@ class _Carrier:
         elif fate is not Fate.CARRIED:
             yield self.row(name, given, fate, what)
         elif not given.is_known:
-            yield self.row(name, given, Fate.NEEDS_YOU, f"only a run knows its value, which belongs to {what}")
+            yield self.row(name, given, Fate.NEEDS_YOU, f"its value is known only while it runs: write it at {what}")
         else:
             yield from CARRIERS[name](self, name, given)
 
@@ -114,7 +114,7 @@ class _Carrier:
         for platform in self.platforms:
             yield Wish("platform", platform.value, self.caller.where, (platform,))
         if not self.caller.matrix:
-            what = "the job that makes its matrix is not to be seen: choose the platforms"
+            what = "the job that makes its matrix was not found: choose the platforms"
             yield Row(self.caller.where, "build-matrix", "", Fate.NEEDS_YOU, what)
             return
         for system, kind in self.asked():
@@ -145,7 +145,7 @@ class _Carrier:
 
     def package_type(self, name: str, given: Given) -> Iterator[Row | Wish]:
         is_wheel = given.value in {"wheel", "all"}
-        what = "wheels are what is built" if is_wheel else "wheels alone are built"
+        what = "wheels are built" if is_wheel else "only wheels are built"
         yield self.row(name, given, Fate.NOT_NEEDED if is_wheel else Fate.NEEDS_YOU, what)
 
     def ref(self, name: str, given: Given) -> Iterator[Row | Wish]:
@@ -163,7 +163,9 @@ class _Carrier:
         except ValueError:
             listed = None
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-            yield self.row(name, given, Fate.NEEDS_YOU, "this is no list of texts in JSON: list the Pythons at python")
+            yield self.row(
+                name, given, Fate.NEEDS_YOU, "this is not a JSON list of strings: list the Pythons at python"
+            )
             return
         shipped = set(map(str, self.catalog.pythons))
         for python in (one for one in listed if one in shipped):
@@ -209,7 +211,7 @@ class _Carrier:
         except ValueError:
             script = ""
         if given.value.endswith(".bat"):
-            what = f"a batch file runs on Windows alone: name at build.{key} what runs everywhere"
+            what = f"a batch file runs only on Windows: write a command that runs everywhere at build.{key}"
             yield self.row(name, given, Fate.NEEDS_YOU, what)
         elif not script or not (self.folder / script).is_file():
             yield self.row(name, given, Fate.NEEDS_YOU, f"the source has no such script: name it at build.{key}")
@@ -218,19 +220,19 @@ class _Carrier:
 
     def smoke_test(self, name: str, given: Given) -> Iterator[Row | Wish]:
         if not (self.folder / given.value).is_file():
-            yield self.row(name, given, Fate.NOT_NEEDED, "the source has no such file, and the import is tried")
+            yield self.row(name, given, Fate.NOT_NEEDED, "the source has no such file; the validation tries the import")
         else:
             yield from self.carry(name, given, "command", f"python {shlex.quote(given.value)}")
 
     def package(self, name: str, given: Given) -> Iterator[Row | Wish]:
         if all(part.isidentifier() for part in given.value.split(".")):
             return self.carry(name, given, "import")
-        return iter([self.row(name, given, Fate.NEEDS_YOU, "this is no module's name: list those that must import")])
+        return iter([self.row(name, given, Fate.NEEDS_YOU, "this is not a module's name: list those that must import")])
 
     def timeout(self, name: str, given: Given) -> Iterator[Row | Wish]:
         if given.value.isdecimal() and int(given.value):
             return self.carry(name, given, "timeout")
-        return iter([self.row(name, given, Fate.NEEDS_YOU, "this is no number of minutes")])
+        return iter([self.row(name, given, Fate.NEEDS_YOU, "this is not a number of minutes")])
 
     def target(self, name: str, given: Given) -> Iterator[Row | Wish]:
         return self.carry(name, given, "env", f"BUILD_TARGET={given.value}")
@@ -245,12 +247,14 @@ class _Carrier:
         program, options = words[first : first + 3], words[first + 3 :]
         calls_build = program in (["python", "-m", "build"], ["python3", "-m", "build"])
         if not calls_build or not BUILD_OPTIONS.issuperset(options) or "$" in given.value:
-            yield self.row(name, given, Fate.NEEDS_YOU, "the backend is called by itself: do the rest in build.before")
+            yield self.row(
+                name, given, Fate.NEEDS_YOU, "Fatwheel calls the backend itself: do the rest in build.before"
+            )
             return
         for pair in words[:first]:
             variable, _, value = pair.partition("=")
             yield from self.variable(variable, value, given.where)
-        what = "build.env" if first else "the backend is called by itself"
+        what = "build.env" if first else "Fatwheel calls the backend itself"
         yield self.row(name, given, Fate.CARRIED if first else Fate.NOT_NEEDED, what)
 
     # -- variables
@@ -287,7 +291,7 @@ def _script_row(name: str, script: str, lines: Sequence[Exported]) -> Row:
     """Return the row for lines of a script that do more than export plain text."""
     first, last = lines[0].line, lines[-1].line
     where = f"{script}:{first}" + (f"-{last}" if last > first else "")
-    what = "this is no export of plain text: say at build.env what it comes to, or do it in build.before"
+    what = "this is not an export of plain text: write its result at build.env, or do it in build.before"
     return Row(where, name, "; ".join(line.text for line in lines), Fate.NEEDS_YOU, what)
 
 

@@ -99,7 +99,7 @@ def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[st
             return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin', key)}: {key} may ask for features")
     for name in PYO3:
         if name in crates and crates[name].for_some:
-            return PythonApi(Binding.UNKNOWN, f"{crates[name].where}: {name} is used on some machines alone")
+            return PythonApi(Binding.UNKNOWN, f"{crates[name].where}: {name} is used only on some machines")
     return None
 
 

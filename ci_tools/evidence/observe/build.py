@@ -93,7 +93,7 @@ class Build:
 
     @cached_property
     def where(self) -> str:
-        """What was observed, in words."""
+        """The result of the observation, in words."""
         observed = self.observed
         if self.built:
             first = self.built[0]
@@ -237,12 +237,12 @@ def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
     with_device_code = [one for one in built if one.images != ()]
     unknown = [one.member for one in with_device_code if one.images is None]
     if unknown and asked:
-        yield f"{RAN}: which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for, its compiler decides"
+        yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
     served = {image for one in with_device_code for image in one.images or ()}
     missing = [arch for arch in asked if not unknown and served and not _serves(served, arch)]
     if missing:
         found = " ".join(sorted(served))
-        yield f"{RAN}: no library is for {' '.join(missing)}, which was asked for: the project itself chooses {found}"
+        yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"
 
 
 def _serves(images: set[str], arch: str) -> bool:

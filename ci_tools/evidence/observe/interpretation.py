@@ -39,7 +39,7 @@ SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
 OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
-STARTS_A_BUILD = ("runs cmake", "runs make", "compiles by a command of its own")
+STARTS_A_BUILD = ("runs cmake", "runs make", "compiles by its own command")
 UNTOLD = frozenset({"chance", "free_threaded", "hipify"})  # questions that make no difference to evidence by themselves
 MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")

@@ -171,11 +171,11 @@ def _texts(table: Mapping[str, Any]) -> dict[str, str]:
 def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _texts(answer["doubts"]).items()
     for line in answer["own_commands"][:1]:
-        yield f"compiles by a command of its own: {line[:80]}", ""
+        yield f"compiles by its own command: {line[:80]}", ""
     for member in wheel.get("placed", ())[:1]:
         yield f"writes the folder of its build into {member}", ""
     if "broken" in wheel:
-        yield f"builds a wheel that is none: {wheel['broken']}", ""
+        yield f"builds an invalid wheel: {wheel['broken']}", ""
     elif not wheel and not answer["error"]:
         yield "builds no wheel", ""
 

@@ -135,7 +135,7 @@ class Observer:
         again = self._load_or_run(view._replace(chance=True))
         if again._replace(asked={}, imports={}) == observed._replace(asked={}, imports={}):
             return observed
-        doubt = "decides by the time, by chance or by the number of processors"
+        doubt = "depends on the time, on chance or on the number of processors"
         return observed._replace(doubts={doubt: observed.asked["chance"]})
 
     def _load_or_run(self, view: View) -> Observed:
@@ -145,7 +145,7 @@ class Observer:
         kept = read_safely(path, MOST_KEPT)
         answer = unseal(name, kept, self.sealing) if kept is not None else None
         if answer is None:
-            self._say_once(f"{path} is not what this user kept there" if kept is not None else "")
+            self._say_once(f"{path} was not written by this user" if kept is not None else "")
             answer = self._run(view)
             if "stopped" not in answer:  # not stored: next time the machine may have more resources free
                 with write_atomically(path) as file:
@@ -156,7 +156,7 @@ class Observer:
         """Report once why a build is observed again: a cache that another user filled has many such files."""
         if what and not self.said:
             self.said = True
-            self.outside.reporter.say(f"{what}, so what setup.py builds is observed again")
+            self.outside.reporter.say(f"{what}, so setup.py is observed again")
 
     def _key(self, view: View) -> str:
         subject = self.subject
@@ -167,8 +167,10 @@ class Observer:
 
     def _run(self, view: View) -> dict[str, Any]:
         if not self.outside.trusts_source and (reason := why_not()):
-            msg = f"what setup.py builds is seen by running it, and this machine cannot confine it: {reason}"
-            raise InputError(msg, hint="--trust-source runs it all the same: do so for a source that you trust alone")
+            msg = f"setup.py must run to show what it builds, and this machine cannot confine it: {reason}"
+            raise InputError(
+                msg, hint="--trust-source runs it without confinement: use it only for a source that you trust"
+            )
         if self.step is None:
             self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
         self.runs += 1

@@ -238,7 +238,7 @@ def identify_tools() -> tuple[str, ...]:
     it anew, without the right to write there, and compiling took a tenth of an observation's time.
     """
     if not sys.dont_write_bytecode:
-        compileall.compile_dir(OBSERVER, quiet=2)  # quiet 2: a folder that cannot be written to is no error
+        compileall.compile_dir(OBSERVER, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
     sources = sorted(OBSERVER.rglob("*.py"))
     digest = hashlib.sha256()
     for path in sources:

@@ -43,10 +43,10 @@ def _chip_options(source: ProjectView, built: Extension, arch: str) -> Iterator[
     verb = "uses" if len(needing) == 1 else "use"
     yield Option(
         name="one-chip",
-        what=f"{len(needing)} of {len(files)} files of {member} {verb} what sm_{arch} alone has, "
+        what=f"{len(needing)} of {len(files)} files of {member} {verb} features that only sm_{arch} has, "
         f"and all {len(files)} are compiled for it",
         places=(*needing.values(), *_forcing(source, arch)),
-        how=f"give {', '.join(needing)} a library of its own, compiled for sm_{arch}, "
+        how=f"give {', '.join(needing)} a separate library, compiled for sm_{arch}, "
         f"and compile the rest for sm_{arch[:-1]}",
         change=identity,
     )

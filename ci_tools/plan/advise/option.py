@@ -42,7 +42,7 @@ class Option(NamedTuple):
     how: str
     change: Change
     edits: Edits = ()
-    base: Change = identity  # what the request must give up first, both before and after
+    base: Change = identity  # the change that the request must make first, both before and after
     gives_up: bool = False  # whether it serves fewer cells
     is_known: bool = True  # False: a best case, based on unknown facts
 

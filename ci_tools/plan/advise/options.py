@@ -47,9 +47,9 @@ def _unknown(source: ProjectView) -> Iterator[Option]:
         places = tuple(dict.fromkeys(shown.extensions_where for shown in unseen))
         yield Option(
             name="unknown-build",
-            what="what the build compiles is not known, which keeps every axis; at best",
+            what="it is not known what the build compiles, which keeps every axis; at best",
             places=places,
-            how="let the build say what it compiles where it can be read or run; what is read then decides",
+            how="state what the build compiles in a file that can be read or run: the plan then follows it",
             change=change_evidence(_assume_no_binding),
             is_known=False,
         )

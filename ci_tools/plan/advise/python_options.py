@@ -33,7 +33,7 @@ __all__ = ["find_old_python_options", "find_python_options"]
 
 FIRST_STABLE_NANOBIND = Minor(3, 12)
 PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it
-PULLED = ", and that pybind11 in torch's BuildExtension"
+PULLED = ", which includes pybind11 in torch's BuildExtension"
 BY_GENERATOR = {
     ".pyx": "Cython compiles for the limited API from 3.1 on, with CYTHON_LIMITED_API and Py_LIMITED_API defined",
     ".rs": "pyo3's feature abi3-py{digits} in Cargo.toml",
@@ -108,7 +108,7 @@ def _python_api_option(source: ProjectView, where: tuple[str, ...], oldest: Mino
             name="python-limited-api",
             what=f"{pluralize(len(never), 'name')} that the limited API lacks {keep(len(never))} the Python axis",
             places=tuple(f"{use.place}: {use.name}" for use in never),
-            how="write them with functions of the limited API; to read: “C API Stability” in Python's documentation",
+            how="write them with functions of the limited API; see “C API Stability” in Python's documentation",
             change=change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
         )
     floors = [use.since for use in lacking if use.since]
@@ -163,7 +163,7 @@ def _describe_declaration(source: ProjectView, lowest: Minor) -> str:
         return f'wheel.py-api = "cp{lowest.digits}", and USE_SABI or STABLE_ABI where CMake makes the module'
     if source.project.backend == "mesonpy":
         return f"limited-api = true in [tool.meson-python], and limited_api: '{lowest}' for each extension_module"
-    return "declare it by the means of the build backend"
+    return "declare it as the build backend requires"
 
 
 def _unbound(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Option:
@@ -200,7 +200,7 @@ def find_old_python_options(source: ProjectView) -> Iterator[Option]:
     edit = partial(edits.raise_requires_python, lowest=lowest)
     yield Option(
         name="requires-python",
-        what=f"the limited API starts at {lowest}, below which Python {' and '.join(older)} stay apart; without them",
+        what=f"the limited API starts at {lowest}, so Python {' and '.join(older)} need their own wheels; without them",
         places=(where, f"{source.plan.project.where}: requires-python"),
         how=f'requires-python = ">={lowest}" gives up {" and ".join(older)}: their users stay with the last release',
         change=partial(_requiring, lowest=lowest),

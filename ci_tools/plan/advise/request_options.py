@@ -31,7 +31,7 @@ def find_cuda_minor_options(source: ProjectView) -> Iterator[Option]:
         edit = partial(config_edit.set_platform_key, platform=str(platform.platform), key="one-per-major", value="true")
         yield Option(
             name="one-per-major",
-            what=f"CUDA {' and '.join(shared)} have a wheel each on {platform.platform}, not one for each major",
+            what=f"CUDA {' and '.join(shared)} have one wheel each on {platform.platform}, not one for each major",
             places=(f"{platform.where}: no `one-per-major`",),
             how="`one-per-major: true`: by CUDA's minor version compatibility the oldest one's wheel serves the newer",
             change=change_platform(platform.platform, one_per_major=True),
@@ -53,7 +53,7 @@ def find_needless_options(source: ProjectView) -> Iterator[Option]:
                 name="native-globs",
                 what=f"the native globs of {platform.platform} match {files}, but nothing is compiled",
                 places=(f"{platform.where}: native", found.shown.extensions_where),
-                how="let the globs match what is compiled, or compile it: a wheel without it is hollow",
+                how="let the globs match what is compiled, or compile it: a wheel without it is empty",
                 change=partial(_drop_native_files, platform=platform.platform),
             )
         elif platform.enabled is Enabled.TRUE:

@@ -35,9 +35,9 @@ def find_torch_options(source: ProjectView) -> Iterator[Option]:
     if served == versions:
         yield option._replace(change=change)
         return
-    older = f"the stable ABI starts at torch {FIRST_STABLE_TORCH}, so older ones cannot be asked for along with it"
+    older = f"the stable ABI starts at torch {FIRST_STABLE_TORCH}, so older ones need wheels of their own"
     base = partial(_replace_torches, versions=tuple(served))
-    what = f"asked for from torch {served[0]} up alone, {option.what}"
+    what = f"asked for only from torch {served[0]} up, {option.what}"
     how = f"{option.how}; {older}"
     yield option._replace(what=what, how=how, change=change, edits=(), base=base, gives_up=True)
 
@@ -51,8 +51,8 @@ def _torch_option(source: ProjectView, where: tuple[str, ...], target: Minor) ->
             name="torch-stable-abi",
             what=f"{pluralize(len(unstable), 'include')} {keep(len(unstable))} the torch axis",
             places=tuple(dict.fromkeys(places)),
-            how="write what they are for with torch/csrc/stable and torch/headeronly alone, "
-            "and set TORCH_TARGET_VERSION; to read: “LibTorch Stable ABI” in PyTorch's notes",
+            how="replace them by torch/csrc/stable and torch/headeronly, "
+            "and set TORCH_TARGET_VERSION; see “LibTorch Stable ABI” in PyTorch's notes",
             change=identity,
         )
     if torch and all("nothing sets TORCH_TARGET_VERSION" in one for one in where):
@@ -62,7 +62,7 @@ def _torch_option(source: ProjectView, where: tuple[str, ...], target: Minor) ->
         is_known=False,
         what="which torch ABI is needed is not known, which keeps the torch axis; if it were only the stable one",
         places=where,
-        how="let the sources say what they include where it can be read",
+        how="write the includes where they can be read",
         change=identity,
     )
 

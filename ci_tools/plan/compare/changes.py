@@ -279,4 +279,4 @@ def _describe_list_change(what: str, old: Iterable[object], new: Iterable[object
     was, now = list(map(str, old)), list(map(str, new))
     more, less = [one for one in now if one not in was], [one for one in was if one not in now]
     parts = [f"{verb} {what} {', '.join(ones)}" for verb, ones in (("adds", more), ("drops", less)) if ones]
-    return re.sub(r" +", " ", " and ".join(parts)) or f"orders {what or 'them'} anew"
+    return re.sub(r" +", " ", " and ".join(parts)) or f"reorders {what or 'them'}"

@@ -39,7 +39,7 @@ class Cause(NamedTuple):
     """One place that changed, the difference, and whether the place is gone."""
 
     where: str  # k.cu:3, fatwheel.yml:9
-    what: str  # what the plan now says about it, or the config's new request
+    what: str  # the plan's statement about it now, or the config's new request
     gone: bool = False
 
 

@@ -29,7 +29,7 @@ class Said(NamedTuple):
 def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", say: Quote = str) -> list[Said]:
     """Return the effects of a change, the largest first; `quote` marks up places, `say` any other text."""
     if comparison.refusal:
-        jobs = f"these {_count(comparison.jobs[1])} are compared with nothing"
+        jobs = f"there is nothing to compare these {_count(comparison.jobs[1])} with"
         return [Said(f"No plan can be made at {quote(comparison.against)}, so {jobs}.", (comparison.refusal,))]
     steps = sorted(comparison.steps, key=lambda step: -abs(step.after - step.before))
     told = [Said(_sentence(step, quote, say), _reasons(step)) for step in steps]
@@ -49,9 +49,9 @@ def _reasons(step: Step) -> tuple[str, ...]:
 def _nothing(comparison: Comparison) -> str:
     if comparison.is_same:
         return "No job changes."
-    moved = f", {len(comparison.moved)} combinations are served otherwise" if comparison.moved else ""
+    moved = f", {len(comparison.moved)} combinations are served by other jobs" if comparison.moved else ""
     changed = f", {len(comparison.changed)} of them changed" if comparison.changed else ""
-    return f"The jobs are as many as before{moved}{changed}."
+    return f"The number of jobs is the same{moved}{changed}."
 
 
 def _sentence(step: Step, quote: Quote, say: Quote) -> str:
@@ -64,13 +64,13 @@ def _sentence(step: Step, quote: Quote, say: Quote) -> str:
     named = [*places[:MOST_NAMED], f"{more} more places"] if more > 0 else places
     subject = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     if step.before == step.after:
-        return f"{subject} changed the plan, and not the number of its jobs: {step.after}."
+        return f"{subject} changed the plan, but not the number of its jobs: {step.after}."
     return f"{subject} turned {_count(step.before)} into {step.after}."
 
 
 def _effect(step: Step) -> str:
     if step.before == step.after:
-        return "no new job" if any("adds" in cause.what for cause in step.causes) else "no job more or less"
+        return "no new job" if any("adds" in cause.what for cause in step.causes) else "the same number of jobs"
     return f"{_count(step.before)} became {step.after}"
 
 

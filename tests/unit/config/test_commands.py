@@ -84,7 +84,7 @@ def test_a_validation_s_script_is_looked_for_as_well(tmp_path: Path) -> None:
         pytest.param("before: tools/prepare.sh", "expected a list of command lines", id="text"),
         pytest.param("before: []", "this is empty, expected a list of command lines", id="empty"),
         pytest.param("after: [1]", "1 is not allowed, expected a command line such as", id="number"),
-        pytest.param("after: ['echo \"x']", "this is no command: no closing quotation", id="quotes"),
+        pytest.param("after: ['echo \"x']", "this is not a command: no closing quotation", id="quotes"),
         pytest.param("befor: [make]", 'unknown key "befor", did you mean "before"', id="misspelt"),
     ],
 )

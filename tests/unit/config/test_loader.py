@@ -146,9 +146,9 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      id="pattern-escapes"),
         pytest.param('["*.hip"]', '["[[x"]', [f'14:14: "[[x" is not allowed, expected {PATTERN}'], id="two-brackets"),
         pytest.param('["*.hip"]', '["[z-a]"]',
-                     ['14:14: "[z-a]" is no path pattern, expected one such as kernels/**/*.cu'],
+                     ['14:14: "[z-a]" is not a path pattern, expected one such as kernels/**/*.cu'],
                      id="pattern-is-broken"),
-        pytest.param("[/demo/]", "[/]", ['3:49: "/" is no path pattern, expected one such as kernels/**/*.cu'],
+        pytest.param("[/demo/]", "[/]", ['3:49: "/" is not a path pattern, expected one such as kernels/**/*.cu'],
                      id="pattern-matches-nothing"),
         pytest.param("[7.1]", "[7]", ['15:12: 7 is not allowed, expected a version such as "13.0"'],
                      id="rocm-is-a-number"),
@@ -220,7 +220,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             '11:13: nvcc of CUDA 13.0 does not know the architecture "9.0f", did you mean "9.0"?',
             '11:13: nvcc of CUDA 12.9 does not know the architecture "9.0f", did you mean "9.0"?'], id="arch-variant"),
         pytest.param("  windows:", "  windows: {wheel-platform: macosx_11_0}", [
-            '16:29: "macosx_11_0" is no wheel platform of windows, expected one that starts with win'],
+            '16:29: "macosx_11_0" is not a wheel platform of windows, expected one that starts with win'],
             id="wheel-platform-of-another-system"),
         pytest.param('    native: ["*.hip"]', "    wheel-platform: manylinux_2_99", [
             '14:21: there is no wheel platform "manylinux_2_99", did you mean "manylinux_2_39"?'],
@@ -235,16 +235,16 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("max-jobs: 2", "constraints: pins.txt", ['17:22: the source has no file "pins.txt"'],
                      id="constraints-not-there"),
         pytest.param("[demo, {run: demo -g,", "[python -c 'oops, {run: ' ',", [
-            "18:55: this is no command: no closing quotation, expected one such as python -m demo",
-            "18:78: this is no command: it is blank, expected one such as python -m demo"],
+            "18:55: this is not a command: no closing quotation, expected one such as python -m demo",
+            "18:78: this is not a command: it is blank, expected one such as python -m demo"],
             id="commands-that-are-none"),
         pytest.param('exclude: ["test*"]', 'exclude: ["test*", "*.cu"]', [
             '9:52: the pattern "*.cu" is both included and excluded, expected it on one side'],
             id="contradictory-globs"),
-        pytest.param("path: .", "path: nowhere", ['3:16: the source "nowhere" is not there, expected a folder'],
+        pytest.param("path: .", "path: nowhere", ['3:16: the source "nowhere" does not exist, expected a folder'],
                      id="source-not-there"),
         pytest.param("path: .", "path: fatwheel.yml",
-                     ['3:16: the source "fatwheel.yml" is not there, expected a folder'],
+                     ['3:16: the source "fatwheel.yml" does not exist, expected a folder'],
                      id="source-is-a-file"),
         pytest.param("subdirectory: demo", "subdirectory: demi", ['3:33: the source has no folder "demi"'],
                      id="subdirectory-not-there"),
@@ -271,13 +271,13 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("v{version}", "v{versio}", ['20:16: the template names "{versio}", did you mean "version"?'],
                      id="template-field-misspelt"),
         pytest.param("v{version}", "v{version", [
-            "20:16: this is no template: expected '}' before end of string, expected text such as v{version}"],
+            "20:16: this is not a template: expected '}' before end of string, expected text such as v{version}"],
             id="template-left-open"),
         pytest.param("v{version}", "v{version:>{python}}", [
-            "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
+            "20:16: this is not a template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-format"),
         pytest.param("v{version}", "v{version!r}", [
-            "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
+            "20:16: this is not a template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-conversion"),
         pytest.param("v{version}", "{}", [
             '20:16: the template names "{}", known: name, version'], id="template-without-a-name"),
@@ -381,7 +381,7 @@ def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
 
 def test_a_pipe_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe is no regular file, expected a YAML file"):
+    with pytest.raises(InputError, match="pipe is not a regular file, expected a YAML file"):
         loader.load(tmp_path / "pipe", catalog.load())
 
 

@@ -250,7 +250,7 @@ def test_linux_windows_and_macos_are_merged(tmp_path: Path) -> None:
     assert [hook.run for hook in request.build.before] == ["bash a.sh"]
     assert (request.build.env, request.build.timeout_minutes) == ((), 90)
     text = (folder / "fatwheel.yml").read_text()
-    assert "it was for linux-cpu, linux-cuda, linux-rocm alone" in text
+    assert "it was only for linux-cpu, linux-cuda, linux-rocm" in text
     assert rows["with-xpu"].what == "there is no platform for xpu on windows"
     push, schedule = {"branches": ["main", "rc"]}, [{"cron": "0 0 * * *"}]
     assert ours(folder)["on"] == {"push": push, "schedule": schedule, "pull_request": None}
@@ -361,10 +361,11 @@ def test_native_code_gets_its_globs_and_a_torch_that_its_source_targets(tmp_path
     [
         pytest.param("jobs: [", r"linux.yml:1:\d+: this is not YAML", id="not-yaml"),
         pytest.param("on: push\njobs:\n  a: {x: 1\n", r"linux.yml:\d+:\d+: this is not YAML", id="broken-further-down"),
-        pytest.param("a: 1\n", "linux.yml:1:1: this is no workflow, expected `jobs:`", id="no-jobs"),
-        pytest.param("- a\n", "linux.yml:1:1: this is no workflow", id="a-list"),
-        pytest.param("jobs: {a: }\n", "linux.yml:1:7: this is no workflow", id="empty-job"),
-        pytest.param("jobs:\n  a: {runs-on: x}\n", "linux.yml:1:1: no job builds wheels by test-infra", id="no-caller"),
+        pytest.param("a: 1\n", "linux.yml:1:1: this is not a workflow, expected `jobs:`", id="no-jobs"),
+        pytest.param("- a\n", "linux.yml:1:1: this is not a workflow", id="a-list"),
+        pytest.param("jobs: {a: }\n", "linux.yml:1:7: this is not a workflow", id="empty-job"),
+        pytest.param("jobs:\n  a: {runs-on: x}\n", "linux.yml:1:1: no job builds wheels with test-infra",
+                     id="no-caller"),
         pytest.param(caller().replace("build_wheels_linux", "build_whels_linux"),
                      r'linux.yml:9:11: the job build calls .*, did you mean "build_wheels_linux"',
                      id="unknown-workflow"),
@@ -374,7 +375,7 @@ def test_native_code_gets_its_globs_and_a_torch_that_its_source_targets(tmp_path
         pytest.param(caller("", "with-cdua: enable"), r'linux.yml:7: .* did you mean "with-cuda"',
                      id="unknown-of-matrix"),
         pytest.param(caller("", "os: linus"),
-                     r'linux.yml:6: test-infra knows no os "linus", did you mean "linux"', id="unknown-os"),
+                     r'linux.yml:6: test-infra has no os "linus", did you mean "linux"', id="unknown-os"),
         pytest.param(caller("package-name: ${{ matrix.n }}",
                             more="    strategy: {matrix: {include: [{n: a}, {n: b}]}}\n"),
                      r"linux.yml:9:\d+: the job build builds 2 packages, expected one", id="two-packages"),

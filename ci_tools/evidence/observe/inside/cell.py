@@ -70,7 +70,7 @@ def doubt_function(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
         if FACTS.lets_ask():
-            FACTS.doubt(f"asks for {name}(), which no cell says")
+            FACTS.doubt(f"asks for {name}(), which no cell defines")
         return real(*args, **kwargs)
 
     return called

@@ -27,7 +27,7 @@ def _read(name: str) -> None:
     if FACTS.lets_ask():
         FACTS.note(f"env:{name}")
         if name in OF_WINDOWS and FACTS.ask("os") == "windows":
-            FACTS.doubt(f"asks for {name}, which no cell says")
+            FACTS.doubt(f"asks for {name}, which no cell defines")
     elif not FACTS.is_called_in(COPIES):
         FACTS.note_others(f"env:{name}")
 

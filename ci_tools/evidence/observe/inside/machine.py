@@ -91,7 +91,7 @@ def _no_attribute(module: ModuleType, name: str) -> Any:
 
 def _doubt_value(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
     def answer() -> Any:
-        FACTS.doubt(f"asks for {name}, which no cell says")
+        FACTS.doubt(f"asks for {name}, which no cell defines")
         return value()
 
     return answer
@@ -135,11 +135,11 @@ class _BuiltinNames(tuple):  # type: ignore[type-arg]
     def __contains__(self, name: object) -> bool:
         if name == "__pypy__":
             return False
-        FACTS.doubt("asks for sys.builtin_module_names, which no cell says")
+        FACTS.doubt("asks for sys.builtin_module_names, which no cell defines")
         return super().__contains__(name)
 
     def __iter__(self) -> Iterator[Any]:
-        FACTS.doubt("asks for sys.builtin_module_names, which no cell says")
+        FACTS.doubt("asks for sys.builtin_module_names, which no cell defines")
         return super().__iter__()
 
 

@@ -68,7 +68,7 @@ def _common_value(name: str, value: Any) -> Any:
     """Return a value that is common to all Pythons of the version, or of the unused compiler; others are a doubt."""
     FACTS.ask("python")
     if value is not None and not isinstance(value, str):
-        FACTS.doubt(f"asks sysconfig for {name}, which no cell says")
+        FACTS.doubt(f"asks sysconfig for {name}, which no cell defines")
     return value
 
 
