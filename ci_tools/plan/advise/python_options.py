@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.evidence.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
 from ci_tools.evidence.limited_api import uses
-from ci_tools.formats import edits
+from ci_tools.formats import edits, toml_text
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence
@@ -136,13 +136,13 @@ def _limiting(source: ProjectView, lowest: Minor) -> Edits:
         return ((source.project.path("setup.py"), edit),)
     if source.project.backend == SCIKIT_BUILD:
         return (
-            (source.project.name, partial(edits.set_py_api, tag=f"cp{lowest.digits}")),
+            (source.project.name, partial(toml_text.set_py_api, tag=f"cp{lowest.digits}")),
             (source.project.path("CMakeLists.txt"), edits.declare_cmake_limited_api),
         )
     # meson-python refuses the limited API for a free-threaded Python that lacks it.
     if source.project.backend == "mesonpy" and not source.has_free_threaded:
         return (
-            (source.project.name, edits.tag_meson_limited_api),
+            (source.project.name, toml_text.tag_meson_limited_api),
             *((name, partial(edits.declare_meson_limited_api, lowest=lowest)) for name in source.meson_files()),
         )
     return ()
@@ -179,7 +179,7 @@ def _unbound(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Opti
         what=what,
         how='wheel.py-api = "py3": the library is loaded by path, and needs no Python symbol',
         change=change_evidence(_assume_no_python),
-        edits=source.possible(((source.project.name, partial(edits.set_py_api, tag="py3")),)),
+        edits=source.possible(((source.project.name, partial(toml_text.set_py_api, tag="py3")),)),
     )
 
 
@@ -197,7 +197,7 @@ def find_old_python_options(source: ProjectView) -> Iterator[Option]:
         return
     lowest, where = max(starts)
     older = [str(one) for one in source.request.pythons if one.version < lowest and not one.free_threaded]
-    edit = partial(edits.raise_requires_python, lowest=lowest)
+    edit = partial(toml_text.raise_requires_python, lowest=lowest)
     yield Option(
         name="requires-python",
         what=f"the limited API starts at {lowest}, so Python {' and '.join(older)} need their own wheels; without them",

@@ -58,7 +58,7 @@ def test_a_script_is_found_from_anywhere(tmp_path: Path) -> None:
             id="nothing-like-it",
         ),
         pytest.param("tools/generate", "tools/generate, which the source does not have$", id="none-of-that-kind"),
-        pytest.param("bash ignored.sh", "ignored.sh, which is no part of the source: git ignores it", id="ignored"),
+        pytest.param("bash ignored.sh", "ignored.sh, which is not in the source: git ignores it", id="ignored"),
     ],
 )
 def test_a_script_that_the_source_lacks_is_an_error_with_its_line(tmp_path: Path, command: str, said: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.cli.main import main
 from ci_tools.config import loader
+from ci_tools.config.mistakes import LEVELS
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.request import (
@@ -60,7 +61,7 @@ PYTHONS = "3.10, 3.11, 3.12, 3.13, 3.13t, 3.14, 3.14t, 3.15, 3.15t"
 CUDAS = "12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2, 13.3, 13.4"
 LINUXES = "linux-aarch64, linux-cpu, linux-cuda, linux-cuda-aarch64, linux-rocm, linux-xpu"
 TORCHES = "2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12, 2.13, 2.14, 2.15"
-SMART = 'it would be the sdist alone, which every user would have to build, expected "wheels" or "none"'
+SMART = 'it would publish only the sdist, which every user would have to build, expected "wheels" or "none"'
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
 
@@ -171,7 +172,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("{run: demo -g, needs", "{needs", ['18:61: the key "run" is missing: a command'], id="no-command"),
         pytest.param("needs-gpu: true", "needs-gpu: 1", [
             "18:87: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
-        pytest.param("pypi: wheels", "pypi: smart", [f'19:17: "smart" is not made yet: {SMART}'], id="smart-sdist"),
+        pytest.param("pypi: wheels", "pypi: smart", [f'19:17: "smart" does not exist yet: {SMART}'], id="smart-sdist"),
         pytest.param("pypi: wheels", "pypi: wheel", ['19:17: "wheel" is not allowed, did you mean "wheels"?'],
                      id="route-misspelt"),
         pytest.param("dir:x", "ftp:x", [f'19:35: "ftp:x" is not allowed, expected {TARGET}'], id="unknown-target"),
@@ -293,7 +294,7 @@ def test_the_wheel_platforms_are_those_of_auditwheel() -> None:
 
     policies = Path(auditwheel.policy.__file__).parent.glob("*linux-policy.json")
     names = {policy["name"] for path in policies for policy in json.loads(path.read_text())}
-    assert set(loader.LEVELS) == names - {"linux"}
+    assert set(LEVELS) == names - {"linux"}
 
 
 def test_all_mistakes_are_told_at_once_in_their_order(tmp_path: Path) -> None:
@@ -374,14 +375,14 @@ def test_the_command_line_refuses_a_folder(tmp_path: Path, capsys: pytest.Captur
 def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
     source = "source: {git: 'https://me:hunter2@127.0.0.1/demo', ref: main}\n"
     (tmp_path / "fatwheel.yml").write_text(f"{source}package: demo\npython: [3.12]\nplatforms:\n  linux-cpu:\n")
-    with pytest.raises(InputError, match="1:15: the address holds a secret") as refused:
+    with pytest.raises(InputError, match="1:15: the address contains a secret") as refused:
         loader.load(tmp_path / "fatwheel.yml", catalog.load())
     assert "hunter2" not in str(refused.value)
 
 
 def test_a_pipe_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe is not a regular file, expected a YAML file"):
+    with pytest.raises(InputError, match="pipe is no regular file, expected a YAML file"):
         loader.load(tmp_path / "pipe", catalog.load())
 
 

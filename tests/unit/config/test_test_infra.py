@@ -392,7 +392,7 @@ def test_what_is_no_such_caller_is_refused_with_its_place(tmp_path: Path, text: 
 @pytest.mark.parametrize("name", ["fatwheel.yml", OURS])
 def test_a_file_that_is_there_stays_and_nothing_else_is_written(tmp_path: Path, name: str) -> None:
     folder = project(tmp_path, {LINUX: caller("", CPU), name: "mine\n"})
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         moved(folder)
     assert (folder / name).read_text() == "mine\n"
     assert sum((folder / one).exists() for one in ("fatwheel.yml", OURS)) == 1

@@ -239,7 +239,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | bytes,
 
 def test_a_pipe_is_no_plan(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe is no regular file"):
+    with pytest.raises(InputError, match=r"pipe is not a regular file"):
         plan_file.read(tmp_path / "pipe")
 
 

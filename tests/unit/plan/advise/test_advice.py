@@ -9,7 +9,7 @@ import pytest
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import tree_at
-from ci_tools.formats import edits
+from ci_tools.formats import edits, toml_text
 from ci_tools.model.files import Receipt
 from ci_tools.model.versions import Minor
 from ci_tools.plan import make
@@ -401,10 +401,11 @@ def test_an_extension_is_left_as_it_is_where_the_wheel_gets_its_tag_elsewhere() 
         ),
         pytest.param("[project]", '[project]\n\n[tool.scikit-build]\nwheel.py-api = "cp310"\n', id="no-table"),
         pytest.param('[tool.scikit-build]\nwheel.py-api = ""\n', None, id="set-already"),
+        pytest.param('a = """\n[tool.scikit-build]\n"""\n', None, id="a-table-in-a-text"),
     ],
 )  # fmt: skip
 def test_py_api_is_put_into_a_pyproject(before: str, after: str | None) -> None:
-    assert edits.set_py_api(before, "cp310") == after
+    assert toml_text.set_py_api(before, "cp310") == after
 
 
 @pytest.mark.parametrize(
@@ -415,10 +416,11 @@ def test_py_api_is_put_into_a_pyproject(before: str, after: str | None) -> None:
         pytest.param('[project]\nrequires-python = ">=3.9,<3.14"', None, id="others-are-named-too"),
         pytest.param('[project]\ndynamic = ["requires-python"]', None, id="the-build-names-it"),
         pytest.param("[tool.x]\n", None, id="no-project"),
+        pytest.param('[tool.x]\na = """\n[project]\n"""\n', None, id="a-table-in-a-text"),
     ],
 )  # fmt: skip
 def test_a_newer_python_is_asked_for(before: str, after: str | None) -> None:
-    assert edits.raise_requires_python(before, Minor(3, 12)) == after
+    assert toml_text.raise_requires_python(before, Minor(3, 12)) == after
 
 
 @pytest.mark.parametrize(
