@@ -83,6 +83,7 @@ def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
         versions = parse_specifiers(str(condition.get("python-version", "")))
     except ValueError:  # also more digits than Python converts
         return False
+    # maturin compares only `3.12`, so a patch release in the condition never holds: `versions.admits` would say more.
     is_cpython = str(condition.get("python-implementation", "cpython")).lower() == "cpython"
     return is_cpython and versions.contains(str(cell.python.version), prereleases=True)
 
