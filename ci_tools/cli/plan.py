@@ -13,7 +13,7 @@ from ci_tools.cli.tables.change import advice_tables, comparison_tables, move_ta
 from ci_tools.cli.tables.layout import show
 from ci_tools.cli.tables.plan import evidence_table, plan_tables, proof_table
 from ci_tools.cli.values import DONE, make_plan, narrow, outputs, share
-from ci_tools.config import starter
+from ci_tools.config import migration, starter
 from ci_tools.errors import InputError
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.request import UNTAGGED
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel init`."""
     if options.from_test_infra:
-        written = starter.write_from_test_infra(
+        written = migration.write_from_test_infra(
             options.folder, options.from_test_infra, catalog.load(), outside.environ
         )
         show([move_table(written.rows)], on_stderr=True)
@@ -113,7 +113,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
 
 def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli import pages
-    from ci_tools.plan.compare import baseline, comparison
+    from ci_tools.plan.compare import baseline, sentences
     from ci_tools.publish import folder
 
     if folder.is_plan(Path(options.against)):
@@ -124,7 +124,7 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
         compared = {"base": options.against, "changed": json.dumps(found.is_change)}
         print(outputs({**matrix.outputs(plan_file.together(planned.plan)), **compared}), end="")
     elif options.format == "json":
-        whole = {**plan_file.to_json(planned.plan), "comparison": comparison.to_json(found)}
+        whole = {**plan_file.to_json(planned.plan), "comparison": sentences.to_json(found)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))
     elif options.format == "markdown":
         shared = plan_file.together(planned.plan)

@@ -57,7 +57,7 @@ def refuse_missing(request: Request, root: Path, files: Sequence[str]) -> None:
 def missing(script: str, root: Path, files: Sequence[str]) -> str:
     """Return a phrase for a script that the source does not have, with the nearest one."""
     if (root / script).is_file():
-        return "which is no part of the source: git ignores it, or `source: include` leaves it out"
+        return "which is not in the source: git ignores it, or `source: include` does not name it"
     alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
     close = difflib.get_close_matches(script, alike, n=1, cutoff=0.5)
     elsewhere = [name for name in alike if posixpath.basename(name) == posixpath.basename(script)]

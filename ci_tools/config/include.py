@@ -77,7 +77,9 @@ def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
     path = table[INCLUDE]
     beside = [name for name in table if name != INCLUDE]
     problems = [
-        Problem(document.where((*keys, name), key=True), f'"{name}" stands beside "include", expected it in that file')
+        Problem(
+            document.where((*keys, name), key=True), f'"{name}" is next to "include", expected it in the included file'
+        )
         for name in beside
     ]
     if not isinstance(path, str) or not _is_below(path):
@@ -94,7 +96,7 @@ def _is_below(path: str) -> bool:
 
 
 def _root(value: Value, folder: Path) -> Path:
-    """Return the source's root if the config lies in it, else the config's folder."""
+    """Return the source's root if the config is in it, else the config's folder."""
     source = value.get("source") if isinstance(value, dict) else None
     path = source.get("path") if isinstance(source, dict) else None
     root = (folder / (path if isinstance(path, str) else ".")).resolve()
@@ -108,4 +110,4 @@ def _read(path: Path, where: str) -> Document:
     except RejectedInput:
         raise
     except InputError as error:
-        raise RejectedInput([Problem(where, error.message)]) from None
+        raise RejectedInput([Problem(where, error.message)]) from error

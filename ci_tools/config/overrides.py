@@ -45,7 +45,7 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
 def _torch(text: str, request: Request, catalog: Catalog) -> Minor:
     known = {str(version): version for version in catalog.torch}
     if request.torch is None:
-        msg = f"--torch {text}: {request.config} names no torch, so that no wheel is for one"
+        msg = f"--torch {text}: {request.config} names no torch, so no wheel is built for one"
         raise InputError(msg, hint="`torch:` in the config says which versions of it are served")
     if text not in known:
         msg = f'--torch: there is no torch "{text}" in the catalog, {nearest(text, known)}'
@@ -75,7 +75,7 @@ def _runner(text: str, request: Request) -> tuple[str, tuple[str, ...]]:
         msg = f'--gpu-runner: the request has no platform "{name}", {nearest(name, asked)}'
         raise InputError(msg, hint="it names a platform and the labels of a runner: linux-cuda=self-hosted,h100")
     if not labels or not all(label.isprintable() for label in labels):
-        msg = f"--gpu-runner: {name} has no label, expected such as {name}=self-hosted,h100"
+        msg = f"--gpu-runner: {name} has no label, expected something like {name}=self-hosted,h100"
         raise InputError(msg)
     return name, labels
 

@@ -104,13 +104,13 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
     for name in tree.files:
         path = tree.root / name
         if path.is_symlink() and path.is_dir():
-            yield f"{name} is a link to a folder, and no pattern sees the files behind it"
+            yield f"{name} is a link to a folder: no pattern matches the files behind it"
     seen = {name for platform in request.platforms for name in matching(tree.files, platform.native)}
     for platform in request.platforms:
         usual = Globs(_usual(platform), platform.native.exclude)
         unseen = [name for name in matching(tree.files, usual) if name not in seen]
         if unseen and platform.native.include and not matching(tree.files, platform.native):
-            yield f"{platform.platform}: its native globs match no file, and none matches {unseen[0]}"
+            yield f"{platform.platform}: its native globs match no file, although the source has {unseen[0]}"
 
 
 def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class _Reader:
             return None
         api = found.python_api
         abi = found.torch or self.torch_abi(sources)
-        forced = (f"{one.where}: its build is for {one.archs}, whatever was asked for" for one in found.archs)
+        forced = (f"{one.where}: its build is for {one.archs}, whatever the request says" for one in found.archs)
         return CellEvidence(
             extensions=found.extensions,
             extensions_where=found.where,
@@ -202,7 +202,7 @@ def _doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
     for requirement in project.list("build-system", "requires"):
         if abi.kind is Binding.NONE and _requirement_name(requirement) == "torch":
             place = project.place("build-system", "requires")
-            where = f"{place}: {requirement} is a build requirement, but no file includes a header of it"
+            where = f"{place}: {requirement} is a build requirement, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
     return abi
 
@@ -257,6 +257,6 @@ def _metadata(known: tuple[Metadata, ...]) -> Metadata:
     versions = {line for metadata in known for line in metadata if re.match("Version: ", line)}
     if len(versions) > 1:
         said = " and ".join(sorted(line.partition(": ")[2] for line in versions))
-        msg = f"setup.py gives its project more than one version, {said}, by what it finds on the builder"
+        msg = f"setup.py gives its project more than one version, {said}, depending on the machine that builds it"
         raise InputError(msg, hint="one release has one version; what differs between wheels goes into a local version")
     return known[0] if known else ()

@@ -183,7 +183,7 @@ def address(source: GitSource, folder: Path) -> str:
         return source.url
     path = (folder / source.url).resolve()
     if not path.is_dir():
-        msg = f'the source "{source.url}" is not there, expected a git repository'
+        msg = f'the source "{source.url}" does not exist, expected a git repository'
         raise InputError(redact(msg))
     return str(path)
 

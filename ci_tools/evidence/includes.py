@@ -197,7 +197,7 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     if beyond := _unstable_abi(reached):
         return beyond
     if not files:
-        return TorchAbi(Binding.UNKNOWN, "what is compiled is not in the source")
+        return TorchAbi(Binding.UNKNOWN, "the compiled files are not in the source")
     torch = [include for include in reached if include.is_torch]
     if not torch:
         return _headless(includes.tree, build_files)
@@ -233,7 +233,7 @@ def _unstable_abi(reached: Iterable[Include]) -> TorchAbi | None:
         return TorchAbi(Binding.FULL, f"{place}: includes {header}", uses_torch=True)
     for include in reached:
         if not include.header:
-            return TorchAbi(Binding.UNKNOWN, f"{include.place}: includes what only a compiler can tell")
+            return TorchAbi(Binding.UNKNOWN, f"{include.place}: includes a header whose name only a compiler can tell")
     return None
 
 
@@ -279,7 +279,7 @@ def _headless(tree: Tree, build_files: Iterable[str]) -> TorchAbi:
         text = uncommented(file, tree.text(file))
         if match := USES_TORCH.search(text):
             place = Place(file, text.count("\n", 0, match.start()) + 1)
-            where = f"{place}: uses torch, but no file includes a header of it"
+            where = f"{place}: uses torch, but no file includes one of its headers"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
     return TorchAbi(Binding.NONE, "no file includes a torch header")
 
@@ -296,7 +296,7 @@ def _stable(first: Include, target: Target | None) -> TorchAbi:
 
 
 def _is_build_file(name: str, folder: str) -> bool:
-    """Whether a file may hold compile flags: it lies in, below or above the project's folder."""
+    """Whether a file may hold compile flags: it is in, below or above the project's folder."""
     path = PurePosixPath(name)
     near = path.is_relative_to(folder) or PurePosixPath(folder).is_relative_to(path.parent)
     return near and (path.name in BUILD_FILES or path.suffix == ".cmake")

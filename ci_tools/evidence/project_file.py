@@ -184,14 +184,14 @@ class ProjectFile:
         untold = observed == UNTOLD and self._asks_its_repository()
         own = own or ("" if untold else observed) or self.sdist_version()
         if not own and not asked:
-            why = f", and its build does not tell it: {unseen}" if unseen else ""
+            why = f", and its build does not state it: {unseen}" if unseen else ""
             msg = f"{self.request.config}: it has no `version`, and the project's is dynamic ({self.name}){why}"
             raise InputError(msg, hint='add a line such as `version: "1.2.3"`')
         try:
             versions = {parse_version(version) for version in (own, asked) if version}
-        except ValueError:  # also raised for more digits than Python converts
+        except ValueError as error:  # also raised for more digits than Python converts
             msg = f'{self._stated("version")}: "{own}" is not a version (PEP 440)'
-            raise InputError(msg) from None
+            raise InputError(msg) from error
         if len(versions) > 1:
             said = f"version is {asked}, but the project's is {own} ({self._stated('version')})"
             msg = f"{self._asked('version')}: {said}"
@@ -210,5 +210,5 @@ def _ini(name: str, text: str) -> configparser.ConfigParser:
         parser.read_string(text)
     except configparser.Error as error:
         msg = f"{name}: cannot be parsed: {error.message.splitlines()[0]}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     return parser

@@ -19,12 +19,7 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.evidence import git
 from ci_tools.formats.magic import binary_format
 from ci_tools.machine.process import redact
-from ci_tools.machine.storage import (
-    MADE,
-    fill_once,
-    naming,
-    sha256_of,
-)
+from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
 from ci_tools.model.request import GitSource, Globs, PathSource
 
 if TYPE_CHECKING:
@@ -191,9 +186,9 @@ def _utf8(name: str) -> str:
     """Return the file's name; raise InputError if it is not UTF-8, as other machines could not spell it."""
     try:
         name.encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError as error:
         msg = f"the source has a file whose name is not UTF-8: {name!r}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     return name
 
 
@@ -254,7 +249,7 @@ def _extract(archive: Path, folder: Path) -> None:
             tar.extractall(folder, filter="data")
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         msg = f"{archive.name} cannot be unpacked safely: {error}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     unpacked = [path for path in folder.iterdir() if path != archive]
     if len(unpacked) != 1 or not unpacked[0].is_dir():
         msg = f"{archive.name} is not an sdist, expected one folder in it"

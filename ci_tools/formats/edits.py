@@ -23,14 +23,11 @@ __all__ = [
     "declare_limited_api",
     "declare_meson_limited_api",
     "extension_lines",
-    "raise_requires_python",
     "set_cmake_target",
     "set_ini_version",
-    "set_py_api",
     "set_target",
     "set_toml_version",
     "set_version",
-    "tag_meson_limited_api",
 ]
 
 TORCH_EXTENSIONS = frozenset({"CppExtension", "CUDAExtension", "SyclExtension"})
@@ -228,45 +225,6 @@ def _apply_changes(text: str, changes: Iterable[Change]) -> str:
     for (start, end), group in reversed([(key, list(found)) for key, found in groupby(ordered, lambda one: one[:2])]):
         data = data[:start] + "".join(change.text for change in group).encode() + data[end:]
     return data.decode()
-
-
-# ---------------------------------------------------------------- pyproject.toml
-
-
-def set_py_api(text: str, tag: str) -> str | None:
-    """Return a pyproject.toml that sets scikit-build-core's `wheel.py-api` to the tag."""
-    if re.search(r"^\s*(?:(?:wheel\.)?py-api\s*=|wheel\s*=\s*\{)", text, re.MULTILINE):
-        return None
-    keys = {"tool.scikit-build.wheel": "py-api", "tool.scikit-build": "wheel.py-api"}
-    return _insert_key(text, {header: f'{key} = "{tag}"' for header, key in keys.items()})
-
-
-def tag_meson_limited_api(text: str) -> str | None:
-    """Return a pyproject.toml in which meson-python tags its wheel for the limited API."""
-    if re.search(r"^\s*limited-api\s*=", text, re.MULTILINE):
-        return None
-    return _insert_key(text, {"tool.meson-python": "limited-api = true"})
-
-
-def raise_requires_python(text: str, lowest: Minor) -> str | None:
-    """Return a pyproject.toml that requires a newer Python; None unless `requires-python` is just a lower bound."""
-    if not re.search(r"^\s*requires-python\s*=", text, re.MULTILINE):
-        has_table = re.search(r"^\s*\[\s*project\s*\]", text, re.MULTILINE) and "requires-python" not in text
-        return _insert_key(text, {"project": f'requires-python = ">={lowest}"'}) if has_table else None
-    pattern = r"""^(\s*requires-python\s*=\s*)(["'])>=\s*3\.\d+\2"""
-    edited, count = re.subn(pattern, rf"\1\2>={lowest}\2", text, flags=re.MULTILINE)
-    return edited if count == 1 else None
-
-
-def _insert_key(text: str, keys: dict[str, str]) -> str:
-    """Return a TOML file with a new line in the first of these tables that exists, else in the last one, appended."""
-    for header, key in keys.items():
-        found = re.search(rf"^[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\][ \t]*(?:#.*)?$", text, re.MULTILINE)
-        if found:
-            return f"{text[: found.end()]}\n{key}{text[found.end() :] or chr(10)}"
-    gap = "" if not text or text.endswith("\n") else "\n"
-    header, key = list(keys.items())[-1]
-    return f"{text}{gap}\n[{header}]\n{key}\n"
 
 
 # ---------------------------------------------------------------- meson.build

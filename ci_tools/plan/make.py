@@ -114,6 +114,6 @@ def _refuse_difference(expected: dict[str, object], plan: Plan, pinned: Path | N
     different = list(plan_file.differences(expected, plan_file.to_json(plan)))
     if different:
         shown = "\n".join(f"  {line}" for line in different[:8])
-        msg = f"{pinned} is not the plan of what is here:\n{shown}"
+        msg = f"{pinned} is not the plan of this source:\n{shown}"
         hint = "check out the plan's commit, or plan again"
         raise InputError(msg, hint=hint, page="how-to/build-on-several-machines.md")

@@ -122,7 +122,7 @@ def _wants_room(job: Job) -> bool:
 def _container(job: Job) -> str | Row:
     """Return a job's image as a workflow's `container`; with its runner's own disk if the job needs more space.
 
-    In that case the runner is a hosted one, which is thrown away after the job (runner.py leaves all others alone).
+    In that case the runner is a hosted one, which is thrown away after the job (runner.py does not change the others).
     """
     if not (job.container and _wants_room(job)):
         return job.container

@@ -88,15 +88,14 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
 
 def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]:
     """Return the evidence of one platform, grouped by cells."""
-    groups: dict[int, tuple[CellEvidence, list[str]]] = {}
+    groups: dict[CellEvidence, list[str]] = {}
     cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
     for cell in (cell for cell in cells if cell.platform is platform.platform):
-        shown = platform.of(cell)
-        groups.setdefault(id(shown), (shown, []))[1].append(str(cell))
+        groups.setdefault(platform.of(cell), []).append(str(cell))
     return {
         "platform": str(platform.platform),
         "native_files": list(platform.native_files),
-        "cells": [{"cells": names, **_plain(shown)} for shown, names in groups.values()],
+        "cells": [{"cells": names, **_plain(shown)} for shown, names in groups.items()],
     }
 
 
@@ -172,27 +171,27 @@ def _no_plan(path: Path) -> InputError:
 def read(path: Path) -> dict[str, Any]:
     """Return the plan in the file at `path` as JSON values; raise InputError if there is none."""
     if path.exists() and not path.is_file():
-        msg = f"{path} is no regular file, expected what `fatwheel plan --out` writes"
+        msg = f"{path} is not a regular file, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise _no_plan(path) from None
+    except FileNotFoundError as error:
+        raise _no_plan(path) from error
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     except (ValueError, RecursionError) as error:
         msg = f"{path} is not a plan: {error}"
-        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from None
+        raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from error
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
         msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
     commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
     if not isinstance(commit, str) or (commit and not GIT_COMMIT.fullmatch(commit)):
-        msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
+        msg = f"{path} pins no commit, expected 40 hex digits or an empty text at pins.commit"
         raise InputError(msg)
     if edition_of(plan) is None:
-        msg = f"{path} is of no known edition, expected its channel, candidate and date at edition"
+        msg = f"{path} has no known edition, expected its channel, candidate and date at edition"
         raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one")
     return plan
 

@@ -44,9 +44,10 @@ def plan_of(data: Json, where: str = "plan.json") -> Plan:
     try:
         return _plan(data, where)
     except KeyError as error:
+        # The KeyError says no more than its key: it is how the plan is read.
         raise RejectedInput([Problem(where, f"the key {error} is missing")], hint=HINT) from None
     except (AttributeError, TypeError, ValueError) as error:
-        raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from None
+        raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from error
 
 
 def _plan(data: Json, where: str) -> Plan:
@@ -77,7 +78,7 @@ def _strangers(plan: Plan) -> Iterator[str]:
     yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
     files = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public)))
     named = dict.fromkeys((*files, *(name for site in plan.sites for name in site.files)))
-    yield from (f'"{name}" is no name of a file' for name in named if not SPELLED.fullmatch(name))
+    yield from (f'"{name}" is not the name of a file' for name in named if not SPELLED.fullmatch(name))
 
 
 def _structure_value(converter: cattrs.Converter, value: object, kind: type[Value], path: str) -> Value:
@@ -87,7 +88,7 @@ def _structure_value(converter: cattrs.Converter, value: object, kind: type[Valu
         return converter.structure(value, kind)
     except cattrs.BaseValidationError as error:
         problems = [Problem(where, message) for message in cattrs.transform_error(error, path=keys)]
-        raise RejectedInput(problems, hint=HINT) from None
+        raise RejectedInput(problems, hint=HINT) from error
 
 
 def _job(job: Json, cells: Mapping[str, Cell]) -> Json:

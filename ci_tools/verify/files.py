@@ -15,29 +15,15 @@ from ci_tools.errors import InputError, MachineError, Rejected, nearest
 from ci_tools.formats import receipts
 from ci_tools.formats.wheel import differing
 from ci_tools.machine.python import find
-from ci_tools.machine.storage import (
-    sha256_of,
-)
+from ci_tools.machine.storage import sha256_of
 from ci_tools.machine.workplace import scratch
-from ci_tools.model.files import (
-    Finding,
-    Level,
-    Outcome,
-    Trial,
-    Validated,
-)
+from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
 from ci_tools.model.plan import SDIST
 from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
-from ci_tools.plan.planner import PURE
+from ci_tools.plan.axes import PURE
 from ci_tools.verify.audit import audit, device_images
-from ci_tools.verify.validator import (
-    Validator,
-    gpu_here,
-    has_gpu,
-    own_imports,
-    own_python,
-)
+from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_imports, own_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -22,12 +22,7 @@ from ci_tools.machine.python import find
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.files import Outcome
 from ci_tools.plan import planner
-from ci_tools.plan.advise.advice import (
-    Advice,
-    Advised,
-    Case,
-    advise,
-)
+from ci_tools.plan.advise.advice import Advice, Advised, Case, advise
 from ci_tools.plan.make import Planned
 from ci_tools.verify import files
 
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
     from ci_tools.model.files import Receipt
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.versions import Python
-    from ci_tools.plan.advise.options import Edits
+    from ci_tools.plan.advise.option import Edits
 
 __all__ = ["Patched", "Proof", "consult", "patch_of_all", "prove", "status", "to_json"]
 

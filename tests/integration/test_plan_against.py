@@ -207,7 +207,7 @@ def test_a_config_that_was_not_there_yet_is_no_error_of_the_change_that_adds_it(
     demo(root, FILES)
     ran = fatwheel("plan", "--against", "HEAD", cwd=root)
     assert ran.status == 0, ran.stderr
-    assert "No plan can be made at `HEAD`, so these 2 jobs are compared with nothing." in ran.stdout
+    assert "No plan can be made at `HEAD`, so there is nothing to compare these 2 jobs with." in ran.stdout
     assert "there is no fatwheel.yml, expected a config" in ran.stdout
 
 
@@ -229,7 +229,7 @@ def test_what_was_broken_before_is_no_error_of_the_change(
     write(root, FILES)
     ran = fatwheel("plan", "--against", "HEAD", cwd=root)
     assert ran.status == 0, ran.stderr
-    assert "No plan can be made at `HEAD`, so these 2 jobs are compared with nothing." in ran.stdout
+    assert "No plan can be made at `HEAD`, so there is nothing to compare these 2 jobs with." in ran.stdout
     assert expected in ran.stdout
     assert "cache" not in ran.stdout
 

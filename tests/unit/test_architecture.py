@@ -20,13 +20,17 @@ MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 # These decide and do not act: what they know of the world is in their arguments.
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
-    "cli.pages cli.pages.change cli.pages.layout cli.pages.plan cli.pages.release cli.pages.trials config.overrides errors evidence.includes evidence.limited_api formats.checked_json formats.edits "
-    "formats.markdown formats.pypi_rules formats.schema github.commands github.doctor.grants github.doctor.report "
+    "cli.pages cli.pages.change cli.pages.layout cli.pages.plan cli.pages.release cli.pages.trials config.overrides "
+    "errors evidence.includes evidence.limited_api formats.checked_json formats.edits formats.markdown "
+    "formats.pypi_rules formats.schema github.commands github.doctor.grants github.doctor.report "
     "github.doctor.rules github.doctor.rules.environments github.doctor.rules.jobs github.doctor.rules.permissions "
     "github.doctor.rules.pins github.doctor.rules.repository github.doctor.rules.secrets "
-    "github.doctor.rules.unseen github.step machine.context model model.edition model.pep440 plan.advise.advice "
-    "plan.advise.options plan.cell_ranges plan.compare.changes plan.compare.comparison plan.matrix plan.planner "
-    "plan.sites publish.index.directory publish.index.manifest publish.index.pages publish.notes publish.units".split()
+    "github.doctor.rules.unseen github.step machine.context model model.edition model.pep440 plan.additions "
+    "plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options plan.advise.project_view "
+    "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.cell_ranges "
+    "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
+    "plan.sites plan.wheel_names publish.index.directory publish.index.manifest publish.index.pages publish.notes "
+    "publish.units".split()
 )
 OUTSIDE_WORLD = frozenset(
     # ruff: noqa: SIM905 - as words they fit on a page

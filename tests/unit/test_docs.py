@@ -120,10 +120,8 @@ def table_of(page: str, head: str) -> dict[str, str]:
 
 def kinds_of_advice() -> set[str]:
     """Return the name of every option that advise knows."""
-    calls = (
-        node
-        for node in ast.walk(ast.parse((REPOSITORY / "ci_tools/plan/advise/options.py").read_text(encoding="utf-8")))
-    )
+    modules = sorted((REPOSITORY / "ci_tools/plan/advise").glob("*.py"))
+    calls = (node for path in modules for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     named = (call.keywords for call in calls if isinstance(call, ast.Call) and ast.unparse(call.func) == "Option")
     return {ast.literal_eval(word.value) for words in named for word in words if word.arg == "name"}
 

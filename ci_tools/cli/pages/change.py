@@ -19,7 +19,7 @@ from ci_tools.formats.markdown import (
 from ci_tools.plan.cell_ranges import (
     SKIPPED,
 )
-from ci_tools.plan.compare.comparison import sentences
+from ci_tools.plan.compare.sentences import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, count, new_table, readable_size
 from ci_tools.config.test_infra import Fate
-from ci_tools.plan.compare.comparison import sentences
+from ci_tools.plan.compare.sentences import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

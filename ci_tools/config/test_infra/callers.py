@@ -57,7 +57,7 @@ def read(path: Path, name: str) -> list[Caller]:
     document = yaml_file.read(path, name)
     jobs = _value_at(document, "jobs")
     if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
-        msg = f"{document.where(('jobs',))}: this is no workflow, expected `jobs:` with a mapping for each job"
+        msg = f"{document.where(('jobs',))}: this is not a workflow, expected `jobs:` with a mapping for each job"
         raise InputError(msg)
     called = {job: _workflow_name(document, job) for job in jobs}
     callers = [_caller(document, job, called) for job, workflow in called.items() if workflow in BUILDS]
@@ -89,7 +89,7 @@ def _no_caller(document: Document, called: Mapping[str, str]) -> InputError:
             what = f"the job {job} calls test-infra's {workflow}.yml, {nearest(workflow, known)}"
             return RejectedInput([Problem(document.where(("jobs", job, "uses")), what)])
     expected = "expected one with `uses: pytorch/test-infra/.github/workflows/build_wheels_linux.yml@…`"
-    what = f"no job builds wheels by test-infra, {expected}"
+    what = f"no job builds wheels with test-infra, {expected}"
     return RejectedInput([Problem(document.where(("jobs",), key=True), what)])
 
 

@@ -116,6 +116,7 @@ OF_THE_CELL: dict[str, Callable[[CellFacts, Any], bool | None]] = {
     "implementation-name": lambda _, wanted: _search_pattern("cpython", wanted),
     "platform-machine": lambda cell, wanted: _search_pattern(MACHINES.get(cell.machine, cell.machine), wanted),
     "platform-system": lambda cell, wanted: _search_pattern(SYSTEMS[cell.os], wanted) if cell.os in SYSTEMS else None,
+    # scikit-build-core compares only `3.12`, without a patch release, as this does.
     "python-version": lambda cell, wanted: parse_specifiers(str(wanted)).contains(str(cell.python.version)),
     "state": lambda _, wanted: _search_pattern("wheel", wanted),
 }

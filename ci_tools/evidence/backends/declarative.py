@@ -98,7 +98,7 @@ def _doubts(project: ProjectFile, tool: str, env: Mapping[str, str]) -> Iterator
     yield from {"hatch": _hatch, "pdm": _pdm, "poetry": _poetry}.get(tool, _nothing)(project, env)
     told = json.dumps(_keep_wheel_settings(project.table("tool", tool)))
     for binary in select_binaries(project.tree, project.request.subdirectory, told):
-        yield f"{binary}:1: a compiled file, which the wheel may hold"
+        yield f"{binary}:1: a compiled file, which the wheel may contain"
 
 
 def _keep_wheel_settings(said: Any) -> Any:  # noqa: ANN401 - TOML
@@ -142,12 +142,12 @@ def _hatch(project: ProjectFile, env: Mapping[str, str]) -> Iterator[str]:
         for name, hook in project.table(*path).items():
             if _runs(name, hook, env):
                 place = TomlFile(project.name, {}, tuple(project.lines)).place("hooks", name)
-                yield f"{place}: {project.backend} runs code of the project's"
+                yield f"{place}: {project.backend} runs the project's own code"
     own = TomlFile.of(project.tree, project.path("hatch.toml"))  # it takes precedence over [tool.hatch]
     wheel = table(table(own.table("build"), "targets"), "wheel")
     for name, hook in {**table(own.table("build"), "hooks"), **table(wheel, "hooks")}.items():
         if _runs(name, hook, env):
-            yield f"{own.place('hooks', name)}: {project.backend} runs code of the project's"
+            yield f"{own.place('hooks', name)}: {project.backend} runs the project's own code"
 
 
 def _runs(name: str, hook: Any, env: Mapping[str, str]) -> bool:  # noqa: ANN401 - TOML
@@ -170,7 +170,7 @@ def _is_true(env: Mapping[str, str], name: str) -> bool:
 
 def _poetry(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
     if project.value("tool", "poetry", "build"):
-        yield f"{project.place('tool', 'poetry', 'build')}: {project.backend} runs code of the project's"
+        yield f"{project.place('tool', 'poetry', 'build')}: {project.backend} runs the project's own code"
 
 
 def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
@@ -178,9 +178,9 @@ def _pdm(project: ProjectFile, _env: Mapping[str, str]) -> Iterator[str]:
     build = ("tool", "pdm", "build")
     for key in ("custom-hook", "run-setuptools", "setup-script"):
         if project.value(*build, key):
-            yield f"{project.place(*build, key)}: {project.backend} runs code of the project's"
+            yield f"{project.place(*build, key)}: {project.backend} runs the project's own code"
     hook = project.path("pdm_build.py")  # the default, used if the project names no other file
     if hook in project.tree.names:
-        yield f"{hook}:1: {project.backend} runs code of the project's"
+        yield f"{hook}:1: {project.backend} runs the project's own code"
     if project.value(*build, "is-purelib") is False:
         yield f"{project.place(*build, 'is-purelib')}: the wheel is tagged for the machine that builds it"

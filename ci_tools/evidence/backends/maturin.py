@@ -83,6 +83,7 @@ def _holds(condition: Mapping[str, Any], cell: CellFacts) -> bool:
         versions = parse_specifiers(str(condition.get("python-version", "")))
     except ValueError:  # also more digits than Python converts
         return False
+    # maturin compares only `3.12`, so a patch release in the condition never holds: `versions.admits` would say more.
     is_cpython = str(condition.get("python-implementation", "cpython")).lower() == "cpython"
     return is_cpython and versions.contains(str(cell.python.version), prereleases=True)
 
@@ -99,7 +100,7 @@ def _find_doubt(project: ProjectFile, env: Mapping[str, str], crates: Mapping[st
             return PythonApi(Binding.UNKNOWN, f"{project.place('tool', 'maturin', key)}: {key} may ask for features")
     for name in PYO3:
         if name in crates and crates[name].for_some:
-            return PythonApi(Binding.UNKNOWN, f"{crates[name].where}: {name} is used on some machines alone")
+            return PythonApi(Binding.UNKNOWN, f"{crates[name].where}: {name} is used only on some machines")
     return None
 
 

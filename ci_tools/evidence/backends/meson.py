@@ -168,7 +168,7 @@ def _extensions(project: ProjectFile, tokens: list[Token], calls: list[Call]) ->
     for place, why in (*_unseen(tokens, calls), *_run(calls)):
         return Extensions.UNKNOWN, f"{place}: {why}"
     for binary in select_binaries(project.tree, project.request.subdirectory):
-        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may hold"
+        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may contain"
     return Extensions.NONE, f"{calls[0].place}: no meson.build compiles anything"
 
 

@@ -122,7 +122,7 @@ def _shipping(settings: Settings, where: str) -> tuple[Extensions, str]:
     """Return NONE, or UNKNOWN if the source has compiled files."""
     tree, folder = settings.project.tree, settings.project.request.subdirectory
     for binary in select_binaries(tree, folder):
-        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may hold"
+        return Extensions.UNKNOWN, f"{binary}:1: a compiled file, which the wheel may contain"
     return Extensions.NONE, where
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["select_binaries"]
 
-# Top-level folders of a project that no backend packs unless it is told to.
+# Top-level folders of a project that no backend packs unless it is configured to.
 NOT_PACKED = frozenset({"benchmarks", "doc", "docs", "examples", "test", "tests"})
 
 

@@ -26,11 +26,11 @@ MADE = {"compiled": "compiles", "linked": "links"}  # event → the answer's lis
 MOST_TOLD = 16 << 20  # bytes of the other lines: parsed, they take twenty times as much memory
 MOST_LINES = 100_000
 MOST_COMMANDS = 100
-UNENDED = "starts a Python that ends in a way that is not seen"
-ELSEWHERE = "compiles in a Python of its own"
-TAKEN_BACK = "changes what was written down of its compilations"
-FORGED = "writes an answer of its own"
-ENDLESS = "tells more than can be read"
+UNENDED = "starts a Python whose end is not observed"
+ELSEWHERE = "compiles in a separate Python"
+TAKEN_BACK = "changes the record of its compilations"
+FORGED = "writes its own answer"
+ENDLESS = "reports more than can be read"
 
 
 def read(content: bytes, word: str) -> dict[str, Any] | None:

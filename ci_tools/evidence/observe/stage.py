@@ -5,6 +5,9 @@ Every host creates the same stage for the same cell, so that a project's build c
 
 from __future__ import annotations
 
+import compileall
+import functools
+import hashlib
 import importlib.metadata
 import os
 import stat
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.machine.sandbox import clear
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:
@@ -24,9 +28,10 @@ if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree
     from ci_tools.model.platforms import Accelerator
 
-__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "readable"]
+__all__ = ["OBSERVER", "PROGRAMS", "TOOLS", "Stage", "identify_tools", "readable"]
 
 OBSERVER = Path(__file__).parent / "inside"
+VERSIONED = ("setuptools", "packaging")
 LENT = ("setuptools", "packaging", "_distutils_hack")  # packages of Fatwheel's environment for the observed code
 HEADERS = ("ATen", "c10", "torch/csrc/inductor/aoti_torch/c", "torch/csrc/stable", "torch/headeronly")
 TOOLS = frozenset("c++ cc cl clang clang++ g++ gcc git hipcc hipconfig ninja nvcc".split())  # noqa: SIM905 - as words
@@ -205,22 +210,40 @@ class Stage:
                 self._tool(self.accelerator / "bin" / name, version)
 
 
-def importable_folders() -> Iterator[Path]:
-    """Yield the folders of Fatwheel's environment that the observed code can import, with their metadata."""
-    for name in LENT:
-        spec = find_spec(name)
-        if spec and spec.origin:
-            yield Path(spec.origin).parent
-    for name in ("setuptools", "packaging"):
-        files = importlib.metadata.files(name) or ()
-        metadata = next(file for file in files if file.name == "METADATA")
-        yield Path(str(metadata.locate())).parent
+@functools.cache  # finding a package's METADATA reads the list of all its files
+def importable_folders() -> tuple[Path, ...]:
+    """Return the folders of Fatwheel's environment that the observed code can import, with their metadata."""
+    specs = [spec for name in LENT if (spec := find_spec(name)) and spec.origin]
+    packages = [Path(spec.origin).parent for spec in specs if spec.origin]
+    return (*packages, *map(_find_metadata, VERSIONED))
 
 
-def readable() -> Iterator[Path]:
-    """Yield the folders of this machine that the observed code may read: the importable ones and the observer."""
-    yield OBSERVER
-    yield from importable_folders()
+def _find_metadata(package: str) -> Path:
+    """Return the `.dist-info` folder of an installed package."""
+    files = importlib.metadata.files(package) or ()
+    metadata = next(file for file in files if file.name == "METADATA")
+    return Path(str(metadata.locate())).parent
+
+
+def readable() -> tuple[Path, ...]:
+    """Return the folders of this machine that the observed code may read: the importable ones and the observer."""
+    return (OBSERVER, *importable_folders())
+
+
+@functools.cache
+def identify_tools() -> tuple[str, ...]:
+    """Return the observer's hash and the versions of the packages that run beside the observed code.
+
+    The observer is compiled once in this process, if Python may keep bytecode beside its files: each observation starts
+    it anew, without the right to write there, and compiling took a tenth of an observation's time.
+    """
+    if not sys.dont_write_bytecode:
+        compileall.compile_dir(OBSERVER, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
+    sources = sorted(OBSERVER.rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(f"{path.relative_to(OBSERVER).as_posix()}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
 
 
 def _script(path: Path, text: str) -> None:

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import InputError
 from ci_tools.plan import planner
-from ci_tools.plan.advise.options import (
-    Option,
-    Situation,
-    identity,
-    options,
-)
+from ci_tools.plan.advise.option import Option, Situation, identity
+from ci_tools.plan.advise.options import options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

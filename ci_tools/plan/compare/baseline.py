@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools import catalog
 from ci_tools.config import loader
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
-    from ci_tools.model.request import Edition
     from ci_tools.plan.compare.comparison import Comparison
     from ci_tools.plan.make import Planned
 
@@ -34,7 +32,7 @@ def compare_with_revision(planned: Planned, path: Path, against: str, outside: O
     copy, earlier = _config_at(path, against, outside)
     after = _side(planned, path)
     try:
-        before = _plan_copy(copy, earlier, planned.plan.edition, outside)
+        before = _plan_copy(copy, earlier, planned, outside)
     except InputError as error:
         return empty_comparison(after, against, _strip_copy_path(error.message, copy))
     return compare(_side(before, earlier), after, against, planned.catalog)
@@ -48,13 +46,13 @@ def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]
     return copy, copy / place.relative_to(root.resolve())
 
 
-def _plan_copy(copy: Path, path: Path, edition: Edition, outside: Outside) -> Planned:
-    """Return the plan of the config at `path` in a copy; raise InputError if its source lies outside the copy."""
-    asked = loader.load(path, catalog.load()).source
+def _plan_copy(copy: Path, path: Path, later: Planned, outside: Outside) -> Planned:
+    """Return the plan of the config at `path` in a copy; raise InputError if its source is outside the copy."""
+    asked = loader.load(path, later.catalog).source
     if isinstance(asked, PathSource) and not (path.parent / asked.path).resolve().is_relative_to(copy.resolve()):
         msg = f"{path} names a source outside of its repository, {asked.path}, whose earlier state is not known"
         raise InputError(msg)
-    return make.make_plan(path, outside, edition=edition)
+    return make.make_plan(path, outside, edition=later.plan.edition)
 
 
 def _strip_copy_path(message: str, copy: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,10 +101,10 @@ def _taking(later: Evidence, parts: Sequence[_Part]) -> Make:
 
 def _mix_platforms(earlier: PlatformEvidence, later: PlatformEvidence, names: set[str]) -> PlatformEvidence:
     """Return a platform's earlier evidence, with the named parts from the later one."""
-    made: dict[tuple[int, int], CellEvidence] = {}  # cells that shared evidence still share it
 
+    @functools.cache  # equal evidence stays the same object
     def of(was: CellEvidence, now: CellEvidence) -> CellEvidence:
-        return made.setdefault((id(was), id(now)), _mix_cells(was, now, names))
+        return _mix_cells(was, now, names)
 
     return PlatformEvidence(
         platform=earlier.platform,
@@ -278,4 +279,4 @@ def _describe_list_change(what: str, old: Iterable[object], new: Iterable[object
     was, now = list(map(str, old)), list(map(str, new))
     more, less = [one for one in now if one not in was], [one for one in was if one not in now]
     parts = [f"{verb} {what} {', '.join(ones)}" for verb, ones in (("adds", more), ("drops", less)) if ones]
-    return re.sub(r" +", " ", " and ".join(parts)) or f"orders {what or 'them'} anew"
+    return re.sub(r" +", " ", " and ".join(parts)) or f"reorders {what or 'them'}"

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError
 from ci_tools.plan import planner
 from ci_tools.plan.cell_ranges import SKIPPED
-from ci_tools.plan.compare.changes import (
-    asked,
-    is_in,
-    place_in,
-    shown,
-    strip_line_numbers,
-)
+from ci_tools.plan.compare.changes import asked, is_in, place_in, shown, strip_line_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,10 +28,9 @@ if TYPE_CHECKING:
 
     Quote = Callable[[str], str]
 
-__all__ = ["Cause", "Comparison", "Moved", "Row", "Said", "Step", "compare", "empty_comparison", "sentences", "to_json"]
+__all__ = ["Cause", "Comparison", "Moved", "Row", "Step", "compare", "empty_comparison"]
 
 MOST_STEPS = 12  # with more changed places, they are reported as one step
-MOST_NAMED = 2  # places that a sentence names
 OF_CODE = re.compile(r"native code: (?P<place>.+?)(?: and \d+ more)?$")
 ANY = "any"  # the platform of the pure wheel, in words
 
@@ -46,7 +39,7 @@ class Cause(NamedTuple):
     """One place that changed, the difference, and whether the place is gone."""
 
     where: str  # k.cu:3, fatwheel.yml:9
-    what: str  # what the plan now says about it, or the config's new request
+    what: str  # the plan's statement about it now, or the config's new request
     gone: bool = False
 
 
@@ -344,102 +337,3 @@ def _cause(part: str) -> Cause | None:
     code = OF_CODE.match(part)
     place = place_in(_brackets(part), anywhere=True) or (code["place"] if code else "")
     return Cause(place, part) if place else None
-
-
-# ---------------------------------------------------------------- in words
-
-
-class Said(NamedTuple):
-    """One effect of a change, and the plan's reasons at the places that caused it."""
-
-    sentence: str
-    reasons: tuple[str, ...] = ()
-
-
-def sentences(comparison: Comparison, quote: Quote = lambda text: f"`{text}`", say: Quote = str) -> list[Said]:
-    """Return the effects of a change, the largest first; `quote` marks up places, `say` any other text."""
-    if comparison.refusal:
-        jobs = f"these {_count(comparison.jobs[1])} are compared with nothing"
-        return [Said(f"No plan can be made at {quote(comparison.against)}, so {jobs}.", (comparison.refusal,))]
-    steps = sorted(comparison.steps, key=lambda step: -abs(step.after - step.before))
-    told = [Said(_sentence(step, quote, say), _reasons(step)) for step in steps]
-    if comparison.jobs[0] != comparison.jobs[1] and all(step.before == step.after for step in steps):
-        told.insert(0, Said(f"{_count(comparison.jobs[0])} became {comparison.jobs[1]}."))
-    if not told or comparison.is_same:
-        told.append(Said(_nothing(comparison)))
-    return told
-
-
-def _reasons(step: Step) -> tuple[str, ...]:
-    """Return the plan's reasons at the places of a step, or its earlier reasons at places that are gone."""
-    shown = (cause for cause in step.causes if cause.what and not step.asked)
-    return tuple(f"{'no more: ' if cause.gone else ''}{part}" for cause in shown for part in cause.what.split("; "))
-
-
-def _nothing(comparison: Comparison) -> str:
-    if comparison.is_same:
-        return "No job changes."
-    moved = f", {len(comparison.moved)} combinations are served otherwise" if comparison.moved else ""
-    changed = f", {len(comparison.changed)} of them changed" if comparison.changed else ""
-    return f"The jobs are as many as before{moved}{changed}."
-
-
-def _sentence(step: Step, quote: Quote, say: Quote) -> str:
-    """Describe one step: `k.cu:3` turned 2 jobs into 24; `fatwheel.yml:9` adds Python 3.14: no new job."""
-    if step.asked:
-        causes = "; ".join(f"{quote(cause.where)} {say(cause.what)}" for cause in step.causes)
-        return f"{causes}: {_effect(step)}."
-    places = [f"{quote(cause.where)}{', which is gone,' if cause.gone else ''}" for cause in step.causes]
-    more = len(places) - MOST_NAMED
-    named = [*places[:MOST_NAMED], f"{more} more places"] if more > 0 else places
-    subject = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
-    if step.before == step.after:
-        return f"{subject} changed the plan, and not the number of its jobs: {step.after}."
-    return f"{subject} turned {_count(step.before)} into {step.after}."
-
-
-def _effect(step: Step) -> str:
-    if step.before == step.after:
-        return "no new job" if any("adds" in cause.what for cause in step.causes) else "no job more or less"
-    return f"{_count(step.before)} became {step.after}"
-
-
-def _count(jobs: int) -> str:
-    return f"{jobs} job{'' if jobs == 1 else 's'}"
-
-
-# ---------------------------------------------------------------- as JSON
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as one JSON object: docs/how-to/see-what-a-change-does-to-the-plan.md has its keys."""
-    return {
-        "against": comparison.against,
-        "refusal": comparison.refusal,
-        "sentences": [said.sentence for said in sentences(comparison)],
-        "jobs": _pair(comparison.jobs),
-        "cells": _pair(comparison.cells),
-        "covered": _pair(comparison.covered),
-        "steps": [
-            {
-                "causes": [cause._asdict() for cause in step.causes],
-                "jobs": _pair((step.before, step.after)),
-                "asked": step.asked,
-            }
-            for step in comparison.steps
-        ],
-        "platforms": [
-            {"platform": row.platform, "jobs": _pair(row.jobs), "cells": _pair(row.cells), "bytes": _pair(row.bytes)}
-            for row in comparison.rows
-        ],
-        "added": [job.name for job in comparison.added],
-        "removed": [job.name for job in comparison.removed],
-        "changed": {name: list(what) for name, what in comparison.changed},
-        "moved": [{"cell": str(cell), "before": was, "after": now} for cell, was, now, _ in comparison.moved],
-        "warnings": list(comparison.warnings),
-        "same_source": comparison.same_source,
-    }
-
-
-def _pair(values: tuple[int | None, int | None]) -> dict[str, int | None]:
-    return {"before": values[0], "after": values[1]}

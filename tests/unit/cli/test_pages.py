@@ -408,7 +408,7 @@ def test_a_change_tells_how_many_combinations_gain_a_wheel_and_how_many_lose_the
 
 def test_a_revision_without_a_plan_is_said(plan: Plan) -> None:
     text = Shown(plan_page(plan, empty_comparison(Side(plan), "main", "fatwheel.yml:1:1: it is broken"))).text
-    assert "No plan can be made at main, so these 2 jobs are compared with nothing." in text
+    assert "No plan can be made at main, so there is nothing to compare these 2 jobs with." in text
     assert "fatwheel.yml:1:1: it is broken" in text
 
 

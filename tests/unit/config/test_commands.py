@@ -58,7 +58,7 @@ def test_a_script_is_found_from_anywhere(tmp_path: Path) -> None:
             id="nothing-like-it",
         ),
         pytest.param("tools/generate", "tools/generate, which the source does not have$", id="none-of-that-kind"),
-        pytest.param("bash ignored.sh", "ignored.sh, which is no part of the source: git ignores it", id="ignored"),
+        pytest.param("bash ignored.sh", "ignored.sh, which is not in the source: git ignores it", id="ignored"),
     ],
 )
 def test_a_script_that_the_source_lacks_is_an_error_with_its_line(tmp_path: Path, command: str, said: str) -> None:
@@ -84,7 +84,7 @@ def test_a_validation_s_script_is_looked_for_as_well(tmp_path: Path) -> None:
         pytest.param("before: tools/prepare.sh", "expected a list of command lines", id="text"),
         pytest.param("before: []", "this is empty, expected a list of command lines", id="empty"),
         pytest.param("after: [1]", "1 is not allowed, expected a command line such as", id="number"),
-        pytest.param("after: ['echo \"x']", "this is no command: no closing quotation", id="quotes"),
+        pytest.param("after: ['echo \"x']", "this is not a command: no closing quotation", id="quotes"),
         pytest.param("befor: [make]", 'unknown key "befor", did you mean "before"', id="misspelt"),
     ],
 )

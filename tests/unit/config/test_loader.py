@@ -10,6 +10,7 @@ import pytest
 from ci_tools import catalog
 from ci_tools.cli.main import main
 from ci_tools.config import loader
+from ci_tools.config.mistakes import LEVELS
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
 from ci_tools.model.request import (
@@ -60,7 +61,7 @@ PYTHONS = "3.10, 3.11, 3.12, 3.13, 3.13t, 3.14, 3.14t, 3.15, 3.15t"
 CUDAS = "12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2, 13.3, 13.4"
 LINUXES = "linux-aarch64, linux-cpu, linux-cuda, linux-cuda-aarch64, linux-rocm, linux-xpu"
 TORCHES = "2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12, 2.13, 2.14, 2.15"
-SMART = 'it would be the sdist alone, which every user would have to build, expected "wheels" or "none"'
+SMART = 'it would publish only the sdist, which every user would have to build, expected "wheels" or "none"'
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
 
@@ -146,9 +147,9 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
                      id="pattern-escapes"),
         pytest.param('["*.hip"]', '["[[x"]', [f'14:14: "[[x" is not allowed, expected {PATTERN}'], id="two-brackets"),
         pytest.param('["*.hip"]', '["[z-a]"]',
-                     ['14:14: "[z-a]" is no path pattern, expected one such as kernels/**/*.cu'],
+                     ['14:14: "[z-a]" is not a path pattern, expected one such as kernels/**/*.cu'],
                      id="pattern-is-broken"),
-        pytest.param("[/demo/]", "[/]", ['3:49: "/" is no path pattern, expected one such as kernels/**/*.cu'],
+        pytest.param("[/demo/]", "[/]", ['3:49: "/" is not a path pattern, expected one such as kernels/**/*.cu'],
                      id="pattern-matches-nothing"),
         pytest.param("[7.1]", "[7]", ['15:12: 7 is not allowed, expected a version such as "13.0"'],
                      id="rocm-is-a-number"),
@@ -171,7 +172,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("{run: demo -g, needs", "{needs", ['18:61: the key "run" is missing: a command'], id="no-command"),
         pytest.param("needs-gpu: true", "needs-gpu: 1", [
             "18:87: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
-        pytest.param("pypi: wheels", "pypi: smart", [f'19:17: "smart" is not made yet: {SMART}'], id="smart-sdist"),
+        pytest.param("pypi: wheels", "pypi: smart", [f'19:17: "smart" does not exist yet: {SMART}'], id="smart-sdist"),
         pytest.param("pypi: wheels", "pypi: wheel", ['19:17: "wheel" is not allowed, did you mean "wheels"?'],
                      id="route-misspelt"),
         pytest.param("dir:x", "ftp:x", [f'19:35: "ftp:x" is not allowed, expected {TARGET}'], id="unknown-target"),
@@ -220,7 +221,7 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
             '11:13: nvcc of CUDA 13.0 does not know the architecture "9.0f", did you mean "9.0"?',
             '11:13: nvcc of CUDA 12.9 does not know the architecture "9.0f", did you mean "9.0"?'], id="arch-variant"),
         pytest.param("  windows:", "  windows: {wheel-platform: macosx_11_0}", [
-            '16:29: "macosx_11_0" is no wheel platform of windows, expected one that starts with win'],
+            '16:29: "macosx_11_0" is not a wheel platform of windows, expected one that starts with win'],
             id="wheel-platform-of-another-system"),
         pytest.param('    native: ["*.hip"]', "    wheel-platform: manylinux_2_99", [
             '14:21: there is no wheel platform "manylinux_2_99", did you mean "manylinux_2_39"?'],
@@ -235,16 +236,16 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("max-jobs: 2", "constraints: pins.txt", ['17:22: the source has no file "pins.txt"'],
                      id="constraints-not-there"),
         pytest.param("[demo, {run: demo -g,", "[python -c 'oops, {run: ' ',", [
-            "18:55: this is no command: no closing quotation, expected one such as python -m demo",
-            "18:78: this is no command: it is blank, expected one such as python -m demo"],
+            "18:55: this is not a command: no closing quotation, expected one such as python -m demo",
+            "18:78: this is not a command: it is blank, expected one such as python -m demo"],
             id="commands-that-are-none"),
         pytest.param('exclude: ["test*"]', 'exclude: ["test*", "*.cu"]', [
             '9:52: the pattern "*.cu" is both included and excluded, expected it on one side'],
             id="contradictory-globs"),
-        pytest.param("path: .", "path: nowhere", ['3:16: the source "nowhere" is not there, expected a folder'],
+        pytest.param("path: .", "path: nowhere", ['3:16: the source "nowhere" does not exist, expected a folder'],
                      id="source-not-there"),
         pytest.param("path: .", "path: fatwheel.yml",
-                     ['3:16: the source "fatwheel.yml" is not there, expected a folder'],
+                     ['3:16: the source "fatwheel.yml" does not exist, expected a folder'],
                      id="source-is-a-file"),
         pytest.param("subdirectory: demo", "subdirectory: demi", ['3:33: the source has no folder "demi"'],
                      id="subdirectory-not-there"),
@@ -271,13 +272,13 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("v{version}", "v{versio}", ['20:16: the template names "{versio}", did you mean "version"?'],
                      id="template-field-misspelt"),
         pytest.param("v{version}", "v{version", [
-            "20:16: this is no template: expected '}' before end of string, expected text such as v{version}"],
+            "20:16: this is not a template: expected '}' before end of string, expected text such as v{version}"],
             id="template-left-open"),
         pytest.param("v{version}", "v{version:>{python}}", [
-            "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
+            "20:16: this is not a template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-format"),
         pytest.param("v{version}", "v{version!r}", [
-            "20:16: this is no template: its fields cannot be formatted, expected text such as v{version}"],
+            "20:16: this is not a template: its fields cannot be formatted, expected text such as v{version}"],
             id="template-with-a-conversion"),
         pytest.param("v{version}", "{}", [
             '20:16: the template names "{}", known: name, version'], id="template-without-a-name"),
@@ -293,7 +294,7 @@ def test_the_wheel_platforms_are_those_of_auditwheel() -> None:
 
     policies = Path(auditwheel.policy.__file__).parent.glob("*linux-policy.json")
     names = {policy["name"] for path in policies for policy in json.loads(path.read_text())}
-    assert set(loader.LEVELS) == names - {"linux"}
+    assert set(LEVELS) == names - {"linux"}
 
 
 def test_all_mistakes_are_told_at_once_in_their_order(tmp_path: Path) -> None:
@@ -374,7 +375,7 @@ def test_the_command_line_refuses_a_folder(tmp_path: Path, capsys: pytest.Captur
 def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
     source = "source: {git: 'https://me:hunter2@127.0.0.1/demo', ref: main}\n"
     (tmp_path / "fatwheel.yml").write_text(f"{source}package: demo\npython: [3.12]\nplatforms:\n  linux-cpu:\n")
-    with pytest.raises(InputError, match="1:15: the address holds a secret") as refused:
+    with pytest.raises(InputError, match="1:15: the address contains a secret") as refused:
         loader.load(tmp_path / "fatwheel.yml", catalog.load())
     assert "hunter2" not in str(refused.value)
 

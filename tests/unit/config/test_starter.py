@@ -55,7 +55,7 @@ def test_a_project_below_is_found(tmp_path: Path) -> None:
 
 def test_a_config_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "fatwheel.yml").write_text("mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         starter.write(tmp_path, catalog.load(), {})
     assert (tmp_path / "fatwheel.yml").read_text() == "mine"
 

@@ -11,7 +11,7 @@ import yaml
 
 from ci_tools import catalog
 from ci_tools.cli import main as command_line
-from ci_tools.config import loader, starter, test_infra
+from ci_tools.config import loader, migration, test_infra
 from ci_tools.config.test_infra import Fate
 from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.triggers import merge_triggers, workflow
@@ -63,7 +63,7 @@ def project(root: Path, files: dict[str, str]) -> Path:
 def moved(folder: Path, *names: str) -> dict[str, test_infra.Row]:
     """Move, and return the report, by the names of inputs."""
     workflows = [folder / name for name in names or (LINUX,)]
-    written = starter.write_from_test_infra(folder, workflows, catalog.load(), {})
+    written = migration.write_from_test_infra(folder, workflows, catalog.load(), {})
     assert [path.relative_to(folder).as_posix() for path in written.paths] == ["fatwheel.yml", OURS]
     return {row.name: row for row in written.rows}
 
@@ -92,7 +92,7 @@ def test_the_page_s_example_is_what_is_written(tmp_path: Path, monkeypatch: pyte
     scripts = {f"packaging/{script}": "" for script in ("prepare.sh", "check_wheel.sh", "smoke_test.py")}
     folder = project(tmp_path, {name: given, "packaging/env.sh": blocks("sh")[0], **scripts})
     monkeypatch.chdir(folder)
-    starter.write_from_test_infra(Path(), [Path(name)], catalog.load(), {})
+    migration.write_from_test_infra(Path(), [Path(name)], catalog.load(), {})
     assert (folder / "fatwheel.yml").read_text() == expected
     assert [job.name for job in plan_of(folder).jobs] == ["pure"]
 
@@ -213,7 +213,7 @@ def test_variables_go_to_the_key_that_says_the_same(tmp_path: Path) -> None:
 def test_a_line_that_is_no_plain_export_is_named(tmp_path: Path) -> None:
     files = {LINUX: caller("env-var-script: env.sh", CPU), "env.sh": "export A=b\nexport B=$A\nif x; then\ny\nfi\n"}
     folder = project(tmp_path, files)
-    written = starter.write_from_test_infra(folder, [folder / LINUX], catalog.load(), {})
+    written = migration.write_from_test_infra(folder, [folder / LINUX], catalog.load(), {})
     assert [(row.where, row.fate) for row in written.rows if row.name == "env-var-script"] == [
         ("env.sh:2-5", Fate.NEEDS_YOU), (f"{folder / LINUX}:14", Fate.CARRIED),
     ]  # fmt: skip
@@ -250,7 +250,7 @@ def test_linux_windows_and_macos_are_merged(tmp_path: Path) -> None:
     assert [hook.run for hook in request.build.before] == ["bash a.sh"]
     assert (request.build.env, request.build.timeout_minutes) == ((), 90)
     text = (folder / "fatwheel.yml").read_text()
-    assert "it was for linux-cpu, linux-cuda, linux-rocm alone" in text
+    assert "it was only for linux-cpu, linux-cuda, linux-rocm" in text
     assert rows["with-xpu"].what == "there is no platform for xpu on windows"
     push, schedule = {"branches": ["main", "rc"]}, [{"cron": "0 0 * * *"}]
     assert ours(folder)["on"] == {"push": push, "schedule": schedule, "pull_request": None}
@@ -361,10 +361,11 @@ def test_native_code_gets_its_globs_and_a_torch_that_its_source_targets(tmp_path
     [
         pytest.param("jobs: [", r"linux.yml:1:\d+: this is not YAML", id="not-yaml"),
         pytest.param("on: push\njobs:\n  a: {x: 1\n", r"linux.yml:\d+:\d+: this is not YAML", id="broken-further-down"),
-        pytest.param("a: 1\n", "linux.yml:1:1: this is no workflow, expected `jobs:`", id="no-jobs"),
-        pytest.param("- a\n", "linux.yml:1:1: this is no workflow", id="a-list"),
-        pytest.param("jobs: {a: }\n", "linux.yml:1:7: this is no workflow", id="empty-job"),
-        pytest.param("jobs:\n  a: {runs-on: x}\n", "linux.yml:1:1: no job builds wheels by test-infra", id="no-caller"),
+        pytest.param("a: 1\n", "linux.yml:1:1: this is not a workflow, expected `jobs:`", id="no-jobs"),
+        pytest.param("- a\n", "linux.yml:1:1: this is not a workflow", id="a-list"),
+        pytest.param("jobs: {a: }\n", "linux.yml:1:7: this is not a workflow", id="empty-job"),
+        pytest.param("jobs:\n  a: {runs-on: x}\n", "linux.yml:1:1: no job builds wheels with test-infra",
+                     id="no-caller"),
         pytest.param(caller().replace("build_wheels_linux", "build_whels_linux"),
                      r'linux.yml:9:11: the job build calls .*, did you mean "build_wheels_linux"',
                      id="unknown-workflow"),
@@ -374,7 +375,7 @@ def test_native_code_gets_its_globs_and_a_torch_that_its_source_targets(tmp_path
         pytest.param(caller("", "with-cdua: enable"), r'linux.yml:7: .* did you mean "with-cuda"',
                      id="unknown-of-matrix"),
         pytest.param(caller("", "os: linus"),
-                     r'linux.yml:6: test-infra knows no os "linus", did you mean "linux"', id="unknown-os"),
+                     r'linux.yml:6: test-infra has no os "linus", did you mean "linux"', id="unknown-os"),
         pytest.param(caller("package-name: ${{ matrix.n }}",
                             more="    strategy: {matrix: {include: [{n: a}, {n: b}]}}\n"),
                      r"linux.yml:9:\d+: the job build builds 2 packages, expected one", id="two-packages"),
@@ -391,7 +392,7 @@ def test_what_is_no_such_caller_is_refused_with_its_place(tmp_path: Path, text: 
 @pytest.mark.parametrize("name", ["fatwheel.yml", OURS])
 def test_a_file_that_is_there_stays_and_nothing_else_is_written(tmp_path: Path, name: str) -> None:
     folder = project(tmp_path, {LINUX: caller("", CPU), name: "mine\n"})
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         moved(folder)
     assert (folder / name).read_text() == "mine\n"
     assert sum((folder / one).exists() for one in ("fatwheel.yml", OURS)) == 1

@@ -299,7 +299,8 @@ def test_stable_headers_stay_stable_where_the_build_finds_torch(tmp_path: Path) 
     ("native", "files", "expected"),
     [
         pytest.param('["x/*.cu"]', {"y/a.cu": ""},
-                     ["linux-cuda: its native globs match no file, and none matches y/a.cu"], id="beside-the-globs"),
+                     ["linux-cuda: its native globs match no file, although the source has y/a.cu"],
+                     id="beside-the-globs"),
         pytest.param('["*.cu"]', {"a.cu": "", "b.cuh": ""}, [], id="some-match"),
         pytest.param('{include: ["x/*.cu"], exclude: [/y/]}', {"y/a.cu": ""}, [], id="excluded"),
         pytest.param('["x/*.cu"]', {"a.hip": ""}, [], id="of-another-platform"),
@@ -315,7 +316,7 @@ def test_native_files_that_no_glob_matches_are_warned_of(
 def test_a_linked_folder_is_warned_of(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", {"b/c.txt": ""})
     (folder / "link").symlink_to("b")
-    assert evidence_of(folder).warnings == ("link is a link to a folder, and no pattern sees the files behind it",)
+    assert evidence_of(folder).warnings == ("link is a link to a folder: no pattern matches the files behind it",)
 
 
 def test_an_excluded_source_is_not_read(tmp_path: Path) -> None:

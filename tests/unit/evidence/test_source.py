@@ -277,7 +277,7 @@ def test_a_fetched_commit_is_not_fetched_again(repository: Path) -> None:
         pytest.param("../bare.git", "mian", InputError, '../bare.git has no branch or tag "mian", did you mean "main"?',
                      id="ref-misspelt"),
         pytest.param("../gone.git", "main", InputError,
-                     'the source "../gone.git" is not there, expected a git repository',
+                     'the source "../gone.git" does not exist, expected a git repository',
                      id="no-such-folder"),
         pytest.param("../ask", "main", MachineError, "git ls-remote failed for ../ask at main: ", id="no-repository"),
         pytest.param("file:///gone.git", "main", MachineError, "git ls-remote failed for file:///gone.git at main: ",

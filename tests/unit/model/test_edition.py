@@ -330,7 +330,7 @@ def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
 def test_a_plan_of_no_known_edition_is_refused(edition: Any, tmp_path: Path) -> None:  # noqa: ANN401 - JSON
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"schema": 1, "pins": {"commit": ""}, "edition": edition}), encoding="utf-8")
-    with pytest.raises(InputError, match=r"plan\.json is of no known edition"):
+    with pytest.raises(InputError, match=r"plan\.json has no known edition"):
         plan_file.read(path)
 
 

@@ -146,5 +146,5 @@ def test_a_candidate_waits_as_well_and_what_is_no_release_does_not(source: Path,
 
 def test_a_trial_on_a_gpu_needs_a_command_that_uses_it(source: Path) -> None:
     (source / "fatwheel.yml").write_text(REQUIRED.replace("needs-gpu: true", "needs-gpu: false"))
-    with pytest.raises(InputError, match="no command of the validation needs a GPU"):
+    with pytest.raises(InputError, match="no validation command needs a GPU"):
         plan_of(source, Run())

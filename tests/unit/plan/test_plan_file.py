@@ -201,7 +201,7 @@ def test_a_pinned_plan_of_another_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         make.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=path)
     said = caught.value.message.splitlines()
-    assert said[0] == f"{path} is not the plan of what is here:"
+    assert said[0] == f"{path} is not the plan of this source:"
     assert said[1].startswith("  plan.pins.source_sha256: ")
 
 
@@ -239,7 +239,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | bytes,
 
 def test_a_pipe_is_no_plan(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match=r"pipe is no regular file"):
+    with pytest.raises(InputError, match=r"pipe is not a regular file"):
         plan_file.read(tmp_path / "pipe")
 
 
@@ -287,7 +287,7 @@ def test_a_build_of_another_plan_is_refused(tmp_path: Path, capsys: pytest.Captu
     path = write(tmp_path, {"plan.json": json.dumps(GOOD)}) / "plan.json"
     options = ["--plan", str(path), "--job", "pure", "--out", str(tmp_path / "out")]
     assert main(["build", str(folder / "fatwheel.yml"), *options]) == 2
-    assert capsys.readouterr().err.startswith(f"fatwheel: {path} is not the plan of what is here:\n  plan.")
+    assert capsys.readouterr().err.startswith(f"fatwheel: {path} is not the plan of this source:\n  plan.")
 
 
 def test_a_plan_of_a_config_that_is_not_here_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

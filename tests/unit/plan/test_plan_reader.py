@@ -84,7 +84,9 @@ def test_a_file_is_read(plan: Plan, tmp_path: Path) -> None:
         pytest.param(lambda plan: plan["validate"][0].update(gpu=1), "plan.sites[0].gpu", id="a-number-for-a-yes"),
         pytest.param(lambda data: data["covered"][0].update(job=""), 'there is no job ""', id="no-such-job"),
         pytest.param(lambda data: data["validate"][0].update(job="x"), 'there is no job "x"', id="tries-no-such-job"),
-        pytest.param(lambda data: data.update(sdist="../a.tar.gz"), '"../a.tar.gz" is no name of a file', id="above"),
+        pytest.param(
+            lambda data: data.update(sdist="../a.tar.gz"), '"../a.tar.gz" is not the name of a file', id="above"
+        ),
     ],
 )
 def test_what_is_no_plan_of_ours_is_refused(plan: Plan, spoil: Callable[[dict[str, Any]], object], said: str) -> None:

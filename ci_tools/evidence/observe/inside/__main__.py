@@ -7,12 +7,12 @@ With more arguments this is a Python that the build starts: it runs them as Pyth
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import hmac
 import importlib
 import json
 import os
-import runpy
 import sys
 import traceback
 from pathlib import Path
@@ -29,6 +29,7 @@ MOST_TEXT = 1 << 20  # characters of one generated source
 
 def main() -> None:
     """Observe the build that the request describes, or a Python that it starts."""
+    gc.disable()  # until the project's code runs: nothing that is imported before becomes garbage
     del sys.path[0]  # this folder
     word = _take_word()
     request = json.loads(Path(sys.argv[REQUEST]).read_text(encoding="utf-8"))
@@ -70,6 +71,7 @@ def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
     modules = request["path"][0] + "/"
     FACTS.begin(request["facts"], request["root"] + "/", request["prefix"], modules, request["journal"])
     machine.install_fakes(env, request["provided"])
+    gc.enable()
 
 
 def _facts() -> Facts:
@@ -138,6 +140,8 @@ def _status(code: object) -> int:
 
 def _run(arguments: list[str]) -> None:
     """Run as `python ARGUMENTS...` does, for a file, a module or a text."""
+    import runpy  # the observed build itself does not need it
+
     from ci_tools.evidence.observe.inside.facts import FACTS
 
     words = list(arguments)
@@ -148,7 +152,7 @@ def _run(arguments: list[str]) -> None:
         sys.path.insert(0, "")
         exec(words[1], {"__name__": "__main__"})  # noqa: S102 - the text of `python -c`
     elif words[:1] == ["-m"]:
-        FACTS.doubt(f"runs the module {words[1]} in a Python of its own")
+        FACTS.doubt(f"runs the module {words[1]} in a separate Python")
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words and not words[0].startswith("-"):

@@ -102,11 +102,11 @@ class Recorder(UnixCCompiler):
         _record_link(self.library_filename(output_libname, output_dir=output_dir or ""), objects, None, [])
 
     def has_function(self, *_: Any, **__: Any) -> bool:
-        FACTS.doubt("asks whether the machine has a function, which no cell says")
+        FACTS.doubt("asks whether the machine has a function, which no cell defines")
         return False
 
     def preprocess(self, *_: Any, **__: Any) -> None:
-        FACTS.doubt("asks the preprocessor, whose answer no cell says")
+        FACTS.doubt("asks the preprocessor, whose answer no cell defines")
 
     def spawn(self, cmd: Any, **_: Any) -> None:
         words = list(map(str, cmd))
@@ -131,7 +131,7 @@ def _doubt_includes(source: str) -> None:
     text = Path(source).read_text(encoding="utf-8", errors="replace")
     unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
     if unusual:
-        FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell says")
+        FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell defines")
 
 
 def _variable_flags(source: str) -> list[str]:
@@ -191,7 +191,7 @@ def _fake_probe(name: str) -> Any:
     """Return a fake for a probe of the machine by distutils' `config` command."""
 
     def probe(*_: Any, **__: Any) -> bool:
-        FACTS.doubt(f"tries the machine by {name}(), whose answer no cell says")
+        FACTS.doubt(f"tests the machine by {name}(), whose answer no cell defines")
         return False
 
     return probe
@@ -205,7 +205,7 @@ def _doubt_plugins(real: Any) -> Any:
         real(self, attrs)
         for name in (attrs or {}).keys() - HARMLESS_KEYWORDS:
             if not any(hasattr(place, found) for place in (self, self.metadata) for found in (name, f"set_{name}")):
-                FACTS.doubt(f"gives setup() the keyword {name}, which is a plugin's")
+                FACTS.doubt(f"gives setup() the keyword {name}, which belongs to a plugin")
         for requirement in _flat((attrs or {}).get("setup_requires")):
             name = re.split(r"[^A-Za-z0-9._-]", requirement.strip())[0].lower().replace("_", "-").replace(".", "-")
             if name not in FACTS.known["simulated"]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import FrameType
 
-CHANGES = "changes what observes it"
+CHANGES = "changes its observer"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs
 HERE = __file__.rpartition("facts.py")[0]
 # The standard library: some of it is frozen into the interpreter.
@@ -120,7 +120,7 @@ class Facts(metaclass=_Guarded):
         raise AttributeError(msg)
 
     def is_own(self, file: str) -> bool:
-        """Whether a code file is the project's: all other code lies in the known folders."""
+        """Whether a code file is the project's: all other code is in the known folders."""
         return not file.startswith(self.foreign)
 
     def asks(self) -> bool:

@@ -90,7 +90,7 @@ def _doubtful(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
         if FACTS.lets_ask():
-            FACTS.doubt(f"asks for {name}, which no cell says")
+            FACTS.doubt(f"asks for {name}, which no cell defines")
         return real(*args, **kwargs)
 
     return called
@@ -134,7 +134,7 @@ def _is_of_modules(name: str) -> bool:
             return True
         FACTS.doubt(f"looks into {package or 'the installed packages'}, which is not simulated")
     elif name.rstrip("/") == FACTS.known["modules"].rstrip("/"):
-        FACTS.doubt("lists the installed packages, and what a build has of those no cell says")
+        FACTS.doubt("lists the installed packages, and no cell defines which of them a build has")
     return True
 
 

@@ -3,6 +3,7 @@
 Python's standard library and setuptools would break on wrong answers; only the project's build code makes decisions.
 """
 
+# ruff: noqa: SIM905 - as words they fit on a page
 from __future__ import annotations
 
 import functools
@@ -15,33 +16,28 @@ import sysconfig
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.evidence.observe.inside import (
-    chance,
-    files,
-    modules,
-    programs,
+from ci_tools.evidence.observe.inside import chance, files, modules, programs
+from ci_tools.evidence.observe.inside.cell import (
+    OS_NAMES,
+    SYS_PLATFORMS,
+    SYSTEMS,
+    cell_suffix,
+    doubt_function,
+    machine_name,
+    note_place,
+    platform_tag,
+    python_version,
+    version_info,
 )
+from ci_tools.evidence.observe.inside.environ import set_variables
 from ci_tools.evidence.observe.inside.facts import FACTS, GuardedModule
+from ci_tools.evidence.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-SYS_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
-SYSTEMS = {"linux": "Linux", "macos": "Darwin", "windows": "Windows"}
-OS_NAMES = {"windows": "nt"}
-PLATFORMS = {"linux": "linux-{}", "macos": "macosx-11.0-{}", "windows": "win-{}"}
-SUFFIXES = {
-    "linux": ".cpython-{digits}{thread}-{machine}-linux-gnu.so",
-    "macos": ".cpython-{digits}{thread}-darwin.so",
-    "windows": ".cp{digits}{thread}-win_{machine}.pyd",
-}
-# ruff: noqa: SIM905 - as words they fit on a page
-# Variables that do not change a build: whatever their values, the result is the same.
-INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
-FOR_OUR_TOOLS = ("FATWHEEL_", "SETUPTOOLS_EXT_SUFFIX")
-OF_WINDOWS = frozenset("APPDATA COMSPEC OS PROGRAMFILES SYSTEMROOT VCINSTALLDIR VSINSTALLDIR WINDIR".split())
-LATEST = 99  # a minor version that no Python 3 will reach
-COPIES = "subst_vars"  # a function of distutils that copies all variables and uses few
+__all__ = ["install_fakes"]
+
 NOT_ON_WINDOWS = (
     "environb fork getegid geteuid getgid getloadavg getpgid getsid getuid mkfifo sched_getaffinity sysconf uname"
 ).split()
@@ -52,28 +48,12 @@ UNSAID: dict[ModuleType, Sequence[str]] = {
 }
 
 
-class VersionInfo(NamedTuple):
-    """`sys.version_info` of the cell's Python."""
-
-    major: int
-    minor: int
-    micro: int = 0
-    releaselevel: str = "final"
-    serial: int = 0
-
-
-def version_info() -> VersionInfo:
-    """Return the version of the cell's Python."""
-    major, minor = map(int, FACTS.ask("python").split("."))
-    return VersionInfo(major, minor)
-
-
 def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     """Show the cell instead of this machine; `provided` are the requirements of the cell's build without a fake."""
-    _variables(env)
+    set_variables(env)
     chance.watch()
     _functions()
-    _distutils()
+    answer_for_distutils()
     files.watch()
     modules.watch(provided)
     sys.__class__ = _Sys
@@ -111,7 +91,7 @@ def _no_attribute(module: ModuleType, name: str) -> Any:
 
 def _doubt_value(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
     def answer() -> Any:
-        FACTS.doubt(f"asks for {name}, which no cell says")
+        FACTS.doubt(f"asks for {name}, which no cell defines")
         return value()
 
     return answer
@@ -155,11 +135,11 @@ class _BuiltinNames(tuple):  # type: ignore[type-arg]
     def __contains__(self, name: object) -> bool:
         if name == "__pypy__":
             return False
-        FACTS.doubt("asks for sys.builtin_module_names, which no cell says")
+        FACTS.doubt("asks for sys.builtin_module_names, which no cell defines")
         return super().__contains__(name)
 
     def __iter__(self) -> Iterator[Any]:
-        FACTS.doubt("asks for sys.builtin_module_names, which no cell says")
+        FACTS.doubt("asks for sys.builtin_module_names, which no cell defines")
         return super().__iter__()
 
 
@@ -185,7 +165,7 @@ class _Sys(ModuleType):
     __new__ = _ordinary
     platform = _or_real("platform", lambda: SYS_PLATFORMS[FACTS.ask("os")])
     version_info = _or_real("version_info", version_info)
-    version = _or_real("version", lambda: f"{_version()} (main)")
+    version = _or_real("version", lambda: f"{python_version()} (main)")
     hexversion = _or_real("hexversion", _hexversion)
     abiflags = _or_real("abiflags", lambda: "t" if FACTS.ask("free_threaded") else "")
     implementation = _or_real("implementation", _implementation)
@@ -226,11 +206,7 @@ _Os = type(
 class _Machinery(ModuleType):
     """The module `importlib.machinery`, with the cell's suffixes for the project's code."""
 
-    EXTENSION_SUFFIXES = _or_real("EXTENSION_SUFFIXES", lambda: [_suffix(), f".{_suffix().rpartition('.')[2]}"])
-
-
-def _version() -> str:
-    return ".".join(map(str, version_info()[:3]))
+    EXTENSION_SUFFIXES = _or_real("EXTENSION_SUFFIXES", lambda: [cell_suffix(), f".{cell_suffix().rpartition('.')[2]}"])
 
 
 # ---------------------------------------------------------------- functions that identify the machine
@@ -240,37 +216,37 @@ def _functions() -> None:
     for module, names in UNSAID.items():
         for name in names:
             if hasattr(module, name):
-                setattr(module, name, _unsaid(f"{module.__name__}.{name}", getattr(module, name)))
+                setattr(module, name, doubt_function(f"{module.__name__}.{name}", getattr(module, name)))
     answers: dict[ModuleType, dict[str, Callable[..., Any]]] = {
         platform: _platform_answers(),
         sysconfig: {
-            "get_platform": _get_platform,
+            "get_platform": platform_tag,
             "get_python_version": lambda: FACTS.ask("python"),
             "get_default_scheme": lambda: "nt" if FACTS.ask("os") == "windows" else "posix_prefix",
         },
-        os: {"uname": lambda: os.uname_result((SYSTEMS[FACTS.ask("os")], "builder", "", "", _machine()))},
+        os: {"uname": lambda: os.uname_result((SYSTEMS[FACTS.ask("os")], "builder", "", "", machine_name()))},
     }
     for module, functions in answers.items():
         for name, answer in functions.items():
             setattr(module, name, _for_the_project(getattr(module, name), answer))
     for name in ("get_path", "get_paths", "get_config_h_filename", "get_makefile_filename"):
-        setattr(sysconfig, name, _where(getattr(sysconfig, name)))
-    sysconfig.get_config_vars = _config_vars(sysconfig.get_config_vars)
-    sysconfig.get_config_var = _config_var(sysconfig.get_config_var)
+        setattr(sysconfig, name, note_place(getattr(sysconfig, name)))
+    sysconfig.get_config_vars = wrap_config_vars(sysconfig.get_config_vars)
+    sysconfig.get_config_var = wrap_config_var(sysconfig.get_config_var)
 
 
 def _platform_answers() -> dict[str, Callable[..., Any]]:
     return {
         "system": lambda: SYSTEMS[FACTS.ask("os")],
-        "machine": _machine,
-        "processor": _machine,
-        "platform": lambda *_, **__: f"{SYSTEMS[FACTS.ask('os')]}-{_machine()}",
+        "machine": machine_name,
+        "processor": machine_name,
+        "platform": lambda *_, **__: f"{SYSTEMS[FACTS.ask('os')]}-{machine_name()}",
         "architecture": lambda *_, **__: ("64bit", ""),
-        "python_version": _version,
-        "python_version_tuple": lambda: tuple(_version().split(".")),
+        "python_version": python_version,
+        "python_version_tuple": lambda: tuple(python_version().split(".")),
         "python_implementation": lambda: "CPython",
-        "uname": lambda: SimpleUname(SYSTEMS[FACTS.ask("os")], "builder", "", "", _machine(), _machine()),
-        "mac_ver": lambda *_, **__: ("11.0", ("", "", ""), _machine()) if FACTS.ask("os") == "macos" else ("",) * 3,
+        "uname": lambda: SimpleUname(SYSTEMS[FACTS.ask("os")], "builder", "", "", machine_name(), machine_name()),
+        "mac_ver": lambda *_, **__: ("11.0", ("", "", ""), machine_name()) if FACTS.ask("os") == "macos" else ("",) * 3,
         "win32_ver": lambda *_, **__: ("10", "10.0.26100", "SP0", "") if FACTS.ask("os") == "windows" else ("",) * 4,
     }
 
@@ -286,257 +262,9 @@ class SimpleUname(NamedTuple):
     processor: str
 
 
-def _get_platform() -> str:
-    return PLATFORMS[FACTS.ask("os")].format(FACTS.ask("machine"))
-
-
-def _machine() -> str:
-    machine: str = FACTS.ask("machine")
-    return machine.upper() if FACTS.known["os"] == "windows" else machine
-
-
-def _unsaid(name: str, real: Any) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
-            FACTS.doubt(f"asks for {name}(), which no cell says")
-        return real(*args, **kwargs)
-
-    return called
-
-
 def _for_the_project(real: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     def called(*args: Any, **kwargs: Any) -> Any:
         return answer(*args, **kwargs) if FACTS.lets_ask() else real(*args, **kwargs)
 
     return called
-
-
-def _where(real: Any) -> Any:
-    """Record that a folder depends on the system and the version of Python."""
-
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if FACTS.lets_ask():
-            FACTS.ask("python")
-            FACTS.ask("os")
-        return real(*args, **kwargs)
-
-    return called
-
-
-# ---------------------------------------------------------------- how Python was built
-
-
-def _cell_config() -> dict[str, Callable[[], Any]]:
-    """Return the build configuration of the cell's Python, as far as builds ask for it."""
-    return {
-        "EXT_SUFFIX": _suffix,
-        "SO": _suffix,
-        "SOABI": lambda: _suffix().split(".")[1],
-        "MACOSX_DEPLOYMENT_TARGET": lambda: "11.0" if FACTS.ask("os") == "macos" else None,
-        "MULTIARCH": lambda: f"{FACTS.ask('machine')}-linux-gnu" if FACTS.ask("os") == "linux" else None,
-        "Py_DEBUG": lambda: 0,
-        "SHLIB_SUFFIX": lambda: ".so",
-        "VERSION": lambda: FACTS.ask("python"),
-        "py_version": _version,
-        "py_version_nodot": lambda: FACTS.ask("python").replace(".", ""),
-        "py_version_short": lambda: FACTS.ask("python"),
-    }
-
-
-def _suffix() -> str:
-    thread = "t" if FACTS.ask("free_threaded") else ""
-    digits = FACTS.ask("python").replace(".", "")
-    return SUFFIXES[FACTS.ask("os")].format(digits=digits, thread=thread, machine=FACTS.ask("machine"))
-
-
-def _config_var(real: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Answer with the cell's values, `Py_GIL_DISABLED` even to setuptools: it refuses the limited API without a GIL."""
-    of_cell = _cell_config()
-
-    @functools.wraps(real)
-    def called(name: str) -> Any:
-        if name == "Py_GIL_DISABLED":
-            return int(FACTS.ask("free_threaded"))
-        if not FACTS.lets_ask():
-            return real(name)
-        return of_cell[name]() if name in of_cell else _common_value(name, real(name))
-
-    return called
-
-
-def _common_value(name: str, value: Any) -> Any:
-    """Return a value that is common to all Pythons of the version, or of the unused compiler; others are a doubt."""
-    FACTS.ask("python")
-    if value is not None and not isinstance(value, str):
-        FACTS.doubt(f"asks sysconfig for {name}, which no cell says")
-    return value
-
-
-def _config_vars(real: Any) -> Any:
-    """Answer a project that reads one variable or all, or changes some for distutils."""
-
-    @functools.wraps(real)
-    def called(*names: str) -> Any:
-        if not FACTS.lets_ask():
-            return real(*names)
-        return [sysconfig.get_config_var(name) for name in names] if names else _Vars(real())
-
-    return called
-
-
-class _Vars(dict):  # type: ignore[type-arg]
-    """All variables, with the cell's values where known; values written into it are seen by all code."""
-
-    def __init__(self, real: dict[str, Any]) -> None:
-        super().__init__(real)
-        self.real = real
-        of_cell = _cell_config()
-        self.update({name: of_cell[name]() for name in of_cell.keys() & real.keys()})
-        if "Py_GIL_DISABLED" in real or FACTS.known["free_threaded"]:
-            super().__setitem__("Py_GIL_DISABLED", int(FACTS.ask("free_threaded")))
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, value)
-        self.real[name] = value
-
-
-def _distutils() -> None:
-    """Answer for the functions of setuptools, distutils and packaging that describe the machine."""
-    import packaging.markers
-    import packaging.tags
-    from setuptools.command import bdist_wheel
-
-    def answered(module: Any, **answers: Callable[..., Any]) -> None:
-        for name, answer in answers.items():
-            if hasattr(module, name):
-                setattr(module, name, _directly(getattr(module, name), answer))
-
-    for module in _twice("distutils.util"):
-        answered(module, get_platform=_get_platform, get_host_platform=_get_platform)
-    for module in _twice("distutils.ccompiler"):
-        answered(module, get_default_compiler=lambda *_: _compiler_type())
-    for module in _twice("distutils.sysconfig"):
-        answered(module, get_config_var=sysconfig.get_config_var, get_config_vars=sysconfig.get_config_vars)
-        module.get_python_inc = _where(module.get_python_inc)
-        module.get_python_lib = _where(module.get_python_lib)
-    for module in _twice("distutils.spawn"):
-        module.find_executable = files.which(module.find_executable)
-    answered(packaging.markers, default_environment=_markers)
-    packaging.markers.Marker.evaluate = _wrap_evaluate(packaging.markers.Marker.evaluate)
-    every_tag = {name: _every_tag(getattr(packaging.tags, name)) for name in ("cpython_tags", "sys_tags")}
-    bdist_wheel.tags = SimpleNamespace(**{**vars(packaging.tags), **every_tag})
-    unsaid = {
-        bdist_wheel: ("get_abi_tag", "get_platform"),
-        packaging.tags: (
-            "compatible_tags cpython_tags generic_tags interpreter_name interpreter_version mac_platforms "
-            "platform_tags sys_tags"
-        ).split(),
-    }
-    for module, names in unsaid.items():
-        for name in names:
-            setattr(module, name, _unsaid(f"{module.__name__}.{name}", getattr(module, name)))
-
-
-def _every_tag(real: Any) -> Any:
-    """Add later Pythons' tags: setuptools refuses tags later than the running Python, which is not the cell's."""
-    from packaging.tags import Tag
-
-    def tags(*args: Any, platforms: Any = ("any",), **kwargs: Any) -> Iterator[Any]:
-        yield from real(*args, **({**kwargs, "platforms": platforms} if kwargs else {}))
-        for minor in range(2, LATEST + 1):
-            yield from (Tag(f"cp3{minor}", "abi3", platform) for platform in platforms)
-
-    return tags
-
-
-def _twice(name: str) -> list[Any]:
-    """Return a module of distutils under Python's name and under setuptools' name."""
-    names = (name, f"setuptools._{name}")
-    return [importlib.import_module(one) for one in names if importlib.util.find_spec(one)]
-
-
-def _directly(real: Any, answer: Callable[..., Any]) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return answer(*args, **kwargs) if FACTS.asks() else real(*args, **kwargs)
-
-    return called
-
-
-def _compiler_type() -> str:
-    return "msvc" if FACTS.ask("os") == "windows" else "unix"
-
-
-def _markers() -> dict[str, str]:
-    """Return the environment against which markers are evaluated (PEP 508)."""
-    return {
-        "implementation_name": "cpython",
-        "implementation_version": _version(),
-        "os_name": OS_NAMES.get(FACTS.ask("os"), "posix"),
-        "platform_machine": _machine(),
-        "platform_release": "",
-        "platform_system": SYSTEMS[FACTS.ask("os")],
-        "platform_version": "",
-        "python_full_version": _version(),
-        "platform_python_implementation": "CPython",
-        "python_version": FACTS.ask("python"),
-        "sys_platform": SYS_PLATFORMS[FACTS.ask("os")],
-    }
-
-
-def _wrap_evaluate(real: Any) -> Any:
-    @functools.wraps(real)
-    def evaluate(self: Any, environment: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if FACTS.asks():
-            environment = {**_markers(), **(environment or {})}
-        return real(self, environment, *args, **kwargs)
-
-    return evaluate
-
-
-# ---------------------------------------------------------------- variables
-
-
-def _read(name: str) -> None:
-    """Record that a variable is read, also by other code: setuptools reads some for the project."""
-    if name in INDIFFERENT or name.startswith(FOR_OUR_TOOLS):
-        return
-    if FACTS.lets_ask():
-        FACTS.note(f"env:{name}")
-        if name in OF_WINDOWS and FACTS.ask("os") == "windows":
-            FACTS.doubt(f"asks for {name}, which no cell says")
-    elif not FACTS.is_called_in(COPIES):
-        FACTS.note_others(f"env:{name}")
-
-
-class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
-    """Variables that record their readers."""
-
-    def __getitem__(self, name: Any) -> Any:
-        _read(os.fsdecode(name))
-        return super().__getitem__(name)
-
-    def __contains__(self, name: Any) -> bool:
-        _read(os.fsdecode(name))
-        return super().__contains__(name)
-
-    def __iter__(self) -> Iterator[Any]:
-        if FACTS.lets_ask():
-            FACTS.note("env")
-        return super().__iter__()
-
-    def __len__(self) -> int:
-        if FACTS.lets_ask():
-            FACTS.note("env")
-        return super().__len__()
-
-
-def _variables(env: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(env)
-    os.environ.__class__ = _Environ
-    if hasattr(os, "environb"):
-        os.environb.__class__ = _Environ

@@ -105,7 +105,7 @@ def _look(name: str) -> None:
     """Record an import's question; raise ModuleNotFoundError for a module of this machine that the cell lacks."""
     top = name.partition(".")[0]
     if top == OBSERVER:
-        FACTS.doubt("imports what observes it")
+        FACTS.doubt("imports its observer")
     if top in chance.MODULES:
         FACTS.note("chance")
     if top in STOOD_IN_FOR:
@@ -193,7 +193,7 @@ def _doubt_listing(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def listed(*args: Any, **kwargs: Any) -> Any:
         if FACTS.lets_ask() and not (args or kwargs.get("path")):
-            FACTS.doubt(f"lists what is installed by {name}, which no cell says")
+            FACTS.doubt(f"lists what is installed by {name}, which no cell defines")
         return real(*args, **kwargs)
 
     return listed

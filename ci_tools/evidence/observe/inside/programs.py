@@ -18,13 +18,13 @@ PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 BEYOND_WORDS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")  # characters with a meaning to a shell
 STARTS = {
     "ctypes.dlopen": "loads a library of the machine",
-    "os.exec": "becomes another program",
-    "os.fork": "divides its process, and one half is not seen",
-    "os.forkpty": "divides its process, and one half is not seen",
-    "os.posix_spawn": "starts a program in a way that is not seen",
-    "os.spawn": "starts a program in a way that is not seen",
-    "os.startfile": "starts a program in a way that is not seen",
-    "pty.spawn": "starts a program in a way that is not seen",
+    "os.exec": "replaces itself by another program",
+    "os.fork": "forks, and one of the two processes is not observed",
+    "os.forkpty": "forks, and one of the two processes is not observed",
+    "os.posix_spawn": "starts a program in a way that is not observed",
+    "os.spawn": "starts a program in a way that is not observed",
+    "os.startfile": "starts a program in a way that is not observed",
+    "pty.spawn": "starts a program in a way that is not observed",
     "socket.gethostname": "asks for the name of its machine",
 }
 NETWORK = frozenset({"socket.connect", "socket.getaddrinfo", "urllib.Request"})
@@ -62,7 +62,7 @@ def _ran(command: Any) -> None:
     elif program in files.ACCELERATOR_PROGRAMS:
         FACTS.ask("accelerator")
     elif not _answers(program, words):
-        FACTS.doubt(f"runs {program}, whose answer no cell says")
+        FACTS.doubt(f"runs {program}, whose answer no cell defines")
 
 
 def _shell_command(words: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from ci_tools.evidence import backends
 from ci_tools.evidence.backends import CellFacts
 from ci_tools.model.evidence import Binding, Extensions
 from ci_tools.model.versions import Minor, Python
-from tests.builders.sources import CONFIG
+from tests.builders.sources import CONFIG, demo, plan_of
 from tests.unit.evidence.backends.test_declarative import opened, pyproject
 
 if TYPE_CHECKING:
@@ -202,3 +202,12 @@ def test_a_crate_that_links_torch_is_seen(tmp_path: Path) -> None:
 def test_what_is_not_toml_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Cargo\.toml: this is not TOML"):
         found(tmp_path, "[")
+
+
+@pytest.mark.parametrize(("required", "tag"), [("==3.11.9", "cp311-abi3"), (">=3.10", "cp310-abi3")])
+def test_a_wheel_for_one_patch_release_keeps_its_limited_api(required: str, tag: str, tmp_path: Path) -> None:
+    config = CONFIG.replace('"3.12"', '"3.10", "3.11", "3.12"')
+    content = pyproject("maturin", f'requires-python = "{required}"\n')
+    files = {"fatwheel.yml": f"{config}    owner: '@a/b'\n", "pyproject.toml": content}
+    folder = demo(tmp_path / "source", {**files, "Cargo.toml": PYO3.replace("-py38", "")})
+    assert [job.wheel.split("-", 2)[2].rpartition("-")[0] for job in plan_of(folder).jobs] == [tag]

@@ -130,16 +130,13 @@ def test_what_is_no_architecture(text: str) -> None:
         pytest.param(
             '["7.1"]',
             '["gfx1100:xnack+"]',
-            ('"gfx1100:xnack+" asks for what gfx1100 has not, or twice for the same, expected gfx1100 alone'),
+            'gfx1100 has no feature "xnack", expected gfx1100',
             id="no-such-feature",
         ),
         pytest.param(
             '["7.1"]',
             '["gfx942:xnack+:xnack-"]',
-            (
-                '"gfx942:xnack+:xnack-" asks for what gfx942 has not, or twice for the same, expected '
-                "sramecc or xnack once at most"
-            ),
+            '"gfx942:xnack+:xnack-" names the feature "xnack" twice, expected it once',
             id="on-and-off",
         ),
         pytest.param(
@@ -205,8 +202,8 @@ RELEASES = {"one": '["7.1"]', "several": '["7.1", "7.14"]'}
 @pytest.mark.parametrize(
     ("rocm", "said"),
     [
-        pytest.param("owner: x", 'no version of ROCm, expected such as `rocm: ["7.2"]`', id="no-release"),
-        pytest.param('owner: x, rocm: ["6.4"]', "no architectures, expected such as `archs: [gfx90a, gfx942]`",
+        pytest.param("owner: x", 'no version of ROCm, expected something like `rocm: ["7.2"]`', id="no-release"),
+        pytest.param('owner: x, rocm: ["6.4"]', "no architectures, expected something like `archs: [gfx90a, gfx942]`",
                      id="a-release-whose-torch-was-not-seen"),
         pytest.param('rocm: ["7.1"]', 'no owner, expected `owner: "@org/team"`', id="no-owner"),
     ],
@@ -314,9 +311,9 @@ def test_translating_in_another_way_is_not_known_and_collapses_nothing(tmp_path:
 @pytest.mark.parametrize(
     ("flags", "expected", "warned"),
     [
-        pytest.param("['--offload-arch=gfx90a']", {"gfx90a"}, "no library is for gfx942:xnack+, which was asked for",
+        pytest.param("['--offload-arch=gfx90a']", {"gfx90a"}, "no library is for gfx942:xnack+, which the request",
                      id="fewer"),
-        pytest.param("['--offload-arch=gfx90a,gfx1100']", {"gfx90a", "gfx1100"}, "the project itself chooses gfx1100"
+        pytest.param("['--offload-arch=gfx90a,gfx1100']", {"gfx90a", "gfx1100"}, "the project chooses gfx1100"
                      " gfx90a", id="others"),
         pytest.param("['--offload-arch=native']", None, "its compiler decides", id="the-builder-s-own"),
         pytest.param("['-O3']", {"gfx90a", "gfx942:xnack+"}, "", id="those-asked-for"),

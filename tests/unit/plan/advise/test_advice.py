@@ -9,7 +9,7 @@ import pytest
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import tree_at
-from ci_tools.formats import edits
+from ci_tools.formats import edits, toml_text
 from ci_tools.model.files import Receipt
 from ci_tools.model.versions import Minor
 from ci_tools.plan import make
@@ -172,11 +172,11 @@ def apply(patch: str, folder: Path) -> None:
         pytest.param(RUST, {"python-limited-api": f"{UNDECLARED}: 4 wheels become 1"}, id="rust"),
         pytest.param(FORTRAN, {}, id="what-no-text-shows"),
         pytest.param(NEWER, {
-            "requires-python": "the limited API starts at 3.12, below which Python 3.10 and 3.11 stay apart; "
+            "requires-python": "the limited API starts at 3.12, so Python 3.10 and 3.11 need their own wheels; "
                                "without them: 3 wheels become 1",
         }, id="pythons-below-the-limited-api"),
         pytest.param(MINORS, {
-            "one-per-major": "CUDA 12.6 and 12.9 have a wheel each on linux-cuda, not one for each major: "
+            "one-per-major": "CUDA 12.6 and 12.9 have one wheel each on linux-cuda, not one for each major: "
                              "3 wheels become 2",
         }, id="two-minors-of-one-cuda-major"),
         pytest.param(NEEDLESS, {
@@ -241,7 +241,7 @@ def test_torch_before_the_stable_abi_is_left_out_of_both_counts(tmp_path: Path) 
     config = f'{PYTHONS}torch: ["2.9", "2.12", "2.13"]\n{CPU}'
     _, advised, _ = consulted(demo(tmp_path / "a", {**UNSTABLE, "fatwheel.yml": config}))
     found = next(one for one in advised.advice if one.option.name == "torch-stable-abi")
-    assert found.sentence == ("asked for from torch 2.12 up alone, 3 includes keep the torch axis: 8 wheels become 4")
+    assert found.sentence == ("asked for only from torch 2.12 up, 3 includes keep the torch axis: 8 wheels become 4")
     assert (advised.limits, advised.before, advised.after) == (" that gives up no cell", 12, 3)
 
 
@@ -401,10 +401,11 @@ def test_an_extension_is_left_as_it_is_where_the_wheel_gets_its_tag_elsewhere() 
         ),
         pytest.param("[project]", '[project]\n\n[tool.scikit-build]\nwheel.py-api = "cp310"\n', id="no-table"),
         pytest.param('[tool.scikit-build]\nwheel.py-api = ""\n', None, id="set-already"),
+        pytest.param('a = """\n[tool.scikit-build]\n"""\n', None, id="a-table-in-a-text"),
     ],
 )  # fmt: skip
 def test_py_api_is_put_into_a_pyproject(before: str, after: str | None) -> None:
-    assert edits.set_py_api(before, "cp310") == after
+    assert toml_text.set_py_api(before, "cp310") == after
 
 
 @pytest.mark.parametrize(
@@ -415,10 +416,11 @@ def test_py_api_is_put_into_a_pyproject(before: str, after: str | None) -> None:
         pytest.param('[project]\nrequires-python = ">=3.9,<3.14"', None, id="others-are-named-too"),
         pytest.param('[project]\ndynamic = ["requires-python"]', None, id="the-build-names-it"),
         pytest.param("[tool.x]\n", None, id="no-project"),
+        pytest.param('[tool.x]\na = """\n[project]\n"""\n', None, id="a-table-in-a-text"),
     ],
 )  # fmt: skip
 def test_a_newer_python_is_asked_for(before: str, after: str | None) -> None:
-    assert edits.raise_requires_python(before, Minor(3, 12)) == after
+    assert toml_text.raise_requires_python(before, Minor(3, 12)) == after
 
 
 @pytest.mark.parametrize(
@@ -478,7 +480,7 @@ HOPPER = '#include <torch/all.h>\n__device__ void f() { asm("wgmma.fence.sync.al
     ("sources", "advice"),
     [
         pytest.param([HOPPER, "", ""], [
-            "1 of 3 files of _C uses what sm_90a alone has, and all 3 are compiled for it",
+            "1 of 3 files of _C uses features that only sm_90a has, and all 3 are compiled for it",
             "a.cu:2: wgmma", "setup.py:4: compute_90a",
         ], id="one-needs-it"),
         pytest.param([HOPPER, HOPPER, HOPPER], [], id="all-need-it"),

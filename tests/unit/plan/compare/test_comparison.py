@@ -9,13 +9,8 @@ import pytest
 from ci_tools import catalog
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
-from ci_tools.plan.compare.comparison import (
-    Comparison,
-    compare,
-    empty_comparison,
-    sentences,
-    to_json,
-)
+from ci_tools.plan.compare.comparison import Comparison, compare, empty_comparison
+from ci_tools.plan.compare.sentences import sentences, to_json
 from tests.builders.sources import demo, world
 
 if TYPE_CHECKING:
@@ -154,7 +149,7 @@ def config(old: str, new: str, files: Files | None = None) -> Files:
         pytest.param(
             {},
             config('    owner: "@team/cuda"\n', '    owner: "@team/all"\n    required: true\n'),
-            ["`fatwheel.yml:5` changes owner, required of linux-cuda: no job more or less."],
+            ["`fatwheel.yml:5` changes owner, required of linux-cuda: the same number of jobs."],
             id="an owner and a promise",
         ),
         pytest.param(
@@ -166,13 +161,13 @@ def config(old: str, new: str, files: Files | None = None) -> Files:
         pytest.param(
             {},
             config('["2.10", "2.11"]', '{lowest: "2.12"}'),
-            ["`fatwheel.yml:3` asks for torch from 2.12 up: no job more or less."],
+            ["`fatwheel.yml:3` asks for torch from 2.12 up: the same number of jobs."],
             id="torch from another version on",
         ),
         pytest.param(
             {},
             {"pyproject.toml": PROJECT.replace(">=3.10", ">=3.12")},
-            ["`pyproject.toml:7` changed the plan, and not the number of its jobs: 2."],
+            ["`pyproject.toml:7` changed the plan, but not the number of its jobs: 2."],
             id="a Python that the project refuses",
         ),
     ],
@@ -287,7 +282,7 @@ def test_the_json_is_whole(tmp_path: Path) -> None:
 def test_where_there_was_no_plan_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     found = empty_comparison(side(tmp_path / "demo", BEFORE), "main", "fatwheel.yml:1:1: a mistake")
     (said,) = sentences(found)
-    assert said.sentence == "No plan can be made at `main`, so these 2 jobs are compared with nothing."
+    assert said.sentence == "No plan can be made at `main`, so there is nothing to compare these 2 jobs with."
     assert said.reasons == ("fatwheel.yml:1:1: a mistake",)
     assert not found.is_same
 

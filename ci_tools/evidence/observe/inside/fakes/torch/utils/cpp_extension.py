@@ -1,6 +1,6 @@
 """`torch.utils.cpp_extension` as projects use it: the same extensions and the same flags, nothing compiled.
 
-What it adds to a compile command is torch's own behaviour: the macros of an extension module, the language standard,
+It adds to a compile command what torch adds: the macros of an extension module, the language standard,
 and `-gencode` for `TORCH_CUDA_ARCH_LIST`, or `--offload-arch` for `PYTORCH_ROCM_ARCH`, unless the project's flags name
 an architecture by themselves.
 

@@ -1,7 +1,7 @@
 """`torch.utils.hipify.hipify_python`: the files that it writes, under the names that it gives them, not translated.
 
-What a file includes and whether it is for a GPU is the same before and after; which names its text has in between is
-nothing that a plan asks. Whether torch writes a file at all depends on whether it finds anything to translate in it.
+A file's includes, and whether it is for a GPU, are the same before and after; a plan does not depend on the names in
+its text. Whether torch writes a file at all depends on whether it finds anything to translate in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRANSLATED = re.compile(
 def get_hip_file_path(rel_filepath: str, is_pytorch_extension: bool = False) -> str:
     """Return the name that a file has once it is translated, as for an extension."""
     if not is_pytorch_extension:
-        FACTS.doubt("translates sources as torch's own are, which is not simulated")
+        FACTS.doubt("translates sources as torch translates its own, which is not simulated")
     folder, name = os.path.split(rel_filepath)
     root, ending = os.path.splitext(name)
     hip_folder = _renamed(folder)
@@ -64,7 +64,7 @@ def hipify(
     FACTS.note("hipify")
     root = os.path.abspath(output_directory or project_directory)
     if root != os.path.abspath(project_directory or os.getcwd()) or not is_pytorch_extension:
-        FACTS.doubt("translates sources into another folder, or as torch's own are, which is not simulated")
+        FACTS.doubt("translates sources into another folder, or as torch translates its own, which is not simulated")
         return {}
     named = [os.path.join(root, name) for name in extra_files]
     found = [] if hipify_extra_files_only else list(_matching(root, tuple(includes), tuple(ignores), tuple(extensions)))
@@ -84,7 +84,7 @@ def _matching(
 
 
 def _written(path: str, root: str) -> SimpleNamespace:
-    """Write a file under its translated name, unless that lies beside it and there is nothing to translate."""
+    """Write a file under its translated name, unless that is beside it and there is nothing to translate."""
     hip_path = os.path.join(root, get_hip_file_path(os.path.relpath(path, root), is_pytorch_extension=True))
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     if os.path.dirname(hip_path) == os.path.dirname(path) and not TRANSLATED.search(text):

@@ -1,0 +1,211 @@
+"""Writes a `fatwheel.yml` and a workflow with what test-infra's callers ask for: `init --from-test-infra`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.config import test_infra
+from ci_tools.config.loader import DEFAULT_NAME
+from ci_tools.config.project import (
+    ARCHS,
+    ENDINGS,
+    Project,
+    find_abi,
+    list_pythons,
+    package_lines,
+    project_of,
+    quote_names,
+    refuse_existing,
+    to_comment,
+    to_scalar,
+)
+from ci_tools.config.test_infra import Fate
+from ci_tools.config.test_infra.triggers import PLACE, workflow
+from ci_tools.evidence.source import Tree, matching, tree_at
+from ci_tools.machine.storage import write_atomically
+from ci_tools.model.platforms import AcceleratorKind, Platform
+from ci_tools.model.request import Globs
+from ci_tools.model.versions import CudaArch, Python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.catalog import Catalog, PlatformFacts
+    from ci_tools.config.test_infra import Move, Row, Wish
+
+__all__ = ["Written", "render_move", "write_from_test_infra"]
+
+
+class Written(NamedTuple):
+    """The files that a move wrote, and its report on every input."""
+
+    paths: tuple[Path, ...]
+    rows: tuple[Row, ...]
+
+
+def write_from_test_infra(
+    folder: Path, workflows: Sequence[Path], catalog: Catalog, environ: Mapping[str, str]
+) -> Written:
+    """Write a config into `folder` with the requests of test-infra's callers, and a workflow that calls Fatwheel's.
+
+    Raises InputError if one of the two exists, a file of `workflows` is not such a caller, or there is no project.
+    """
+    paths = (folder / DEFAULT_NAME, folder / PLACE)
+    refuse_existing(folder, paths)
+    moved = test_infra.move(workflows, folder, catalog)
+    tree = tree_at(folder.resolve(), environ)
+    inputs = {"config": DEFAULT_NAME} | {wish.key: wish.value for wish in moved.of("ref")}
+    caller = workflow(moved.triggers, inputs, [path.name for path in workflows])
+    texts = (render_move(tree, catalog, moved), caller)
+    for path, content in zip(paths, texts, strict=True):
+        with write_atomically(path) as file:
+            file.write(content.encode())
+    return Written(paths, moved.rows)
+
+
+def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
+    """Return a config for the project in `tree` with the requests of test-infra's callers."""
+    imports = moved.of("import")
+    project = project_of(tree, imports[0].value if imports else "")
+    needs_you = [row for row in moved.rows if row.fate is Fate.NEEDS_YOU]
+    lines = [
+        "# Read by `fatwheel plan`, made from the callers of test-infra. Every key: docs/reference/config.md",
+        *(["# Needs you:"] if needs_you else []),
+        *(to_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
+        *package_lines(project),
+        "",
+        *_move_pythons(project, catalog, moved),
+        _move_torch(tree, project, catalog),
+        "",
+        "platforms:",
+        *(line for wish in moved.of("platform") for line in _move_platform(wish, tree, catalog, moved)),
+        *_section("build", _move_build(moved)),
+        *_section("validate", _move_validation(moved, catalog)),
+        *_section("publish", _move_publish(moved)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(key: str, lines: Iterable[str]) -> list[str]:
+    """Return a key with its lines; empty if it has none."""
+    inner = [f"  {line}" for line in lines]
+    return ["", f"{key}:", *inner] if inner else []
+
+
+def _move_pythons(project: Project, catalog: Catalog, moved: Move) -> list[str]:
+    wishes = moved.of("python")
+    if not wishes:
+        known = test_infra.newest(catalog).pythons["linux-x86_64"]
+        admitted = list_pythons(project, catalog)
+        shipped = [python for python in admitted if Python.parse(python) in known] or admitted
+        return [f"python: [{', '.join(quote_names(shipped))}]"]
+    named = ", ".join(quote_names(wish.value for wish in wishes))
+    comment = to_comment(f"{wishes[0].where}; list all that you serve: one wheel may serve several")
+    return [f"python: [{named}] {comment}"]
+
+
+def _move_torch(tree: Tree, project: Project, catalog: Catalog) -> str:
+    """Return the torch axis: the version the source targets, or the one torch that test-infra would build for."""
+    abi = find_abi(tree, project)
+    if abi.target in catalog.torch:
+        return f'torch: {{ lowest: "{abi.target}" }} {to_comment(abi.where)}'
+    return (
+        f'torch: ["{test_infra.newest(catalog).version}"] # test-infra builds for one torch: list each that you serve'
+    )
+
+
+def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Iterator[str]:
+    """Yield the lines of a platform that test-infra built for: native globs, and the versions torch ships for."""
+    platform = Platform(wish.value)
+    facts = catalog.platforms[platform]
+    endings = ENDINGS.get(wish.value, ENDINGS["linux-cuda"] if facts.accelerator is AcceleratorKind.CUDA else ())
+    globs = [f"**/*.{ending}" for ending in endings]
+    found = matching(tree.files, Globs(tuple(globs)))
+    yield f"  {platform}: {to_comment(wish.where)}"
+    yield f"    owner: {to_scalar(_owner(moved))} # who looks after its native code"
+    if found:
+        yield f"    native: [{', '.join(quote_names(globs))}] {to_comment(found[0])}"
+    yield from _move_accelerator(facts, catalog, moved)
+    runners = [runner for runner in moved.of("runner") if platform in runner.platforms]
+    if runners:
+        yield f"    runner: {to_scalar(runners[0].value)} {to_comment(runners[0].where)}"
+    variables = (variable for variable in moved.of("env") if platform in variable.platforms)
+    own = [variable for variable in variables if not _is_everywhere(variable, moved)]
+    if own:
+        yield "    env:"
+        yield from (f"      {line}" for line in _variables(own))
+
+
+def _owner(moved: Move) -> str:
+    organisation = moved.repository.partition("/")[0]
+    return f"@{organisation}" if organisation else "@your-org/your-team"
+
+
+def _move_accelerator(facts: PlatformFacts, catalog: Catalog, moved: Move) -> Iterator[str]:
+    """Yield the versions of a platform's accelerator that the newest torch ships for, and the architectures."""
+    if facts.accelerator not in {AcceleratorKind.CUDA, AcceleratorKind.ROCM}:
+        return
+    newest = test_infra.newest(catalog)
+    shipped = newest.accelerators.get((facts.host, facts.accelerator), frozenset())
+    versions = sorted(version for version in shipped if version)
+    if facts.accelerator is AcceleratorKind.ROCM:
+        archs = [wish.value for wish in moved.of("rocm-archs")]
+        comment = f"# those that torch {newest.version} has"
+        yield f"    rocm: [{', '.join(quote_names(map(str, versions)))}] {comment}"
+        yield from [f"    archs: [{', '.join(quote_names(archs))}]"] * bool(archs)
+        return
+    archs = [wish.value for wish in moved.of("archs")]
+    told = [CudaArch.parse(arch) for arch in archs or ARCHS]
+    able = [version for version in versions if all(map(catalog.cuda[version].knows, told))] or versions
+    without = ", ".join(str(version) for version in versions if version not in able)
+    comment = f"# those that torch {newest.version} has" + (f", but {without}: not all archs" if without else "")
+    yield f"    cuda: [{', '.join(quote_names(map(str, able)))}] {comment}"
+    choose = "" if archs else " # choose: no TORCH_CUDA_ARCH_LIST was found"
+    yield f"    archs: [{', '.join(quote_names(archs or ARCHS))}]{choose}"
+
+
+def _is_everywhere(wish: Wish, moved: Move) -> bool:
+    """Whether the jobs with this wish cover every platform."""
+    return {Platform(platform.value) for platform in moved.of("platform")} <= {*wish.platforms}
+
+
+def _variables(wishes: Iterable[Wish]) -> list[str]:
+    """Return a line for each variable; of two values the later one wins, as in a shell."""
+    pairs = ((wish.value.partition("="), wish.where) for wish in wishes)
+    lines = {name: f"{name}: {json.dumps(value)} {to_comment(where)}" for (name, _, value), where in pairs}
+    return list(lines.values())
+
+
+def _move_build(moved: Move) -> Iterator[str]:
+    for key in ("before", "after"):
+        wishes = moved.of(key)
+        yield from [f"{key}:"] * bool(wishes)
+        for wish in wishes:
+            only = "" if _is_everywhere(wish, moved) else f"; it was only for {', '.join(wish.platforms)}"
+            yield f"  - {to_scalar(wish.value)} {to_comment(wish.where + only)}"
+    shared = [wish for wish in moved.of("env") if _is_everywhere(wish, moved)]
+    yield from ["env:"] * bool(shared)
+    yield from (f"  {line}" for line in _variables(shared))
+    for key, name in (("max-jobs", "max-jobs"), ("timeout", "timeout-minutes")):
+        longest = max(moved.of(key), key=lambda wish: int(wish.value), default=None)
+        if longest:
+            yield f"{name}: {longest.value} {to_comment(longest.where)}"
+
+
+def _move_validation(moved: Move, catalog: Catalog) -> Iterator[str]:
+    imports = [wish.value for wish in moved.of("import")]
+    if imports or moved.of("command"):
+        yield f'torch: "{test_infra.newest(catalog).patch}" # test-infra installs torch before the wheel'
+    if imports:
+        yield f"imports: [{', '.join(map(to_scalar, imports))}]"
+    commands = moved.of("command")
+    yield from ["commands:"] * bool(commands)
+    yield from (f"  - {to_scalar(wish.value)} {to_comment(wish.where)}" for wish in commands)
+
+
+def _move_publish(moved: Move) -> Iterator[str]:
+    for key in ("pypi", "pypi-cuda"):
+        for wish in moved.of(key)[:1]:
+            yield f"{key}: {to_scalar(wish.value)} {to_comment(wish.where)}"

@@ -1,0 +1,338 @@
+"""Finds the mistakes in a config that its schema cannot find: with the catalog, the source and the other keys."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import string
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pathspec import GitIgnoreSpec
+
+from ci_tools.config import commands as hooks
+from ci_tools.errors import Problem, nearest
+from ci_tools.machine import runner
+from ci_tools.model.pep440 import read_version
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route
+from ci_tools.model.versions import CudaArch, GfxArch, Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ci_tools.catalog import Catalog, Cuda, Rocm
+    from ci_tools.formats.yaml_file import Document, Keys
+
+__all__ = ["LEVELS", "find_mistakes", "list_labels"]
+
+WHEEL_PLATFORMS = {"linux": ("manylinux", "musllinux", "linux"), "macos": ("macosx",), "windows": ("win",)}
+# The platforms that auditwheel has a policy for.
+LEVELS = (
+    *(f"manylinux_2_{minor}" for minor in (5, 12, 17, 24, 26, 27, 28, 31, 34, 35, 36, 37, 38, 39, 40, 41)),
+    "musllinux_1_1",
+    "musllinux_1_2",
+)
+TEMPLATE_FIELDS = frozenset({"name", "version"})  # not more: a release is for every Python, torch and CUDA
+WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # even a name without a password: it is often a token
+
+
+def find_mistakes(document: Document, flawed: list[Keys], catalog: Catalog, folder: Path) -> Iterator[Problem]:
+    """Yield the mistakes in a document whose config is in `folder`, except in the parts whose shape is flawed."""
+    return _Meaning(document, flawed, catalog, folder).problems()
+
+
+class _Meaning:
+    """Finds the mistakes that a schema cannot find, in the parts of a document whose shape is right."""
+
+    def __init__(self, document: Document, flawed: list[Keys], catalog: Catalog, folder: Path) -> None:
+        self.document = document
+        self.flawed = flawed
+        self.catalog = catalog
+        self.folder = folder
+
+    def problems(self) -> Iterator[Problem]:
+        yield from self.known(("python",), map(str, self.catalog.pythons), "Python")
+        yield from self.torch()
+        yield from self.source()
+        yield from self.version("version")
+        yield from self.version("source", "sdist", "version")
+        yield from self.template("release", "tag")
+        yield from self.template("release", "title")
+        yield from self.validation_torch("validate", "torch")
+        yield from self.commands("validate", "commands")
+        yield from self.gpu_trial("validate", "gpu")
+        yield from self.commands("build", "before")
+        yield from self.commands("build", "after")
+        yield from self.route("publish", "pypi")
+        yield from self.pypi_cuda("publish", "pypi-cuda")
+        yield from self.variants("publish", "variants")
+        for name in self.get("platforms") or {}:
+            yield from self.platform("platforms", name)
+        yield from self.timeouts()
+
+    # -- the values whose shape is right
+
+    def get(self, *keys: str | int) -> Any:  # noqa: ANN401 - YAML
+        """Return the value at `keys`, or None if it is missing or flawed."""
+        value: Any = self.document.value
+        for depth, key in enumerate(keys):
+            if keys[:depth] in self.flawed or value is None:
+                return None
+            value = value[key] if isinstance(key, int) else value.get(key)
+        return None if keys in self.flawed else value
+
+    def items(self, *keys: str) -> Iterator[tuple[Keys, str]]:
+        """Yield the items of a list, each with its keys."""
+        for index in range(len(self.get(*keys) or ())):
+            item = self.get(*keys, index)
+            if item is not None:
+                yield (*keys, index), item
+
+    def at(self, keys: Keys, what: str) -> Problem:
+        return Problem(self.document.where(keys), what)
+
+    # -- checks with the catalog
+
+    def known(self, keys: tuple[str, ...], names: Iterable[str], what: str) -> Iterator[Problem]:
+        known = list(names)
+        for place, name in self.items(*keys):
+            if name not in known:
+                yield self.at(place, f'there is no {what} "{name}" in the catalog, {nearest(name, known)}')
+
+    def torch(self) -> Iterator[Problem]:
+        known = list(map(str, self.catalog.torch))
+        if isinstance(self.get("torch"), list):
+            yield from self.known(("torch",), known, "torch")
+        elif (lowest := self.get("torch", "lowest")) and lowest not in known:
+            yield self.at(("torch", "lowest"), f'there is no torch "{lowest}" in the catalog, {nearest(lowest, known)}')
+
+    def platform(self, *keys: str) -> Iterator[Problem]:
+        yield from self.globs(*keys, "native")
+        yield from self.wheel_platform(*keys)
+        if self.get(*keys, "own-workflow") and self.get(*keys, "required"):
+            what = "a release waits for a required platform, which no other workflow can build for it"
+            yield self.at((*keys, "own-workflow"), f"{what}: expected `own-workflow` or `required`, not both")
+        known = list(map(str, self.catalog.cuda))
+        yield from self.known((*keys, "cuda"), known, "CUDA")
+        versions = [name for _, name in self.items(*keys, "cuda") if name in known]
+        toolkits = [self.catalog.cuda[Minor.parse(name)] for name in versions]
+        for (place, arch), toolkit in product(self.items(*keys, "archs"), toolkits):
+            yield from self.arch(place, CudaArch.parse(arch), toolkit)
+        if keys[-1] == Platform.LINUX_ROCM:
+            yield from self.rocm(*keys)
+
+    def arch(self, keys: Keys, arch: CudaArch, toolkit: Cuda) -> Iterator[Problem]:
+        if not toolkit.knows(arch):
+            name = f"{arch.capability}{arch.variant}"
+            what = f'nvcc of CUDA {toolkit.version} does not know the architecture "{name}"'
+            yield self.at(keys, f"{what}, {nearest(name, toolkit.architectures)}")
+
+    def rocm(self, *keys: str) -> Iterator[Problem]:
+        known = list(map(str, self.catalog.rocm))
+        yield from self.known((*keys, "rocm"), known, "ROCm")
+        releases = [self.catalog.rocm[Minor.parse(name)] for _, name in self.items(*keys, "rocm") if name in known]
+        archs = [(place, GfxArch.parse(text)) for place, text in self.items(*keys, "archs")]
+        for (place, arch), release in product(archs, releases):
+            yield from self.gfx(place, arch, release)
+        for index, (place, arch) in enumerate(archs):
+            yield from self.features(place, arch, [earlier for _, earlier in archs[:index]])
+
+    def gfx(self, keys: Keys, arch: GfxArch, release: Rocm) -> Iterator[Problem]:
+        if arch.processor not in release.architectures:
+            what = f'hipcc of ROCm {release.version} does not know the architecture "{arch.processor}"'
+            yield self.at(keys, f"{what}, {nearest(arch.processor, release.architectures)}")
+
+    def features(self, keys: Keys, arch: GfxArch, earlier: Sequence[GfxArch]) -> Iterator[Problem]:
+        taken = [name for name, takers in self.catalog.gfx.features.items() if arch.processor in takers]
+        expected = f"{arch.processor} with {' or '.join(taken)}" if taken else arch.processor
+        for name in dict.fromkeys(arch.named):
+            if name not in taken:
+                yield self.at(keys, f'{arch.processor} has no feature "{name}", expected {expected}')
+            elif arch.named.count(name) > 1:
+                yield self.at(keys, f'"{arch}" names the feature "{name}" twice, expected it once')
+        for other in earlier:
+            if other.processor == arch.processor and (other == arch or other.named != arch.named):
+                what = f'"{other}" and "{arch}" cannot be in one library'
+                yield self.at(keys, f"{what}, expected each target of {arch.processor} to name the same features")
+
+    def wheel_platform(self, *keys: str) -> Iterator[Problem]:
+        if not (wheel_platform := self.get(*keys, "wheel-platform")):
+            return
+        system = self.catalog.platforms[Platform(keys[-1])].os
+        prefixes = WHEEL_PLATFORMS[system]
+        if not wheel_platform.startswith(prefixes):
+            what = (
+                f'"{wheel_platform}" is not a wheel platform of {system}, expected one that starts with {prefixes[0]}'
+            )
+            yield self.at((*keys, "wheel-platform"), what)
+        elif "linux_" in wheel_platform and wheel_platform not in LEVELS:
+            what = f'there is no wheel platform "{wheel_platform}", {nearest(wheel_platform, LEVELS)}'
+            yield self.at((*keys, "wheel-platform"), what)
+
+    def validation_torch(self, *keys: str) -> Iterator[Problem]:
+        known = list(map(str, self.catalog.torch))
+        if (torch := self.get(*keys)) and ".".join(torch.split(".")[:2]) not in known:
+            yield self.at(keys, f'there is no torch "{torch}" in the catalog, {nearest(torch, known)}')
+
+    def gpu_trial(self, *keys: str) -> Iterator[Problem]:
+        commands: list[Any] = [command for _, command in self.items("validate", "commands")]
+        tables = [command for command in commands if isinstance(command, dict)]
+        if self.get(*keys) == GpuTrial.REQUIRED and not any(table.get("needs-gpu") for table in tables):
+            what = "no validation command needs a GPU, so no trial would use one"
+            yield self.at(keys, f"{what}, expected one such as `{{ run: python -m demo, needs-gpu: true }}`")
+
+    def route(self, *keys: str) -> Iterator[Problem]:
+        if self.get(*keys) == Route.SMART:
+            what = '"smart" does not exist yet: it would publish only the sdist, which every user would have to build'
+            yield self.at(keys, f'{what}, expected "{Route.WHEELS}" or "{Route.NONE}"')
+
+    def pypi_cuda(self, *keys: str) -> Iterator[Problem]:
+        if not (cuda := self.get(*keys)):
+            return
+        asked = {
+            name for platform in self.get("platforms") or {} for _, name in self.items("platforms", platform, "cuda")
+        }
+        if cuda not in asked:
+            yield self.at(
+                keys, f'no platform asks for CUDA "{cuda}", {nearest(cuda, asked) if asked else "expected none"}'
+            )
+        if self.get("publish", "pypi") != Route.WHEELS:
+            yield self.at(keys, 'wheels go to PyPI only by the route "wheels", expected `pypi: wheels` next to it')
+
+    def variants(self, *keys: str) -> Iterator[Problem]:
+        platforms = self.get("platforms") or {}
+        if self.get(*keys) and not any(self.get("platforms", platform, "cuda") for platform in platforms):
+            yield self.at(keys, "variants are made of CUDA wheels, and no platform asks for CUDA")
+
+    # -- checks with the source
+
+    def source(self) -> Iterator[Problem]:
+        table = self.get("source") or {}
+        yield from self.patterns("source", "include")
+        kinds = [kind for kind in ("path", "git", "sdist") if kind in table]
+        for kind in kinds[1:]:
+            what = f'"{kinds[0]}" and "{kind}" exclude each other, expected one source'
+            yield Problem(self.document.where(("source", kind), key=True), what)
+        if ("git" in table) != ("ref" in table):
+            missing = "ref" if "git" in table else "git"
+            yield self.at(("source",), f'the key "{missing}" is missing: a git source has both "git" and "ref"')
+        if WITH_SECRET.match(self.get("source", "git") or ""):
+            yield self.at(
+                ("source", "git"),
+                "the address contains a secret, expected one without: git's credential helper supplies it",
+            )
+        if kinds in ([], ["path"]) and ("source", "path") not in self.flawed:
+            yield from self.folder_of(self.get("source", "path") or ".", self.get("source", "subdirectory") or ".")
+
+    def folder_of(self, path: str, subdirectory: str) -> Iterator[Problem]:
+        root = self.folder / path
+        if not root.is_dir():
+            yield self.at(("source", "path"), f'the source "{path}" does not exist, expected a folder')
+        elif not (root / subdirectory).is_dir():
+            yield self.at(("source", "subdirectory"), f'the source has no folder "{subdirectory}"')
+        if (constraints := self.get("build", "constraints")) and not (root / constraints).is_file():
+            yield self.at(("build", "constraints"), f'the source has no file "{constraints}"')
+        yield from self.scripts(root, "validate", "commands")
+
+    def scripts(self, root: Path, *keys: str) -> Iterator[Problem]:
+        for place, command in self.lines(*keys):
+            script = "" if _wrong_command(command) else hooks.script_of(command)
+            if script and not (root / script).is_file():
+                beside = (root / script).parent.glob(f"*{Path(script).suffix}")
+                names = sorted(path.relative_to(root).as_posix() for path in beside)
+                yield self.at(place, f'this runs "{script}", {hooks.missing(script, root, names)}')
+
+    def globs(self, *keys: str) -> Iterator[Problem]:
+        if not isinstance(self.get(*keys), dict):
+            yield from self.patterns(*keys)
+            return
+        yield from self.patterns(*keys, "include")
+        yield from self.patterns(*keys, "exclude")
+        included = {pattern for _, pattern in self.items(*keys, "include")}
+        for place, pattern in self.items(*keys, "exclude"):
+            if pattern in included:
+                what = f'the pattern "{pattern}" is both included and excluded, expected it on one side'
+                yield self.at(place, what)
+
+    def patterns(self, *keys: str) -> Iterator[Problem]:
+        for place, pattern in self.items(*keys):
+            if not _is_pattern(pattern):
+                yield self.at(place, f'"{pattern}" is not a path pattern, expected one such as kernels/**/*.cu')
+
+    # -- checks of the form
+
+    def version(self, *keys: str) -> Iterator[Problem]:
+        version = self.get(*keys)
+        if version is not None and read_version(version) is None:
+            yield self.at(keys, f'"{version}" is not a version, expected one such as "1.2.3" (PEP 440)')
+
+    def commands(self, *keys: str) -> Iterator[Problem]:
+        for place, command in self.lines(*keys):
+            if wrong := _wrong_command(command):
+                yield self.at(place, wrong)
+
+    def lines(self, *keys: str) -> Iterator[tuple[Keys, str]]:
+        """Yield the command lines of a list, each with its keys."""
+        for place, item in self.items(*keys):
+            where = place if isinstance(item, str) else (*place, "run")
+            if command := self.get(*where):
+                yield where, command
+
+    def timeouts(self) -> Iterator[Problem]:
+        """Yield the timeouts that are longer than a hosted runner's limit, at their place."""
+        hosted: dict[Keys, list[str]] = {}
+        asked = self.get("platforms") or {}
+        for name in (name for name in asked if ("platforms", name) not in self.flawed):
+            own: Keys = ("platforms", name, "timeout-minutes")
+            keys: Keys = own if self.get(*own) else ("build", "timeout-minutes")
+            if (self.get(*keys) or 0) > HOSTED_MINUTES and self.is_hosted(name):
+                hosted.setdefault(keys, []).append(name)
+        for keys, names in hosted.items():
+            what = f"a hosted runner ends a job after {HOSTED_MINUTES} minutes, and builds {', '.join(names)}"
+            yield self.at(keys, f"{what}: expected {HOSTED_MINUTES} or less there, or a `runner` of your own")
+
+    def is_hosted(self, name: str) -> bool:
+        """Whether a platform is enabled and built by one of GitHub's own runners."""
+        labels = self.get("platforms", name, "runner") or self.catalog.platforms[Platform(name)].runner
+        return self.get("platforms", name, "enabled") is not False and runner.is_hosted(list_labels(labels))
+
+    def template(self, *keys: str) -> Iterator[Problem]:
+        template = self.get(*keys)
+        if template is not None and (wrong := _wrong_in(template)):
+            yield self.at(keys, wrong)
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether a pattern can match a file; `/` and blank text match none."""
+    try:
+        return next(iter(GitIgnoreSpec.from_lines([text]).patterns)).include is not None
+    except (re.error, ValueError):
+        return False
+
+
+def _wrong_command(text: str) -> str:
+    """Return why a text is not a valid shell command, or "" if it is."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        return f"this is not a command: {str(error).lower()}, expected one such as python -m demo"
+    return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
+
+
+def _wrong_in(template: str) -> str:
+    """Return the mistake in a release template, or ""."""
+    try:
+        fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        return f"this is not a template: {error}, expected text such as v{{version}}"
+    if any(spec or how for _, spec, how in fields):
+        return "this is not a template: its fields cannot be formatted, expected text such as v{version}"
+    unknown = sorted({name for name, _, _ in fields} - TEMPLATE_FIELDS)
+    return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], TEMPLATE_FIELDS)}' if unknown else ""
+
+
+def list_labels(value: str | list[str]) -> tuple[str, ...]:
+    """Return a runner's labels as a tuple."""
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,178 @@
+"""The facts about a project that a new config needs: its name, folder, Pythons and torch, and how YAML spells them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+import yaml
+from packaging.utils import InvalidName, canonicalize_name
+
+from ci_tools.errors import InputError
+from ci_tools.evidence.includes import Includes, select_sources, torch_abi
+from ci_tools.formats.toml_text import parse_toml
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.versions import Minor, admits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.evidence.source import Tree
+    from ci_tools.model.evidence import TorchAbi
+
+__all__ = [
+    "ARCHS",
+    "ENDINGS",
+    "Project",
+    "find_abi",
+    "list_pythons",
+    "package_lines",
+    "project_of",
+    "quote_names",
+    "refuse_existing",
+    "to_comment",
+    "to_scalar",
+]
+
+# File name endings that show that a platform has native code.
+ENDINGS = {
+    "linux-cuda": ("cu", "cuh"),
+    "linux-rocm": ("hip",),
+    "linux-xpu": ("sycl",),
+    "linux-cpu": (),
+    "linux-aarch64": (),
+    "macos-arm64": ("metal", "mm"),
+    "windows": (),
+}
+PROJECT_FILES = frozenset({"pyproject.toml", "setup.py"})
+ARCHS = ("8.0", "9.0", "10.0+PTX")
+
+
+def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
+    """Raise InputError if a file exists already, or the folder does not."""
+    for path in paths:
+        if path.exists():
+            msg = f"{path} exists already, expected no such file"
+            raise InputError(msg)
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}, expected the source of a project"
+        raise InputError(msg)
+
+
+class Project(NamedTuple):
+    """The facts that a starter needs from a project's pyproject.toml, or that it has only a setup.py."""
+
+    file: str
+    name: str
+    has_version: bool
+    requires_python: str
+    dependencies: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """The project's folder below the source root, or "" for the root itself."""
+        return self.file.rpartition("/")[0]
+
+
+def package_lines(project: Project) -> list[str]:
+    """Return the lines for the project's name, version and folder."""
+    return [
+        f"package: {to_scalar(project.name)}",
+        *([] if project.has_version else ['version: "0.0.0" # the project\'s own is dynamic: say which is released']),
+        *(["", "source:", f"  subdirectory: {to_scalar(project.folder)}"] if project.folder else []),
+    ]
+
+
+def to_scalar(text: str) -> str:
+    """Return a text as a YAML scalar, in quotes if YAML would read it as something else."""
+    try:
+        plain = text.isprintable() and yaml.safe_load(f"[{text}]") == [text]
+    except yaml.YAMLError:
+        plain = False
+    return text if plain else json.dumps(text)
+
+
+def to_comment(text: str) -> str:
+    """Return a comment on one line; the text may have a file name with a line break."""
+    return f"# {''.join(char if char.isprintable() else '?' for char in text)}"
+
+
+def project_of(tree: Tree, name: str = "") -> Project:
+    """Return the facts of the project nearest to the root; `name` is used if it states no name."""
+    found = sorted((file for file in tree.files if PurePosixPath(file).name in PROJECT_FILES), key=_depth)
+    if not found:
+        msg = f"{tree.root} has no pyproject.toml, expected the source of a project"
+        raise InputError(msg)
+    file = found[0]
+    name = name or tree.root.name
+    if file.endswith("setup.py"):
+        return Project(file, _name(file, name), has_version=True, requires_python="", dependencies=())
+    content = parse_toml(tree.text(file), file)
+    table = content.get("project", {})
+    if not isinstance(table, dict):
+        raise _not(file, "project", table, "a table")
+    dependencies = table.get("dependencies", [])
+    if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
+        raise _not(file, "project.dependencies", dependencies, "a list of texts")
+    name = _name(file, _text(file, table, "name") or name)
+    has_version = "version" in table or _has_setup(content)
+    return Project(file, name, has_version, _text(file, table, "requires-python"), tuple(dependencies))
+
+
+def _has_setup(content: Mapping[str, object]) -> bool:
+    """Whether setuptools builds it: then its version is observed by running it."""
+    system = content.get("build-system")
+    backend = system.get("build-backend", "setuptools") if isinstance(system, dict) else "setuptools"
+    return str(backend).startswith("setuptools")
+
+
+def _not(file: str, key: str, value: object, expected: str) -> InputError:
+    return InputError(f"{file}: {key} is {value!r}, expected {expected}")
+
+
+def _text(file: str, table: Mapping[str, object], key: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise _not(file, f"project.{key}", value, "text")
+    return value
+
+
+def _name(file: str, name: str) -> str:
+    try:
+        canonicalize_name(name, validate=True)
+    except InvalidName as error:
+        raise _not(file, "project.name", name, "a name of letters, digits, dots and dashes") from error
+    return name
+
+
+def _depth(name: str) -> tuple[int, str]:
+    """Return the sort key of a file: the root's first, a pyproject.toml before the setup.py beside it."""
+    return name.count("/"), name
+
+
+def list_pythons(project: Project, catalog: Catalog) -> list[str]:
+    """Return the catalogued Pythons that the project admits and torch ships for."""
+    try:
+        admitted = parse_specifiers(project.requires_python)
+    except ValueError:  # also raised for more digits than Python converts
+        admitted = parse_specifiers("")
+    newest = catalog.torch[max(catalog.torch)].pythons["linux-x86_64"]
+    older = catalog.torch[Minor(max(catalog.torch).major, max(catalog.torch).minor - 1)].pythons["linux-x86_64"]
+    shipped = [python for python in catalog.pythons if python in newest | older]
+    found = [str(python) for python in shipped if admits(admitted, python.version)]
+    if not found:
+        known = f"one that admits some of {', '.join(map(str, shipped))}"
+        raise _not(project.file, "project.requires-python", project.requires_python, known)
+    return found
+
+
+def find_abi(tree: Tree, project: Project) -> TorchAbi:
+    """Return the torch ABI that the project's sources bind to."""
+    return torch_abi(Includes(tree), select_sources(tree.files, (), ()), project.folder)
+
+
+def quote_names(names: Iterable[str]) -> Iterator[str]:
+    """Return the names in quotes."""
+    return (f'"{name}"' for name in names)

@@ -1,0 +1,252 @@
+"""An observed build without doubts: the extensions it compiles, and the Python and torch ABI that they need."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from contextlib import suppress
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from ci_tools.evidence.includes import (
+    Include,
+    Includes,
+    Place,
+    abi_of_commands,
+    find_contradiction,
+    is_defined,
+    list_forced_includes,
+)
+from ci_tools.model.evidence import OWN_SUFFIX, PURE_TAG, Binding, Compile, Extension, Extensions, PythonApi, TorchAbi
+from ci_tools.model.platforms import AcceleratorKind
+from ci_tools.model.versions import CudaArch, GfxArch, Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.evidence.observe.observation import Observed
+    from ci_tools.evidence.observe.run import View
+
+    Switches = tuple[tuple[str, str], ...]
+
+__all__ = ["ARCH_LISTS", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
+
+RAN = "observed by running setup.py"
+ARCH_LISTS = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
+OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
+GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
+NATIVE = "native"  # the GPU of the builder
+GENCODE = re.compile(r"arch=compute_(\w+),code=(?:\[([\w,]+)\]|([\w,]+))")
+LIMITED_FLAGS = ("-DPy_LIMITED_API", "/DPy_LIMITED_API", "-DCYTHON_LIMITED_API")
+UNLIMITED_FLAGS = ("-UPy_LIMITED_API", "/UPy_LIMITED_API")
+LIMITED_VERSION = re.compile(r"=0x03([0-9a-fA-F]{2})[0-9a-fA-F]{4}$")
+LIMITED_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+Py_LIMITED_API", re.MULTILINE)
+CYTHON = (".pyx", ".py")
+PULLS_PYBIND = frozenset({"torch/torch.h"})  # with the macro that torch's BuildExtension defines
+
+
+def list_request_archs(view: View) -> Iterator[str]:
+    """Yield the requested architectures; values in the config's variables that only torch understands are skipped."""
+    wanted = ARCH_LISTS.get(view.accelerator.kind) if view.accelerator else None
+    for name, text in view.env:
+        for arch in re.split("[; ]", text) if name == wanted else ():
+            with suppress(ValueError):
+                yield str((GfxArch if wanted == "PYTORCH_ROCM_ARCH" else CudaArch).parse(arch))
+
+
+class Build:
+    """One observed build without doubts."""
+
+    def __init__(self, observed: Observed, folder: str, includes: Includes) -> None:
+        self.observed = observed
+        self.folder = folder or "."
+        self.includes = Includes(includes.tree, observed.generated) if observed.generated else includes
+
+    @cached_property
+    def built(self) -> tuple[Extension, ...]:
+        """The libraries that the build links."""
+        return tuple(
+            Extension(one.member, tuple(map(self.compile, one.commands)), one.links, _images(one.commands))
+            for one in self.observed.libraries
+        )
+
+    def compile(self, command: Compile) -> Compile:
+        """Return a command whose source is named as in the tree; for code that Cython writes, its `.pyx`."""
+        name = posixpath.normpath(posixpath.join(self.folder, command.source))
+        cython = [str(PurePosixPath(name).with_suffix(ending)) for ending in (".pyx", ".py")]
+        found = [one for one in (name, *cython) if self.includes.has(one)]
+        return command._replace(source=found[0] if found else name)
+
+    @cached_property
+    def compiles(self) -> tuple[Compile, ...]:
+        """Every call of a compiler, with its source as it is named in the tree."""
+        return tuple(map(self.compile, self.observed.commands))
+
+    @cached_property
+    def extensions(self) -> Extensions:
+        """Whether the build compiles anything."""
+        observed = self.observed
+        is_compiled = observed.libraries or observed.commands or observed.shipped or not observed.is_pure
+        return Extensions.SOME if is_compiled else Extensions.NONE
+
+    @cached_property
+    def where(self) -> str:
+        """The result of the observation, in words."""
+        observed = self.observed
+        if self.built:
+            first = self.built[0]
+            count = sum(len(one.compiles) for one in self.built)
+            more = f" and {len(self.built) - 1} more" if len(self.built) > 1 else ""
+            files = f"{count} file{'' if count == 1 else 's'}"
+            return f"{RAN}: compiles {files} into {first.member.replace(OWN_SUFFIX, '')}{more}{self.hipify_note}"
+        if observed.shipped:
+            return f"{RAN}: ships {observed.shipped[0]}, which is compiled"
+        if observed.commands:
+            return f"{RAN}: compiles {observed.commands[0].source}"
+        if not observed.is_pure:
+            return f"{RAN}: its wheel is for one platform, though nothing is compiled"
+        return f"{RAN}: compiles nothing, {len(observed.members)} members"
+
+    @property
+    def hipify_place(self) -> str:
+        """The place where the project has its sources translated for ROCm, or ""."""
+        return self.observed.asked.get("hipify", "")
+
+    @property
+    def hipify_note(self) -> str:
+        """The note about sources that torch translates for ROCm, or ""."""
+        written = self.observed.generated
+        translated = [one.source for one in self.compiles if one.source.endswith(".cu") or one.source in written]
+        return (
+            f", {translated[0]} translated by hipify ({self.hipify_place})" if self.hipify_place and translated else ""
+        )
+
+    @property
+    def pure_tag(self) -> str:
+        """The interpreter tag of a wheel that binds to no Python ABI."""
+        tag = self.observed.tag
+        return tag.removesuffix("-none") if re.fullmatch(r"py[\w.]+-none", tag) else PURE_TAG
+
+    @cached_property
+    def python_api(self) -> PythonApi:
+        """The Python API that the wheel's tag declares, unless the build contradicts it."""
+        tag = self.observed.tag
+        where = f"{RAN}: its wheel is tagged {tag or 'for the Python that builds it'}"
+        if not tag:
+            return PythonApi(Binding.FULL, where)
+        if tag.endswith("-none") and tag.startswith("py"):
+            return self.agreeing(PythonApi(Binding.NONE, where))
+        match = re.fullmatch(r"cp3(\d{1,2})-abi3", tag)
+        if match is None:
+            return PythonApi(Binding.UNKNOWN, where)
+        return self.agreeing(PythonApi(Binding.STABLE, where, Minor(3, int(match[1]))))
+
+    def agreeing(self, api: PythonApi) -> PythonApi:
+        """Return the API that the tag declares, or UNKNOWN if a library or a command contradicts the tag."""
+        own = next((one.member for one in self.built if one.member.endswith(OWN_SUFFIX)), "")
+        if own:
+            what = f"{own.removesuffix(OWN_SUFFIX)} is compiled for one Python"
+            return PythonApi(Binding.UNKNOWN, f"{what}, against {api.where}")
+        for command in self.compiles:
+            if why := self.explain_excess(command, api):
+                return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
+        return api
+
+    def explain_excess(self, command: Compile, api: PythonApi) -> str:
+        """Return why one command goes beyond the API that the tag declares, or ""."""
+        if not self.includes.has(command.source):
+            return f"{command.source} is compiled, and is not in the source"
+        reached = (*self.includes.external_includes([command.source]), *self.list_forced_includes(command))
+        if command.source.endswith(CYTHON):
+            reached = (*reached, Include("Python.h", Place(command.source, 1)))
+        if contradiction := find_contradiction(api, reached):
+            return contradiction.where.partition(", against")[0]
+        if api.kind is not Binding.STABLE:
+            return ""
+        if "-DTORCH_API_INCLUDE_EXTENSION_H" in command.flags:
+            for header, place in reached:
+                if header in PULLS_PYBIND:
+                    return f"{place}: {header} includes pybind11, as torch's BuildExtension compiles it"
+        python = next((place for header, place in reached if header == "Python.h"), None)
+        return self.explain_full_api(command, python, api) if python else ""
+
+    def list_forced_includes(self, command: Compile) -> tuple[Include, ...]:
+        """Return the headers that a command's flags include, and the headers that these include in turn."""
+        return tuple(list_forced_includes(command, self.includes))
+
+    def explain_full_api(self, command: Compile, python: Place, api: PythonApi) -> str:
+        """Return why a command that includes Python.h goes beyond the limited API of the tag, or ""."""
+        last = [flag for flag in command.flags if flag.startswith((*LIMITED_FLAGS, *UNLIMITED_FLAGS))][-1:]
+        if last and last[0].startswith(LIMITED_FLAGS):
+            match = LIMITED_VERSION.search(last[0])
+            beyond = match and api.lowest and Minor(3, int(match[1], 16)) > api.lowest
+            return f"{command.source} is compiled with {last[0]}" if beyond else ""
+        files = {python.file, command.source}
+        if last or not any(is_defined(self.includes.text(file), LIMITED_DEFINE) for file in files):
+            return f"{python}: includes Python.h, and nothing defines Py_LIMITED_API"
+        return ""
+
+    @cached_property
+    def torch_abi(self) -> TorchAbi:
+        """The torch ABI that the compiled files need."""
+        if self.observed.shipped:
+            where = f"{self.observed.shipped[0]} is compiled already"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
+        return abi_of_commands(self.includes, self.compiles)
+
+    @cached_property
+    def recipe(self) -> str:
+        """A hash of everything that the build does."""
+        seen = self.observed
+        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:
+    """Return the device images of a library's commands, or None if the compiler chooses them itself."""
+    images: dict[str, None] = {}
+    for command in commands:
+        if command.source.endswith((".cu", ".hip")):
+            found = [image for flag in command.flags for image in (*_gencode(flag), *_offload_targets(flag))]
+            if not found or NATIVE in found:
+                return None
+            images.update(dict.fromkeys(found))
+    return tuple(images)
+
+
+def _gencode(flag: str) -> Iterator[str]:
+    """Yield the images that one nvcc flag requests."""
+    for match in GENCODE.finditer(flag):
+        yield from (match[2] or match[3]).split(",")
+    if short := re.fullmatch(r"(?:-arch|--gpu-architecture)=sm_(\w+)", flag):
+        yield from (f"sm_{short[1]}", f"compute_{short[1]}")
+
+
+def _offload_targets(flag: str) -> Iterator[str]:
+    """Yield the targets that one hipcc flag requests, spelt as in device bundles."""
+    match = OFFLOAD.fullmatch(flag)
+    for text in match[1].split(",") if match else ():
+        yield str(GfxArch.parse(text)) if GFX.fullmatch(text) else text
+
+
+def find_arch_warnings(built: Iterable[Extension], view: View) -> Iterator[str]:
+    """Yield warnings about requested architectures that the project does not build."""
+    asked = list(list_request_archs(view))
+    with_device_code = [one for one in built if one.images != ()]
+    unknown = [one.member for one in with_device_code if one.images is None]
+    if unknown and asked:
+        yield f"{RAN}: its compiler decides which architectures {unknown[0].replace(OWN_SUFFIX, '')} is for"
+    served = {image for one in with_device_code for image in one.images or ()}
+    missing = [arch for arch in asked if not unknown and served and not _serves(served, arch)]
+    if missing:
+        found = " ".join(sorted(served))
+        yield f"{RAN}: no library is for {' '.join(missing)}, which the request names: the project chooses {found}"
+
+
+def _serves(images: set[str], arch: str) -> bool:
+    if arch.startswith("gfx"):
+        return arch in images
+    parsed = CudaArch.parse(arch)
+    return parsed.sm in images and (not parsed.ptx or parsed.compute in images)

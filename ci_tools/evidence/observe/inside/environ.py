@@ -1,0 +1,63 @@
+"""The variables of the build: each reader is recorded."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ci_tools.evidence.observe.inside.facts import FACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["set_variables"]
+
+# ruff: noqa: SIM905 - as words they fit on a page
+# Variables that do not change a build: whatever their values, the result is the same.
+INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
+FOR_OUR_TOOLS = ("FATWHEEL_", "SETUPTOOLS_EXT_SUFFIX")
+OF_WINDOWS = frozenset("APPDATA COMSPEC OS PROGRAMFILES SYSTEMROOT VCINSTALLDIR VSINSTALLDIR WINDIR".split())
+COPIES = "subst_vars"  # a function of distutils that copies all variables and uses few
+
+
+def _read(name: str) -> None:
+    """Record that a variable is read, also by other code: setuptools reads some for the project."""
+    if name in INDIFFERENT or name.startswith(FOR_OUR_TOOLS):
+        return
+    if FACTS.lets_ask():
+        FACTS.note(f"env:{name}")
+        if name in OF_WINDOWS and FACTS.ask("os") == "windows":
+            FACTS.doubt(f"asks for {name}, which no cell defines")
+    elif not FACTS.is_called_in(COPIES):
+        FACTS.note_others(f"env:{name}")
+
+
+class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the class of os.environ
+    """Variables that record their readers."""
+
+    def __getitem__(self, name: Any) -> Any:
+        _read(os.fsdecode(name))
+        return super().__getitem__(name)
+
+    def __contains__(self, name: Any) -> bool:
+        _read(os.fsdecode(name))
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        if FACTS.lets_ask():
+            FACTS.note("env")
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        if FACTS.lets_ask():
+            FACTS.note("env")
+        return super().__len__()
+
+
+def set_variables(env: Mapping[str, str]) -> None:
+    """Replace the variables of this process by those of the cell's build, and watch who reads them."""
+    os.environ.clear()
+    os.environ.update(env)
+    os.environ.__class__ = _Environ
+    if hasattr(os, "environb"):
+        os.environb.__class__ = _Environ

@@ -1,0 +1,203 @@
+"""The observation of one build: read from the observer's answer and the wheel that the build left.
+
+The project's code could have changed both, so anything unexpected in them is a doubt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import sysconfig
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.errors import Rejected
+from ci_tools.formats.wheel import Hashing, open_wheel
+from ci_tools.model.evidence import Compile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ci_tools.evidence.observe.stage import Stage
+
+__all__ = ["Failure", "Linked", "Observed", "name_folders_alike", "parse_answer", "read_wheel"]
+
+NETWORK = "opens the network"  # the start of that doubt's text
+MOST_MARK = 100  # bytes
+MARK = re.compile(rb"in place of what would be linked as number (\d{1,6})\n")
+
+
+class Linked(NamedTuple):
+    """One linked library: its path in the wheel, its compile commands and its link flags."""
+
+    member: str
+    commands: tuple[Compile, ...]
+    links: tuple[str, ...]
+
+
+class Failure(NamedTuple):
+    """The error that the build raised, and its place in the project."""
+
+    text: str
+    place: str
+
+
+class Observed(NamedTuple):
+    """The questions and actions of one build."""
+
+    asked: Mapping[str, str]  # question → file:line
+    stopped: bool = False  # whether it was ended early, or ended Python itself
+    doubts: Mapping[str, str] = {}  # question that no cell answers → file:line
+    imports: Mapping[str, str] = {}  # module → file:line
+    opens_network: bool = False
+    failure: Failure | None = None
+    tag: str = ""  # interpreter and ABI, `cp310-abi3`; empty: that of the building Python
+    is_pure: bool = False  # whether the wheel's tag has the platform `any`
+    members: tuple[tuple[str, str], ...] = ()  # path and sha256; libraries have none
+    shipped: tuple[str, ...] = ()  # compiled files that this build did not compile
+    metadata: tuple[str, ...] = ()  # the fields of METADATA
+    libraries: tuple[Linked, ...] = ()
+    commands: tuple[Compile, ...] = ()  # every call of a compiler
+    generated: Mapping[str, str] = {}  # the sources that the build wrote, with their text
+
+
+def name_folders_alike(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:
+    """Return the answer with this host's folders replaced by names that are the same on every host."""
+    text = json.dumps(answer)
+    fakes = stage.inside / "fakes"
+    for folder, name in (
+        (f"{stage.source}/", ""),
+        (stage.source, "."),
+        (f"{fakes}/", "<package>/"),
+        (stage.accelerator, "<accelerator>"),
+        (stage.tools / "python", "<python>"),
+        (stage.folder, "<stage>"),
+        (sysconfig.get_path("stdlib"), "<python>"),
+        (sysconfig.get_path("include"), "<python>"),
+        (sys.prefix, "<python>"),
+        (sys.base_prefix, "<python>"),
+    ):
+        text = text.replace(json.dumps(str(folder))[1:-1], name)
+    same: dict[str, Any] = json.loads(text)
+    return same
+
+
+def read_wheel(stage: Stage) -> dict[str, Any] | None:
+    """Return the wheel's content, or None without exactly one wheel; notes members that name the build folder."""
+    if stage.wheels.resolve() != stage.wheels:
+        return None
+    wheels = [path for path in stage.wheels.glob("*.whl") if path.is_file() and not path.is_symlink()]
+    if len(wheels) != 1:
+        return None
+    try:
+        return _content(wheels[0], str(stage.folder).encode())
+    except Rejected as error:
+        return {"broken": str(error)}
+
+
+def _content(path: Path, folder: bytes) -> dict[str, Any]:
+    wheel = open_wheel(path)
+    members, shipped, libraries, placed = [], [], {}, []
+    with wheel.archive:
+        for info in wheel.infos:
+            if mark := info.file_size < MOST_MARK and MARK.fullmatch(wheel.read(info)):
+                libraries[info.filename] = int(mark[1])
+            elif not info.filename.startswith(f"{wheel.dist_info}/"):
+                digest, holds = _scan_member(wheel.chunks(info), folder)
+                members.append((info.filename, digest))
+                shipped += [info.filename] if wheel.binary_format(info) else []
+                placed += [info.filename] if holds else []
+        metadata = [f"{name}: {value}" for name, value in wheel.metadata.items()]
+    return {
+        "file": path.name,
+        "members": members,
+        "shipped": shipped,
+        "libraries": libraries,
+        "metadata": metadata,
+        "placed": placed,
+    }
+
+
+def _scan_member(chunks: Iterator[bytes], folder: bytes) -> tuple[str, bool]:
+    """Return the hash of a member, and whether it contains the folder's path."""
+    hashing, holds, before = Hashing(), False, b""
+    for chunk in chunks:
+        hashing.update(chunk)
+        seen = before + chunk
+        holds = holds or folder in seen
+        before = seen[-len(folder) :]
+    return hashing.record_value, holds
+
+
+def parse_answer(answer: Mapping[str, Any]) -> Observed:
+    """Return the observation in an answer; the project's code could have changed it, so a wrong shape is a doubt."""
+    if "stopped" in answer:
+        return Observed({}, stopped=True, doubts={str(answer["stopped"]): ""})
+    try:
+        return _understood(answer)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return Observed({}, stopped=True, doubts={"setup.py left an answer that cannot be understood": ""})
+
+
+def _understood(answer: Mapping[str, Any]) -> Observed:
+    wheel = answer["wheel"] or {}
+    doubts = dict(_doubts(answer, wheel))
+    failure = answer["error"] and _failure(answer["error"])
+    commands = [(str(one["object"]), _command(one)) for one in answer["compiles"]]
+    tag = "-".join(wheel["file"].removesuffix(".whl").split("-")[-3:-1]) if "file" in wheel else ""
+    own = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    return Observed(
+        asked=_texts(answer["asked"]),
+        doubts=doubts,
+        opens_network=any(what.startswith(NETWORK) for what in doubts),
+        imports=_texts(answer["imports"]),
+        failure=failure,
+        tag="" if tag.startswith(f"{own}-cp") else tag,
+        is_pure=wheel.get("file", "").endswith("-any.whl"),
+        members=tuple(sorted((str(name), str(digest)) for name, digest in wheel.get("members", ()))),
+        shipped=tuple(wheel.get("shipped", ())),
+        metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
+        libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
+        commands=tuple(command for _, command in dict.fromkeys(commands)),
+        generated=_texts(answer["generated"]),
+    )
+
+
+def _texts(table: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in table.items()}
+
+
+def _doubts(answer: Mapping[str, Any], wheel: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from _texts(answer["doubts"]).items()
+    for line in answer["own_commands"][:1]:
+        yield f"compiles by its own command: {line[:80]}", ""
+    for member in wheel.get("placed", ())[:1]:
+        yield f"writes the folder of its build into {member}", ""
+    if "broken" in wheel:
+        yield f"builds an invalid wheel: {wheel['broken']}", ""
+    elif not wheel and not answer["error"]:
+        yield "builds no wheel", ""
+
+
+def _failure(error: Mapping[str, Any]) -> Failure:
+    text = " ".join(f"{error['kind']}: {error['text']}".split())
+    return Failure(text[:400], str(error["place"]))
+
+
+def _command(one: Mapping[str, Any]) -> Compile:
+    """Return one compiler call, without the flags that distutils adds to all calls on this host."""
+    flags = (str(flag) for flag in one["flags"])
+    kept = dict.fromkeys(flag for flag in flags if flag != "-c" and not flag.startswith("-I<python>"))
+    return Compile(str(one["source"]), str(one["compiler"]), tuple(kept))
+
+
+def _libraries(
+    found: Mapping[str, int], links: Sequence[Mapping[str, Any]], commands: Sequence[tuple[str, Compile]]
+) -> Iterator[Linked]:
+    """Yield each library's parts; an object's command is the last one that compiled it before the link."""
+    for member, number in sorted(found.items()):
+        link = links[number]
+        made = dict(commands[: int(link["compiled"])])
+        own = tuple(made[name] for name in link["objects"] if name in made)
+        yield Linked(member, own, (*(f"-l{name}" for name in link["libraries"]), *map(str, link["flags"])))

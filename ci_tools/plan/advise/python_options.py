@@ -1,0 +1,214 @@
+"""Options that remove the Python axis: the limited API, and the Pythons that are older than it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from ci_tools.evidence.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
+from ci_tools.evidence.limited_api import uses
+from ci_tools.formats import edits, toml_text
+from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi
+from ci_tools.model.versions import Minor
+from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence
+from ci_tools.plan.advise.project_view import (
+    BOUND,
+    GENERATED,
+    SCIKIT_BUILD,
+    ProjectView,
+    describe_include,
+    keep,
+    pluralize,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.evidence.includes import Include
+
+__all__ = ["find_old_python_options", "find_python_options"]
+
+FIRST_STABLE_NANOBIND = Minor(3, 12)
+PULLS_PYBIND = "torch/torch.h"  # as torch's BuildExtension compiles it
+PULLED = ", which includes pybind11 in torch's BuildExtension"
+BY_GENERATOR = {
+    ".pyx": "Cython compiles for the limited API from 3.1 on, with CYTHON_LIMITED_API and Py_LIMITED_API defined",
+    ".rs": "pyo3's feature abi3-py{digits} in Cargo.toml",
+    ".i": "", ".pyf": "", ".f90": "", ".f": "",
+}  # fmt: skip
+
+
+def find_python_options(source: ProjectView) -> Iterator[Option]:
+    """Yield the options that remove the Python axis."""
+    bound = [one for one in source.shown if one.python_api.kind in BOUND and one.extensions is Extensions.SOME]
+    if not bound or source.oldest is None:
+        return
+    where = tuple(dict.fromkeys(shown.python_api.where for shown in bound))
+    pybind = [include for include in source.external_includes if _is_unlimited(include, source)]
+    if pybind:
+        yield _pybind(source, pybind, source.oldest)
+    elif source.generators or not source.compiled:
+        yield from _generator_options(source, where, source.oldest)
+    elif any(PYTHON_HEADER.match(include.header) for include in source.external_includes):
+        yield _python_api_option(source, where, source.oldest)
+    else:
+        yield _unbound(source, where, source.oldest)
+
+
+def _is_unlimited(include: Include, source: ProjectView) -> bool:
+    is_pulled = include.header == PULLS_PYBIND and source.is_setuptools
+    return is_pulled or UNLIMITED_HEADER.match(include.header) is not None
+
+
+def _assume_limited_api(shown: CellEvidence, lowest: Minor, *, builds_older: bool = False) -> CellEvidence:
+    if shown.python_api.kind not in BOUND:
+        return shown
+    api = PythonApi(Binding.STABLE, "if it were limited", lowest, builds_older=builds_older)
+    return replace(shown, python_api=api)
+
+
+def _pybind(source: ProjectView, pybind: list[Include], oldest: Minor) -> Option:
+    uses_torch = any(include.is_torch for include in source.external_includes)
+    lowest = oldest if uses_torch else max(oldest, FIRST_STABLE_NANOBIND)
+    nanobind = f"nanobind has a stable ABI, from Python {FIRST_STABLE_NANOBIND} on"
+    library = "operators registered with TORCH_LIBRARY need no Python symbol at all"
+    return Option(
+        name="python-bindings",
+        what=f"{pluralize(len(pybind), 'include')} of pybind11 or the like {keep(len(pybind))} the Python axis",
+        places=tuple(f"{describe_include(one)}{PULLED if one.header == PULLS_PYBIND else ''}" for one in pybind),
+        how=f"pybind11 cannot keep to the limited API: {f'{library}; {nanobind}' if uses_torch else nanobind}",
+        change=change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=True)),
+    )
+
+
+def _generator_options(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Iterator[Option]:
+    """Yield the option for generated code to use the limited API; no text shows whether the code keeps to it."""
+    found = [f"{Place(name, 1)}: {GENERATED[PurePosixPath(name).suffix]}" for name in source.generators]
+    ways = [BY_GENERATOR[PurePosixPath(name).suffix] for name in source.generators]
+    known = [way.format(digits=oldest.digits) for way in dict.fromkeys(ways) if way]
+    if known and all(ways):
+        yield Option(
+            name="python-limited-api",
+            what=f"the limited API of Python {oldest} is not declared, which keeps the Python axis",
+            places=(*where, *found),
+            how="; ".join(known),
+            change=change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
+        )
+
+
+def _python_api_option(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Option:
+    """Return the option for code that includes Python.h to declare the limited API."""
+    lacking = uses(source.includes, source.compiled, oldest)
+    never = [use for use in lacking if use.since is None]
+    if never:
+        return Option(
+            name="python-limited-api",
+            what=f"{pluralize(len(never), 'name')} that the limited API lacks {keep(len(never))} the Python axis",
+            places=tuple(f"{use.place}: {use.name}" for use in never),
+            how="write them with functions of the limited API; see “C API Stability” in Python's documentation",
+            change=change_evidence(partial(_assume_limited_api, lowest=oldest, builds_older=True)),
+        )
+    floors = [use.since for use in lacking if use.since]
+    floors += [FIRST_STABLE_NANOBIND for one in source.external_includes if one.header.startswith("nanobind/")]
+    return _declaration_option(source, where, max([oldest, *floors]), oldest)
+
+
+def _declaration_option(source: ProjectView, where: tuple[str, ...], lowest: Minor, oldest: Minor) -> Option:
+    is_scikit = source.project.backend == SCIKIT_BUILD
+    wanted = _limiting(source, lowest) if is_scikit or lowest == oldest else ()
+    return Option(
+        name="python-limited-api",
+        what=f"the limited API of Python {lowest} is not declared, which keeps the Python axis",
+        places=(*where, *_extension_places(source)),
+        how=_describe_declaration(source, lowest),
+        change=change_evidence(partial(_assume_limited_api, lowest=lowest, builds_older=is_scikit or lowest > oldest)),
+        edits=source.possible(wanted),
+    )
+
+
+def _limiting(source: ProjectView, lowest: Minor) -> Edits:
+    """Return the edits that declare the limited API for the project's backend."""
+    if source.is_setuptools:
+        edit = partial(edits.declare_limited_api, lowest=lowest, free_threaded=source.has_free_threaded)
+        return ((source.project.path("setup.py"), edit),)
+    if source.project.backend == SCIKIT_BUILD:
+        return (
+            (source.project.name, partial(toml_text.set_py_api, tag=f"cp{lowest.digits}")),
+            (source.project.path("CMakeLists.txt"), edits.declare_cmake_limited_api),
+        )
+    # meson-python refuses the limited API for a free-threaded Python that lacks it.
+    if source.project.backend == "mesonpy" and not source.has_free_threaded:
+        return (
+            (source.project.name, toml_text.tag_meson_limited_api),
+            *((name, partial(edits.declare_meson_limited_api, lowest=lowest)) for name in source.meson_files()),
+        )
+    return ()
+
+
+def _extension_places(source: ProjectView) -> Iterator[str]:
+    if source.is_setuptools:
+        name = source.project.path("setup.py")
+        for line in edits.extension_lines(source.tree.text(name)):
+            yield f"{Place(name, line)}: an extension without py_limited_api"
+
+
+def _describe_declaration(source: ProjectView, lowest: Minor) -> str:
+    if source.is_setuptools:
+        macro = "Py_LIMITED_API among its macros"
+        return f"py_limited_api=True for each extension, {macro}, and bdist_wheel's py_limited_api cp{lowest.digits}"
+    if source.project.backend == SCIKIT_BUILD:
+        return f'wheel.py-api = "cp{lowest.digits}", and USE_SABI or STABLE_ABI where CMake makes the module'
+    if source.project.backend == "mesonpy":
+        return f"limited-api = true in [tool.meson-python], and limited_api: '{lowest}' for each extension_module"
+    return "declare it as the build backend requires"
+
+
+def _unbound(source: ProjectView, where: tuple[str, ...], oldest: Minor) -> Option:
+    """Return the option for a library that includes no Python header to serve every Python."""
+    option = _declaration_option(source, where, oldest, oldest)
+    what = "nothing that is compiled includes Python.h, but the wheel's tag keeps the Python axis"
+    if source.project.backend != SCIKIT_BUILD:
+        return option._replace(what=what)
+    cmake = source.tree.text(source.project.path("CMakeLists.txt"))
+    if re.search(r"Python3?_add_library|pybind11|nanobind|Development", cmake):
+        return option._replace(what=what)
+    return option._replace(
+        what=what,
+        how='wheel.py-api = "py3": the library is loaded by path, and needs no Python symbol',
+        change=change_evidence(_assume_no_python),
+        edits=source.possible(((source.project.name, partial(toml_text.set_py_api, tag="py3")),)),
+    )
+
+
+def _assume_no_python(shown: CellEvidence) -> CellEvidence:
+    if shown.python_api.kind not in BOUND:
+        return shown
+    return replace(shown, python_api=PythonApi(Binding.NONE, "if it were declared"))
+
+
+def find_old_python_options(source: ProjectView) -> Iterator[Option]:
+    """Yield the option to drop the Pythons that are older than the declared limited API."""
+    limited = [one.python_api for one in source.shown if one.python_api.kind is Binding.STABLE]
+    starts = [(api.lowest, api.where) for api in limited if api.lowest]
+    if not starts or source.oldest is None or source.oldest >= max(starts)[0]:
+        return
+    lowest, where = max(starts)
+    older = [str(one) for one in source.request.pythons if one.version < lowest and not one.free_threaded]
+    edit = partial(toml_text.raise_requires_python, lowest=lowest)
+    yield Option(
+        name="requires-python",
+        what=f"the limited API starts at {lowest}, so Python {' and '.join(older)} need their own wheels; without them",
+        places=(where, f"{source.plan.project.where}: requires-python"),
+        how=f'requires-python = ">={lowest}" gives up {" and ".join(older)}: their users stay with the last release',
+        change=partial(_requiring, lowest=lowest),
+        edits=source.possible(((source.project.name, edit),)),
+        gives_up=True,
+    )
+
+
+def _requiring(situation: Situation, lowest: Minor) -> Situation:
+    project = situation.evidence.project._replace(requires_python=f">={lowest}")
+    return situation._replace(evidence=replace(situation.evidence, project=project))

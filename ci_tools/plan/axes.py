@@ -1,0 +1,184 @@
+"""The rules by which cells share a wheel, one for each axis, and each rule's reason for the reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.cell import Cell
+from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import Enabled
+from ci_tools.model.versions import CudaArch, Minor, Python
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.model.evidence import CellEvidence, PythonApi, TorchAbi
+    from ci_tools.model.request import PlatformRequest
+
+__all__ = [
+    "PURE",
+    "Axes",
+    "Decision",
+    "Key",
+    "Rule",
+    "Tag",
+    "choose_builders",
+    "choose_tag",
+    "decide_torch",
+    "explain_key",
+    "is_below_limited_api",
+    "python_reason",
+]
+
+PURE = "pure"  # the job of the wheel for every platform
+
+
+class Tag(NamedTuple):
+    """The interpreter and ABI tags of a wheel, and the Python that must build it, unless any Python can."""
+
+    tag: str
+    python: Python | None = None
+
+
+class Key(NamedTuple):
+    """The values that distinguish wheels: cells with the same key share one wheel."""
+
+    platform: Platform | None = None  # None: the pure wheel
+    accelerator: Accelerator | None = None
+    torch: Minor | None = None
+    tag: Tag = Tag("py3-none")
+    recipe: str = ""  # the hash of the observed build, if it was observed
+
+    @property
+    def name(self) -> str:
+        """The job's name: the axes that do not collapse."""
+        if self.platform is None:
+            return PURE
+        parts = [self.platform.value]
+        if self.accelerator and self.accelerator.version:
+            parts.append(self.accelerator.label)
+        parts += [f"torch{self.torch}"] if self.torch else []
+        parts += [self.tag.tag.partition("-")[2]] if self.tag.python else []
+        return "-".join(parts)
+
+
+class Rule(NamedTuple):
+    """The decision for one axis: whether it collapses, and the reason for the reader."""
+
+    collapses: bool
+    reason: str
+
+
+class Axes(NamedTuple):
+    """The evidence of some cells of a platform, and the decision for each axis."""
+
+    request: PlatformRequest
+    native_files: tuple[str, ...]
+    evidence: CellEvidence
+    torch: Rule
+    refused: dict[Python, str]  # why a Python gets no wheel, or ""
+    tags: dict[Python, Tag]
+    builders: dict[Accelerator | None, Accelerator | None]  # accelerator version → the version that builds for it
+    wheel_platform: str
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the cells get a wheel of their own platform: code is, or might be, compiled for them."""
+        compiles = self.evidence.extensions is not Extensions.NONE
+        return bool(self.native_files) or compiles or self.request.enabled is Enabled.TRUE
+
+
+Decision = tuple[Cell, Key, str]  # a covered cell, the key of its wheel, and the reason
+
+
+# ---------------------------------------------------------------- the rules, one axis each
+
+
+def decide_torch(abi: TorchAbi) -> Rule:
+    """Return whether one wheel serves every torch, and why."""
+    if abi.kind is Binding.NONE:
+        return Rule(collapses=True, reason=f"one for every torch ({abi.where})")
+    if abi.kind is Binding.STABLE:
+        return Rule(collapses=True, reason=f"one for every torch from {abi.target} up ({abi.where})")
+    why = "not the stable ABI" if abi.kind is Binding.FULL else "which torch ABI it needs is not known"
+    return Rule(collapses=False, reason=f"one per torch: {why} ({abi.where})")
+
+
+def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -> Tag:
+    """Return the tag of the wheel that serves a Python: limited API (PEP 384, PEP 803) or version-specific."""
+    api = shown.python_api
+    if api.kind is Binding.NONE:
+        return Tag(f"{shown.pure_tag}-none")
+    limited = api.lowest_free_threaded
+    builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
+    if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
+        return Tag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
+    if api.lowest and python.version >= api.lowest and not python.free_threaded:
+        return Tag(f"cp{api.lowest.digits}-abi3", Python(api.lowest) if api.built_by_lowest else None)
+    return Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
+
+
+def python_reason(tag: Tag, api: PythonApi) -> str:
+    """Return which Pythons a wheel serves, and why."""
+    if api.kind is Binding.NONE:
+        return f"one for every Python: no Python symbol declared ({api.where})"
+    if api.kind is not Binding.STABLE:
+        why = "no limited API declared" if api.kind is Binding.FULL else "the declared Python API is not understood"
+        return f"one per Python: {why} ({api.where})"
+    if tag.python is None or tag.tag.endswith("-abi3"):
+        return f"one for every Python from {api.lowest} up: limited API ({api.where})"
+    if "abi3t" in tag.tag:
+        which = (
+            "every Python, free-threaded or not," if api.lowest == api.lowest_free_threaded else "free-threaded Python"
+        )
+        return f"one for {which} from {api.lowest_free_threaded} up: limited API ({api.where})"
+    return f"Python {tag.python} has its own wheel: the limited API does not cover it ({api.where})"
+
+
+def choose_builders(request: PlatformRequest, catalog: Catalog) -> dict[Accelerator | None, Accelerator | None]:
+    """Map each CUDA version to the version that builds for it: itself, or with `one-per-major` its major's oldest."""
+    archs = [CudaArch.parse(arch) for arch in request.archs] if request.one_per_major else []
+    oldest: dict[int, Accelerator] = {}
+    for accelerator in request.accelerators if request.one_per_major else ():
+        version = accelerator.version
+        if version and version.major not in oldest and all(map(catalog.cuda[version].knows, archs)):
+            oldest[version.major] = accelerator
+    builders: dict[Accelerator | None, Accelerator | None] = {None: None}
+    for accelerator in request.accelerators:
+        major = accelerator.version.major if accelerator.version else 0
+        builders[accelerator] = oldest.get(major, accelerator)
+    return builders
+
+
+def is_below_limited_api(python: Python, api: PythonApi) -> bool:
+    """Whether a Python is too old for wheels that must use the limited API."""
+    return bool(api.lowest and not api.builds_older and python.version < api.lowest and not python.free_threaded)
+
+
+def explain_key(key: Key, axes: Axes) -> str:
+    """Return why one wheel serves the cells of a key."""
+    found = axes.evidence
+    if key.platform is None:
+        globs = "its native globs match no file" if axes.request.native.include else "it has no native globs"
+        return f"no native code: {globs}, and nothing is compiled ({found.extensions_where})"
+    if axes.native_files:
+        first, more = axes.native_files[0], len(axes.native_files) - 1
+        native = f"native code: {first}{f' and {more} more' if more else ''}"
+    elif found.extensions is Extensions.NONE:
+        native = f"`enabled: true` ({axes.request.where})"
+    else:
+        native = f"native code: {found.extensions_where}"
+    parts = [native, _archs(key, axes), python_reason(key.tag, found.python_api), axes.torch.reason]
+    parts += [found.switches_where] if found.switches else []
+    return "; ".join(part for part in parts if part)
+
+
+def _archs(key: Key, axes: Axes) -> str:
+    if key.accelerator is None or key.accelerator.kind is AcceleratorKind.XPU:
+        return ""
+    served = [str(asked.version) for asked, built in axes.builders.items() if asked and built == key.accelerator]
+    minors = f", for CUDA {', '.join(served)} (`one-per-major`)" if axes.request.one_per_major else ""
+    images = sorted({image for built in axes.evidence.built for image in built.images or ()})
+    return f"one fatbinary for {' '.join(images or axes.request.archs)}{minors}"

@@ -1,0 +1,123 @@
+"""Finds where a request and its evidence contradict each other, and warns where the evidence is not certain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError, Problem
+from ci_tools.model.evidence import Binding, Extensions
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.platforms import Platform
+from ci_tools.model.request import Enabled
+from ci_tools.model.versions import Minor, Python, admits
+from ci_tools.plan.axes import Axes, Tag, python_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.model.evidence import CellEvidence, Evidence, Requirement
+    from ci_tools.model.request import PlatformRequest, Request
+
+__all__ = ["describe_difference", "find_contradictions", "find_refused_torches", "find_warnings", "select_pythons"]
+
+
+def describe_difference(one: CellEvidence, other: CellEvidence) -> str:
+    """Return the most telling difference between two observed builds."""
+    for what, mine, others in (
+        ("METADATA", one.metadata, other.metadata),
+        ("its members", one.members, other.members),
+        ("how its libraries are compiled", _flags(one), _flags(other)),
+    ):
+        if different := sorted({*mine} ^ {*others}):
+            side = "only in the first" if different[0] in mine else "only in the second"
+            return f"{what} ({different[0]} {side})"
+    changed = sorted({line.partition(" sha256=")[0] for line in {*one.contents} ^ {*other.contents}})
+    return f"the content of its files ({', '.join(changed[:3])})" if changed else "how it is tagged"
+
+
+def _flags(shown: CellEvidence) -> list[str]:
+    return [" ".join((command.source, *command.flags)) for built in shown.built for command in built.compiles]
+
+
+def select_pythons(request: Request, evidence: Evidence) -> frozenset[Python]:
+    """Return the requested Pythons that `requires-python` admits: one admitted patch release is enough."""
+    project = evidence.project
+    try:
+        specifier = parse_specifiers(project.requires_python)
+    except ValueError as error:  # also raised for more digits than Python converts
+        msg = f'{project.where}: requires-python is "{project.requires_python}", expected a specifier such as >=3.10'
+        raise InputError(msg) from error
+    return frozenset(python for python in request.pythons if admits(specifier, python.version))
+
+
+def find_refused_torches(
+    torches: Iterable[Minor | None], asked: Requirement, who: str
+) -> Iterator[tuple[Minor | None, str]]:
+    """Yield the torch versions without a patch release that the project's requirement admits, and why."""
+    try:
+        specifier = parse_specifiers(asked.specifier)
+    except ValueError as error:  # raised for more digits than Python converts
+        msg = f"{asked.where}: its requirement of torch is not a valid specifier (PEP 440)"
+        raise InputError(msg) from error
+    for torch in torches:
+        if torch and not admits(specifier, torch):
+            yield torch, f"{who} torch {asked.specifier} ({asked.where})"
+
+
+def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
+    """Yield the warnings of a platform: unknown or inconsistent evidence."""
+    found = axes.evidence
+    if found.unsupported:
+        yield f"not built for some cells: {found.unsupported}"
+        return
+    yield from found.warnings
+    if not axes.is_native:
+        return
+    if found.extensions is Extensions.UNKNOWN:
+        yield f"{found.extensions_where}, so the platform counts as native"
+    if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
+        return  # one reason for everything unknown
+    if axes.native_files and found.extensions is Extensions.NONE:
+        yield f"native code ({axes.native_files[0]}), but nothing is compiled ({found.extensions_where})"
+    if found.torch_abi.kind is Binding.UNKNOWN and request.torch:
+        yield axes.torch.reason
+    if found.python_api.kind is Binding.UNKNOWN:
+        yield python_reason(Tag(""), found.python_api)
+
+
+def _unsaid(request: PlatformRequest) -> Iterator[str]:
+    """Yield the settings that a platform with native code lacks."""
+    if not request.owner:
+        yield 'no owner, expected `owner: "@org/team"`'
+    if request.platform is not Platform.LINUX_ROCM:
+        return  # the schema requires versions and architectures for CUDA
+    if not any(accelerator.version for accelerator in request.accelerators):
+        yield 'no version of ROCm, expected something like `rocm: ["7.2"]`'
+    elif not request.archs:
+        yield "no architectures, expected something like `archs: [gfx90a, gfx942]`"
+
+
+def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], nearest: Iterable[str]) -> Iterator[Problem]:
+    """Yield contradictions between source and request; `nearest` are the files most like globs without a match."""
+    request, found = axes.request, axes.evidence
+    if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
+        return
+    where = f"{request.where}:1"
+    shown = axes.native_files[0] if axes.native_files else found.extensions_where
+    is_empty = not axes.native_files and found.extensions is Extensions.NONE
+    what_it_has = "is enabled, though nothing is compiled for it," if is_empty else f"has native code ({shown})"
+    if request.native.include and is_empty:
+        globs, near = " ".join(request.native.include), ", ".join(nearest)
+        others = f"; the nearest: {near}" if near else ", and the source has no file to compile"
+        yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}{others}")
+        return
+    for what in _unsaid(request):
+        yield Problem(where, f"{request.platform} {what_it_has} and {what}")
+    target, oldest = found.torch_abi.target, torches[0]
+    if found.torch_abi.uses_torch and oldest is None:
+        expected = 'expected `torch: {lowest: "2.10"}` or a list'
+        yield Problem(where, f"{request.platform} uses torch ({found.torch_abi.where}), {expected}")
+    if target and oldest and oldest < target:
+        needs = f"the source needs {target} ({found.torch_abi.where})"
+        what = f"{request.platform} is asked to serve torch {oldest}, but {needs}"
+        yield Problem(where, what)
