@@ -35,6 +35,7 @@ from ci_tools.machine.python import create
 from ci_tools.machine.search_path import compiler_variables, search_path
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model import edition as editions
+from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Workshop", "base_folder", "build_key"]
 
-SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
+SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 HINTS = {
     "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
@@ -157,7 +158,7 @@ class Workshop:
             built, built_with = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench)
             with write_atomically(out / built.name) as sink:
-                write_with_date(built, sink, int(repair.EPOCH))
+                write_with_date(built, sink, EPOCH)
             return Built(out / built.name, builtwith.of_job(None, built_with))
 
     # -- the place

@@ -9,6 +9,7 @@ import io
 import re
 import stat
 import struct
+import time
 import zipfile
 import zlib
 from collections import Counter
@@ -23,7 +24,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.magic import binary_format
-from ci_tools.machine.storage import write_atomically
+from ci_tools.machine.storage import CHUNK, write_atomically
+from ci_tools.model.files import EPOCH
 from ci_tools.model.pep440 import parse_requirement, parse_specifiers
 
 if TYPE_CHECKING:
@@ -48,8 +50,7 @@ __all__ = [
     "write_variant",
 ]
 
-CHUNK = 1 << 20
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
+EARLIEST = time.gmtime(EPOCH)[:6]
 MOST_MEMBER_BYTES = 4 << 30
 MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
 MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
@@ -407,7 +408,7 @@ def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None
 
 def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
     """Write a member; return its hash in the notation of RECORD."""
-    info = zipfile.ZipInfo(member.name, EPOCH)
+    info = zipfile.ZipInfo(member.name, EARLIEST)
     info.compress_type = zipfile.ZIP_DEFLATED
     info.create_system = 3  # Unix, so that the permission bits are valid
     info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16

@@ -11,8 +11,10 @@ from ci_tools.model.names import Name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["NOT_ASKED", "BuiltWith", "Finding", "Level", "Outcome", "Receipt", "Trial", "Validated"]
+__all__ = ["EPOCH", "NOT_ASKED", "BuiltWith", "Finding", "Level", "Outcome", "Receipt", "Trial", "Validated"]
 
+# 1980-01-01, the earliest date in a zip file: the date of every written file, of a checkout as of an unpacked sdist.
+EPOCH = 315532800
 NUMBER = r"[0-9]+(\.[0-9]+)*"
 # A folder of an index, such as `cu130torch2.10`; `variants` has the wheel variants (PEP 825). The empty one is the
 # root: every folder lists its files.

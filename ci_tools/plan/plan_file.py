@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError
+from ci_tools.formats.json_file import parse, unstructure
 from ci_tools.model.edition import is_date
-from ci_tools.model.names import Name
-from ci_tools.model.platforms import Accelerator
 from ci_tools.model.request import UNTAGGED, Channel, Edition, Route
-from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -51,10 +49,10 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
     return {
         "schema": SCHEMA_VERSION,
-        "request": _plain(plan.request),
+        "request": unstructure(plan.request),
         "pins": plan.pins._asdict(),
         "project": plan.project._asdict(),
-        "edition": _plain(plan.edition),
+        "edition": unstructure(plan.edition),
         "cells": plan.cells,
         "jobs": [_job(job) for job in plan.jobs],
         "sdist": plan.sdist,
@@ -78,8 +76,8 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
         "project": evidence.project._asdict(),
         "source_sha256": evidence.source_sha256,
         "commit": evidence.commit,
-        "requires_torch": _plain(evidence.requires_torch),
-        "builds_with_torch": _plain(evidence.builds_with_torch),
+        "requires_torch": unstructure(evidence.requires_torch),
+        "builds_with_torch": unstructure(evidence.builds_with_torch),
         "platforms": [_platform_evidence(platform, plan) for platform in evidence.platforms],
         "warnings": list(evidence.warnings),
     }
@@ -96,7 +94,7 @@ def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]
     return {
         "platform": str(platform.platform),
         "native_files": list(platform.native_files),
-        "cells": [{"cells": names, **_plain(shown)} for shown, names in groups.values()],
+        "cells": [{"cells": names, **unstructure(shown)} for shown, names in groups.values()],
     }
 
 
@@ -175,13 +173,13 @@ def read(path: Path) -> dict[str, Any]:
         msg = f"{path} is no regular file, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
+        plan = parse(path.read_bytes())
     except FileNotFoundError:
         raise _no_plan(path) from None
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         msg = f"{path} is not a plan: {error}"
         raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from None
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
@@ -242,21 +240,6 @@ def _brief(value: object) -> str:
     return text if len(text) < 100 else f"{text[:97]}…"  # noqa: PLR2004 - the longest value for one line
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return frozen values as JSON values."""
-    if isinstance(value, (Minor, Python, Name)):
-        return str(value)
-    if isinstance(value, Accelerator):
-        return {"kind": str(value.kind), "version": _plain(value.version)}
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", None)
-        items = [_plain(item) for item in value]
-        return dict(zip(names, items, strict=True)) if names else items
-    return value
-
-
 def _cell(cell: Cell) -> dict[str, str]:
     """Return a cell as a whole and by its parts; a missing part is ""."""
     return {
@@ -269,14 +252,14 @@ def _cell(cell: Cell) -> dict[str, str]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    accelerator = job.accelerator and {**_plain(job.accelerator), "label": job.accelerator.label}
+    accelerator = job.accelerator and {**unstructure(job.accelerator), "label": job.accelerator.label}
     return {
         "name": job.name,
         "kind": str(job.kind),
-        "platform": _plain(job.platform),
+        "platform": unstructure(job.platform),
         "python": str(job.python),
         "python_stays": job.python_stays,
-        "torch": _plain(job.torch),
+        "torch": unstructure(job.torch),
         "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
         "runner": runs_on(job.runner),
         "container": job.container,
@@ -306,7 +289,7 @@ def runs_on(runner: tuple[str, ...]) -> str | list[str]:
 
 
 def _site(site: Site, request: Request) -> dict[str, Any]:
-    return {**_plain(site), "runner": runs_on(site.runner), **_plain(request.validate)}
+    return {**unstructure(site), "runner": runs_on(site.runner), **unstructure(request.validate)}
 
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:

@@ -15,13 +15,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from elftools.elf.elffile import ELFFile
 from packaging.utils import canonicalize_name
 
 from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.formats.elf import Extent, read_elf
 from ci_tools.formats.fatbinary import images, read_undefined_symbols
 from ci_tools.formats.wheel import open_wheel, record_hash
 from ci_tools.machine.runner import host
@@ -174,20 +174,9 @@ def _interface(library: bytes) -> Interface:
 
 def _system_symbols(library: BinaryIO) -> frozenset[str]:
     """Return the symbols with a version of libc, libstdc++ or libgcc; raise Rejected for a damaged file."""
-    try:
-        elf = ELFFile(library)
-        needs: Any = elf.get_section_by_name(".gnu.version_r")
-        if needs is None:
-            return frozenset()
-        versions = [version for _, versions in needs.iter_versions() for version in versions]
-        numbers = {version["vna_other"] for version in versions if SYSTEM_VERSION.match(version.name)}
-        symbols: Any = elf.get_section_by_name(".dynsym")
-        numbered: Any = elf.get_section_by_name(".gnu.version")
-        listed = zip(symbols.iter_symbols(), numbered.iter_symbols(), strict=True)
-        return frozenset(symbol.name for symbol, number in listed if number["ndx"] in numbers)
-    except Exception as error:  # noqa: BLE001 - pyelftools and construct raise many kinds on a damaged file
-        msg = f"this is not a whole ELF file: {error or type(error).__name__}"
-        raise Rejected(msg) from None
+    elf = read_elf(Extent.whole(library))
+    numbers = {version.number for version in elf.needed_versions() if SYSTEM_VERSION.match(version.name)}
+    return frozenset(symbol.name for symbol, number in elf.versioned_symbols() if number in numbers)
 
 
 def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Verdict, str]:

@@ -40,6 +40,7 @@ from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import digest_of, write_atomically
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX, Compile
+from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ HARMLESS = frozenset(
 )
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
-JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # every job sets these
+JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
 NETWORK = "opens the network"  # the start of that doubt's text
 MOST_MARK = 100  # bytes

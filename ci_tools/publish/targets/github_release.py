@@ -29,6 +29,7 @@ from ci_tools.github.client import (
     Hub,
     printable,
 )
+from ci_tools.machine.storage import CHUNK
 from ci_tools.model.edition import candidate_of
 from ci_tools.model.pep440 import parse_version
 from ci_tools.model.request import Channel
@@ -64,7 +65,6 @@ __all__ = ["GitHubTarget"]
 MOST_ASSETS = 1000
 MOST_BYTES = 2 << 30  # an asset must be smaller
 FULL = MOST_CHARACTERS - notice.MOST_CHARACTERS  # characters of notes, with room for the notice of a retraction
-CHUNK = 1 << 20
 KEPT_NAME = re.compile(r"[A-Za-z0-9_-]([A-Za-z0-9_.+@-]*[A-Za-z0-9_+@-])?")  # GitHub replaces other characters by dots
 MARK = re.compile(r"<!-- fatwheel ([A-Za-z0-9-]+) sha256:([0-9a-f]{64}) -->")
 NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$|^@$")  # git check-ref-format

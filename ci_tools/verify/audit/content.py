@@ -8,9 +8,10 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
+from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.verify.audit.subject import CHUNK, Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

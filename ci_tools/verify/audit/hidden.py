@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
+from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import CHUNK, Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

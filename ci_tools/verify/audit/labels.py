@@ -33,7 +33,6 @@ TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt"
 SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expression", "license-file"})
 INTRODUCED = "introduced in metadata version"  # indexes accept such a field: setuptools has long written them
 LICENCE_FILE = re.compile(r"(?:^|/)[^/]*(?:licen[cs]e|copying|notice|authors|copyright)|^licenses/", re.IGNORECASE)
-GRAFTED = re.compile(r"(?:^[^/]+\.libs|/\.dylibs)/")
 LIBRARY_NAME = re.compile(r"(?:lib)?(?P<name>[A-Za-z]*)")
 PATCHES = (*range(30), 999)  # possible patch releases of a minor version, and a future one
 
@@ -223,7 +222,7 @@ def _expression(expression: str) -> Iterator[Flaw]:
 
 def _check_grafts(subject: Subject, files: Sequence[str]) -> Iterator[Flaw]:
     """Check that the licence files name each library of another project in the wheel."""
-    grafted = {member.base for member in subject.members if GRAFTED.search(member.name) and member.format}
+    grafted = {member.base for member in subject.members if member.is_grafted and member.format}
     told = "\n".join([*files, *(subject.wheel.dist_info_data(name).decode("utf-8", "replace") for name in files)])
     untold = {name for name in grafted if LIBRARY_NAME.match(name)["name"].lower() not in told.lower()}  # type: ignore[index]
     if untold:
