@@ -84,7 +84,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
             for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
         ),
     ]
-    own = [plan.sdist]
+    own: list[str | None] = [plan.sdist]
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
         own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
@@ -398,7 +398,7 @@ def _restate(bench: _Bench) -> None:
         (bench.source / name).write_bytes(text.encode())
 
 
-def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
+def _refuse_other(built: str, planned: str | None, bench: _Bench) -> None:
     """Raise Rejected if the built file is not the planned one: its tags or its version differ from the plan."""
     if built == planned:
         return

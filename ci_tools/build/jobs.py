@@ -197,8 +197,7 @@ def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
 def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
-    name = job.wheel if job else plan.sdist
-    names = [name, job.public] if job and job.public else [name]
+    names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
     tools = toolchains_of(planned, outside).prepare(job) if job else SDIST_TOOLS
     key = build_key(plan, job, tools)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
@@ -207,7 +206,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
-    with outside.reporter.step(f"build {name}"), _add_owner_hint(job):
+    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
         if job:
             _refuse_headers(planned, job, tools, outside)
             built = workshop.build_wheel(job, plan, tree, tools, out)

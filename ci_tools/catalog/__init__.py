@@ -39,8 +39,8 @@ class PlatformFacts(NamedTuple):
     wheel_platform: str
     runner: str
     extension_suffix: str
-    container: str = ""  # the image in which jobs are built; {version} is the accelerator's
-    toolkit_container: str = ""  # the same with a CUDA toolkit installed; {version} is the toolkit's
+    container: str | None = None  # the image in which jobs are built; {version} is the accelerator's
+    toolkit_container: str | None = None  # the same with a CUDA toolkit installed; {version} is the toolkit's
 
     @property
     def host(self) -> str:
@@ -181,8 +181,8 @@ def _platform(table: Mapping[str, str]) -> PlatformFacts:
         table["wheel-platform"],
         table["runner"],
         table["extension-suffix"],
-        table.get("container", ""),
-        table.get("toolkit-container", ""),
+        table.get("container"),
+        table.get("toolkit-container"),
     )
 
 

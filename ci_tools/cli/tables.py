@@ -195,7 +195,8 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     jobs = _table(title, "job", "cells", "wheel", "owner")
     apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
     for job in plan.jobs:
-        whose = f"{job.owner} (in its own workflow)".strip() if job.platform in apart else job.owner
+        whose = job.owner or ""
+        whose = f"{whose} (in its own workflow)".strip() if job.platform in apart else whose
         _row(jobs, job.name, len(job.covers), job.wheel, whose)
     yield jobs
     yield from _each_cell(plan) if explain else _group_cells(plan)

@@ -46,7 +46,7 @@ class Tree:
 
     root: Path
     files: tuple[str, ...]
-    commit: str = ""
+    commit: str | None = None
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -100,7 +100,7 @@ def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
     return tuple(sorted(name for name in included if not excluded.match_file(name)))
 
 
-def open_tree(request: Request, folder: Path, outside: Outside, commit: str = "") -> Tree:
+def open_tree(request: Request, folder: Path, outside: Outside, commit: str | None = None) -> Tree:
     """Return the request's source as a tree; fetch it once if it is not on this machine.
 
     `folder` is the config's folder; `commit` is the commit that a plan pinned for a git ref. Raises InputError if the
@@ -124,13 +124,13 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
-    """Return the files that `include` names, or all if it is empty; raise InputError for a pattern without files."""
+    """Return the files that `include` names, or all if there is none; raise InputError for a pattern without files."""
     files = matching(tree.files, Globs(request.include)) if request.include else tree.files
     if not files:
         which = " that `include` names" if request.include else ""
         msg = f"{request.config}: the source {tree.root} has no files{which}"
         raise InputError(msg)
-    for pattern in request.include:
+    for pattern in request.include or ():
         if not matching(files, Globs((pattern,))):
             msg = f'{request.config}: `include` has "{pattern}", which names no file of the source {tree.root}'
             raise InputError(msg)

@@ -110,10 +110,10 @@ def _limit(root: Path, name: str, without: int) -> int:
     return int(text) if text.isdigit() else without
 
 
-def compilers(machine: Machine, job_memory_gib: int, max_jobs: int) -> Compilers:
+def compilers(machine: Machine, job_memory_gib: int | None, max_jobs: int | None) -> Compilers:
     """Return how many compilers run in parallel: one per core, as far as memory and swap allow, at most `max_jobs`.
 
-    Each needs `job_memory_gib` GiB; 0 means unknown. A `max_jobs` of 0 means no limit.
+    Each needs `job_memory_gib` GiB; None means unknown. A `max_jobs` of None means no limit.
     """
     if not job_memory_gib or not machine.memory:
         return Compilers(max_jobs or machine.cores)
@@ -156,8 +156,12 @@ def care_of(plan: Plan, names: Sequence[str]) -> Care:
         if name not in cares:
             msg = f'the plan has no job "{name}", {nearest(name, cares)}'
             raise InputError(msg)
-    each = zip(*(cares[name] for name in names), strict=True)
-    return Care(*map(max, each))
+    wanted = [cares[name] for name in names]
+    return Care(
+        free_disk=any(care.free_disk for care in wanted),
+        swap_gib=max(care.swap_gib for care in wanted),
+        job_memory_gib=max((care.job_memory_gib for care in wanted if care.job_memory_gib), default=None),
+    )
 
 
 def make_root_call(log: Path) -> Callable[[Sequence[str]], str]:

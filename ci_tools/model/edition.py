@@ -62,7 +62,7 @@ def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
 def parse_commit_tags(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
     """Return the edition of a commit with these git tags: stable, the newest candidate, or untagged."""
     editions = {edition for tag in tags if (edition := _read(tag, template, known))}
-    return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate, default=UNTAGGED)
+    return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate or 0, default=UNTAGGED)
 
 
 def _read(tag: str, template: str, known: Mapping[str, str]) -> Edition | None:
@@ -136,7 +136,7 @@ def version(base: str, edition: Edition) -> str:
     return f"{said.base_version}{post}.dev{edition.date}"
 
 
-def variables(project: Project, edition: Edition, said: str = "") -> dict[str, str]:
+def variables(project: Project, edition: Edition, said: str | None = None) -> dict[str, str]:
     """Return the environment variables that give the edition's version to a build.
 
     `project` has the edition's version; `said` is the version in the config. A stable build gets variables only if the

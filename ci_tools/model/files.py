@@ -61,7 +61,7 @@ class Validated(NamedTuple):
     where: str  # a site of the plan, or this kind of machine and its Python: linux-x86_64, Python 3.12
     key: str  # a hash of everything the trials depend on
     trials: tuple[Trial, ...]
-    gpu: str = ""  # the device and its driver, as that machine reports them; empty: no driver answered
+    gpu: str | None = None  # the device and its driver, as that machine reports them; None: no driver answered
 
     @property
     def failures(self) -> tuple[Trial, ...]:
@@ -115,15 +115,15 @@ class Receipt:
         others = (other for other in self.validated if other.where != place.where)
         return replace(self, validated=(*others, place))
 
-    def gpu(self, commands: Collection[str]) -> str:
-        """Return the GPU, with its driver, on which one of these commands passed; "" if none passed on a GPU."""
+    def gpu(self, commands: Collection[str]) -> str | None:
+        """Return the GPU, with its driver, on which one of these commands passed; None if none passed on a GPU."""
         passed = (
             place.gpu
             for place in self.validated
             for trial in place.trials
             if trial.outcome is Outcome.PASSED and trial.what in commands
         )
-        return next(filter(None, passed), "")
+        return next(filter(None, passed), None)
 
     @property
     def is_sound(self) -> bool:

@@ -42,15 +42,15 @@ class Job:
     accelerator: Accelerator | None
     archs: tuple[str, ...]
     runner: tuple[str, ...]  # the labels of the runner, which must have all of them
-    container: str = ""  # the image it is built in; empty: none
-    owner: str
+    container: str | None = None  # the image it is built in
+    owner: str | None
     required: bool = True  # whether the release is held back until its wheel is good
     wheel: str  # the expected file name
     local: str = ""  # its local version, such as cu130torch2.10
-    public: str = ""  # the file name of its copy without a local version, for PyPI; empty: no copy
+    public: str | None = None  # the file name of its copy without a local version, for PyPI
     wheel_platform: str  # its platform tag
-    libraries: tuple[Library, ...] = ()  # the expected compiled libraries; empty: unknown
-    members: tuple[str, ...] = ()  # the expected members without dist-info; empty: unknown
+    libraries: tuple[Library, ...] | None = None  # the expected compiled libraries; None: unknown
+    members: tuple[str, ...] | None = None  # the expected members without dist-info; None: unknown
     requires_torch: str  # the torch specifier for Requires-Dist if the torch axis stays: ">=2.10,<2.11"
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]
@@ -114,7 +114,7 @@ class Pins(NamedTuple):
     """The inputs of a plan, so that a runner can refuse to build from different ones."""
 
     source_sha256: str
-    commit: str
+    commit: str | None  # None if the source is not a git checkout
     catalog_sha256: str
     fatwheel: str
 
@@ -127,7 +127,7 @@ class Plan:
     project: Project
     pins: Pins
     jobs: tuple[Job, ...]
-    sdist: str  # the expected file name
+    sdist: str | None  # the expected file name; None: this plan makes none
     covered: tuple[Covered, ...]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]

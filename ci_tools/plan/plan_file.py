@@ -118,7 +118,7 @@ def own(plan: Plan, platform: Platform) -> Plan:
     names = {job.name for job in jobs}
     return replace(
         only(plan, platform),
-        sdist="",
+        sdist=None,
         jobs=jobs,
         sites=tuple(site for site in plan.sites if site.job in names),
         covered=tuple(item for item in plan.covered if item.job in names),
@@ -185,9 +185,8 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
         msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
-    commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
-    if not isinstance(commit, str) or not re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})?", commit):
-        msg = f"{path} pins no commit, expected 40 hex digits or nothing at pins.commit"
+    if not _pins_commit(plan):
+        msg = f"{path} has no commit at pins.commit, expected 40 or 64 hex digits, or null for a source without git"
         raise InputError(msg)
     if edition_of(plan) is None:
         msg = f"{path} is of no known edition, expected its channel, candidate and date at edition"
@@ -195,16 +194,26 @@ def read(path: Path) -> dict[str, Any]:
     return plan
 
 
+def _pins_commit(plan: dict[str, Any]) -> bool:
+    """Whether a plan's JSON pins a commit, or says that its source has none."""
+    match plan.get("pins"):
+        case {"commit": None}:
+            return True
+        case {"commit": str(commit)}:
+            return re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit) is not None
+    return False
+
+
 def edition_of(plan: dict[str, Any]) -> Edition | None:
     """Return the edition in a plan's JSON, or None if it has no valid one."""
     match plan.get("edition"):
-        case {"channel": "stable", "candidate": 0, "date": ""}:
+        case {"channel": "stable", "candidate": None, "date": None}:
             return Edition()
-        case {"channel": "test", "candidate": int(number), "date": ""} if number > 0 and number is not True:
+        case {"channel": "test", "candidate": int(number), "date": None} if number > 0 and number is not True:
             return Edition(Channel.TEST, number)
-        case {"channel": "nightly", "candidate": 0, "date": str(date)} if is_date(date):
+        case {"channel": "nightly", "candidate": None, "date": str(date)} if is_date(date):
             return Edition(Channel.NIGHTLY, date=date)
-        case {"channel": None, "candidate": 0, "date": ""}:
+        case {"channel": None, "candidate": None, "date": None}:
             return UNTAGGED
     return None
 
@@ -265,11 +274,11 @@ def _job(job: Job) -> dict[str, Any]:
         "container": job.container,
         "care": job.care._asdict(),
         "minutes": job.minutes,
-        "owner": job.owner or None,
+        "owner": job.owner,
         "required": job.required,
         "wheel": job.wheel,
         "local": job.local,
-        "public": job.public or None,
+        "public": job.public,
         "wheel_platform": job.wheel_platform,
         "requires_torch": job.requires_torch,
         "folder": job.folder,
@@ -277,8 +286,10 @@ def _job(job: Job) -> dict[str, Any]:
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
         "build_requires": list(job.build_requires),
-        "libraries": {library.member: list(library.images) for library in job.libraries},
-        "members": list(job.members),
+        "libraries": None
+        if job.libraries is None
+        else {library.member: list(library.images) for library in job.libraries},
+        "members": unstructure(job.members),
         "covers": [str(cell) for cell in job.covers],
     }
 

@@ -71,7 +71,7 @@ def _strangers(plan: Plan) -> Iterator[str]:
     yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
     files = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public)))
     named = dict.fromkeys((*files, *(name for site in plan.sites for name in site.files)))
-    yield from (f'"{name}" is no name of a file' for name in named if not SPELLED.fullmatch(name))
+    yield from (f'"{name}" is no name of a file' for name in named if name and not SPELLED.fullmatch(name))
 
 
 def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
@@ -80,10 +80,10 @@ def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
     return {
         **job,
         "runner": _labels(job["runner"]),
-        "owner": job["owner"] or "",
-        "public": job["public"] or "",
         "archs": accelerator.get("archs", []),
-        "libraries": [{"member": member, "images": images} for member, images in job["libraries"].items()],
+        "libraries": None
+        if job["libraries"] is None
+        else [{"member": member, "images": images} for member, images in job["libraries"].items()],
         "env": [list(variable) for variable in job["env"].items()],
         "covers": [cells[name] for name in job["covers"]],
     }

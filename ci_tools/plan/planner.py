@@ -74,11 +74,11 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
-    sdist = f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz"
+    sdist: str | None = f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz"
     if request.run.torch:
         jobs, covered, skipped = _added(jobs, covered, skipped)
         _refuse_nothing(jobs, skipped, request)
-        sdist = ""
+        sdist = None
     return Plan(
         request=request,
         project=evidence.project,
@@ -132,7 +132,7 @@ class _Key(NamedTuple):
     accelerator: Accelerator | None = None
     torch: Minor | None = None
     tag: _Tag = _Tag("py3-none")
-    recipe: str = ""  # the hash of the observed build, if it was observed
+    recipe: str | None = None  # the hash of the observed build, if it was observed
 
     @property
     def name(self) -> str:
@@ -330,7 +330,7 @@ class _Planner:
             accelerator=None,
             archs=(),
             runner=self.pure_runner(cells),
-            owner="",
+            owner=None,
             wheel=self.wheel(f"{shown.pure_tag}-none-any", local=""),
             wheel_platform="any",
             members=shown.members,
@@ -376,10 +376,10 @@ class _Planner:
             required=request.required,
             wheel=self.wheel(tags, local),
             local=local,
-            public=self.wheel(tags, local="") if self.is_public(accelerator) else "",
+            public=self.wheel(tags, local="") if self.is_public(accelerator) else None,
             wheel_platform=axes.wheel_platform,
-            libraries=tuple(Library(_library_path(name, suffix), images) for name, images in libraries),
-            members=tuple(_library_path(member, suffix) for member in shown.members),
+            libraries=tuple(Library(_library_path(name, suffix), images) for name, images in libraries) or None,
+            members=shown.members and tuple(_library_path(member, suffix) for member in shown.members),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
@@ -415,7 +415,7 @@ class _Planner:
             other = made.setdefault(name, key)
             if other is key:
                 continue
-            if other._replace(recipe="", platform=None) == key._replace(recipe="", platform=None):
+            if other._replace(recipe=None, platform=None) == key._replace(recipe=None, platform=None):
                 raise self.two_builds(jobs[other], job)
             msg = f"the jobs {jobs[other].name} and {job.name} would both make {name}"
             by_public = "leave `publish: pypi-cuda` out" if name == job.public else ""
@@ -442,8 +442,8 @@ def _library_path(member: str, suffix: str) -> str:
 def _difference(one: CellEvidence, other: CellEvidence) -> str:
     """Return the most telling difference between two observed builds."""
     for what, mine, others in (
-        ("METADATA", one.metadata, other.metadata),
-        ("its members", one.members, other.members),
+        ("METADATA", one.metadata or (), other.metadata or ()),
+        ("its members", one.members or (), other.members or ()),
         ("how its libraries are compiled", _flags(one), _flags(other)),
     ):
         if different := sorted({*mine} ^ {*others}):
@@ -574,7 +574,7 @@ def _find_refused_torches(
 ) -> Iterator[tuple[Minor | None, str]]:
     """Yield the torch versions without a patch release that the project's requirement admits, and why."""
     try:
-        specifier = parse_specifiers(asked.specifier)
+        specifier = parse_specifiers(asked.specifier or "")
     except ValueError:  # raised for more digits than Python converts
         msg = f"{asked.where}: the versions of torch that it requires are no versions (PEP 440)"
         raise InputError(msg) from None
@@ -604,7 +604,7 @@ def _warnings(axes: _Axes, request: Request) -> Iterator[str]:
         yield _python_reason(_Tag(""), found.python_api)
 
 
-def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str:
+def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str | None:
     """Return the image of a job; if the default image lacks a needed CUDA toolkit, the image that has it."""
     facts, image = catalog.platforms[request.platform], request.container
     if accelerator is None or accelerator.version is None:
@@ -613,7 +613,7 @@ def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: C
     brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
     if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
         image = facts.toolkit_container
-    return image.replace("{version}", str(accelerator.version))
+    return image and image.replace("{version}", str(accelerator.version))
 
 
 def _oldest_python(cells: Iterable[Cell]) -> Python:

@@ -57,7 +57,7 @@ def prediction(subject: Subject) -> Iterator[Flaw]:
     job = subject.job
     if job is None or not (job.members or job.libraries):
         return
-    planned = {*job.members, *(library.member for library in job.libraries)}
+    planned = {*(job.members or ()), *(library.member for library in job.libraries or ())}
     found = {member.name: member for member in subject.members if not _is_the_tools_own(member.name, subject)}
     for name in sorted(planned - found.keys()):
         yield Flaw(f"{name} is planned, and not in the wheel", "no such member", name)

@@ -320,7 +320,12 @@ def test_a_source_is_one_of_three(tmp_path: Path, source: str, expected: object)
 
 def test_the_shortest_config_is_enough(tmp_path: Path) -> None:
     request = load(tmp_path, CONFIG)
-    assert (request.torch, request.version, request.validate.torch, request.publish.pypi) == (None, "", "", Route.NONE)
+    assert (request.torch, request.version, request.validate.torch, request.publish.pypi) == (
+        None,
+        None,
+        None,
+        Route.NONE,
+    )
 
 
 def test_a_config_is_named_by_its_place_in_the_source(tmp_path: Path) -> None:

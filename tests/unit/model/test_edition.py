@@ -246,11 +246,11 @@ def test_a_plan_is_of_the_edition_that_a_tag_says(tmp_path: Path) -> None:
 def test_a_plan_says_its_edition(tmp_path: Path) -> None:
     config, outside = demo(tmp_path / "demo") / "fatwheel.yml", world(tmp_path)
     stable = plan_file.to_json(make.make_plan(config, outside, tag="v1.0").plan)
-    assert stable["edition"] == {"channel": "stable", "candidate": 0, "date": ""}
+    assert stable["edition"] == {"channel": "stable", "candidate": None, "date": None}
     untagged = plan_file.to_json(make.make_plan(config, outside).plan)
-    assert untagged == {**stable, "edition": {"channel": None, "candidate": 0, "date": ""}}
+    assert untagged == {**stable, "edition": {"channel": None, "candidate": None, "date": None}}
     candidate = plan_file.to_json(make.make_plan(config, outside, edition=CANDIDATE).plan)
-    assert candidate == {**stable, "edition": {"channel": "test", "candidate": 3, "date": ""}}
+    assert candidate == {**stable, "edition": {"channel": "test", "candidate": 3, "date": None}}
 
 
 def test_only_what_is_for_everybody_goes_to_pypi(tmp_path: Path) -> None:
@@ -319,17 +319,17 @@ def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
     [
         "nightly",
         [],
-        {"channel": "nightly", "candidate": 0, "date": "20261131"},
-        {"channel": "nightly", "candidate": 0, "date": "; rm"},
-        {"channel": "test", "candidate": True, "date": ""},
-        {"channel": "test", "candidate": -1, "date": ""},
-        {"channel": "weekly", "candidate": 0, "date": ""},
+        {"channel": "nightly", "candidate": None, "date": "20261131"},
+        {"channel": "nightly", "candidate": None, "date": "; rm"},
+        {"channel": "test", "candidate": True, "date": None},
+        {"channel": "test", "candidate": -1, "date": None},
+        {"channel": "weekly", "candidate": None, "date": None},
         {"channel": "stable"},
     ],
 )
 def test_a_plan_of_no_known_edition_is_refused(edition: Any, tmp_path: Path) -> None:  # noqa: ANN401 - JSON
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps({"schema": 1, "pins": {"commit": ""}, "edition": edition}), encoding="utf-8")
+    path.write_text(json.dumps({"schema": 1, "pins": {"commit": None}, "edition": edition}), encoding="utf-8")
     with pytest.raises(InputError, match=r"plan\.json is of no known edition"):
         plan_file.read(path)
 
