@@ -68,8 +68,8 @@ def require_torch(environment: Environment, expected: Expected) -> None:
     if _is_release(found, expected):
         try:
             environment.install(f"torch=={found.public}+{expected.label}")
-        except FatwheelError:
-            raise _other(found, expected) from None
+        except FatwheelError as error:
+            raise _other(found, expected) from error
         found = _find_torch(environment.path)
     if found and not _fits(found, expected):
         raise _other(found, expected)

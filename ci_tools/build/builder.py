@@ -247,12 +247,12 @@ class Workshop:
                 built = Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
-                raise error.exception from None
+                raise error.exception from error
             msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {bench.log}") from None
+            raise Rejected(msg, hint=f"log: {bench.log}") from error
         except build.BuildException as error:
             msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {bench.log}") from None
+            raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             _run_after(built, shell)
         return Built(built, builtwith.asked_in(isolated, self.outside.environ))

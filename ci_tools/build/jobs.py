@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -28,6 +27,7 @@ from ci_tools.machine.storage import (
 from ci_tools.model.files import (
     Receipt,
 )
+from ci_tools.model.names import FileName
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
@@ -215,8 +215,8 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = workshop.build_sdist(plan, tree, tools.python, out)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
-    receipt = _receipt(plan, job, key, seconds, built_with)
-    yield from (_write_receipt(built.path.with_name(each), receipt) for each in names)
+    for each in names:
+        yield _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
 
 
 @contextmanager
@@ -228,15 +228,15 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
         if job is None or not job.owner:
             raise
         whose = f"{job.owner} looks after {job.platform}"
-        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from None
+        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 
-def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Receipt:
-    """Return the receipt of a job's build; the fields of the file itself are still empty."""
-    return Receipt(
-        file="",
-        sha256="",
-        size=0,
+def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Made:
+    """Write the receipt of a file that a job has just built, and return both."""
+    receipt = Receipt(
+        file=FileName(path.name),
+        sha256=sha256_of(path),
+        size=path.stat().st_size,
         project=plan.project.name,
         version=plan.project.version,
         job=job.name if job else SDIST,
@@ -245,12 +245,7 @@ def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: 
         seconds=round(seconds, 1),
         built_with=built_with,
     )
-
-
-def _write_receipt(path: Path, receipt: Receipt) -> Made:
-    """Write the receipt of a file that was just built, and return both."""
-    own = replace(receipt, file=path.name, sha256=sha256_of(path), size=path.stat().st_size)
-    return Made(path, receipts.save(path, own), built=True)
+    return Made(path, receipts.save(path, receipt), built=True)
 
 
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:

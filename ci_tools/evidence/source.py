@@ -25,6 +25,7 @@ from ci_tools.machine.storage import (
     naming,
     sha256_of,
 )
+from ci_tools.model.names import Sha256
 from ci_tools.model.request import GitSource, Globs, PathSource
 
 if TYPE_CHECKING:
@@ -49,14 +50,14 @@ class Tree:
     commit: str | None = None
 
     @functools.cached_property
-    def sha256(self) -> str:
+    def sha256(self) -> Sha256:
         """One hash of every file's path, executable bit and content."""
         digest = hashlib.sha256()
         for name in self.files:
             path = self.root / name
             content = str(path.readlink()) if path.is_symlink() else sha256_of(path)
             digest.update(f"{name}\0{os.access(path, os.X_OK):d}\0{content}\n".encode())
-        return digest.hexdigest()
+        return Sha256(digest.hexdigest())
 
     def text(self, name: str) -> str:
         """Return a file's text, or "" if the tree has no such file; undecodable bytes become U+FFFD."""

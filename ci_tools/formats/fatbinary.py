@@ -343,7 +343,7 @@ def _unpack(packed: bytes, method: int, size: int) -> bytes:
         content = _inflate(packed, method, size)
     except (zlib.error, zstd.ZstdError, lz4.block.LZ4BlockError, ValueError, EOFError, MemoryError) as error:
         msg = f"an image cannot be unpacked: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     if len(content) != size:
         msg = f"an image unpacks to {len(content):,} bytes or more, it claims {size:,}"
         raise Rejected(msg)

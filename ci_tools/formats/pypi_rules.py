@@ -104,7 +104,7 @@ def identity(file: str) -> tuple[NormalizedName, Version]:
             return parse_wheel_filename(file)[:2]
         return parse_sdist_filename(file)
     except ValueError as error:  # also a number with more digits than Python converts
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error
 
 
 def strangers(files: Iterable[Archive], release: Release) -> tuple[Problem, ...]:

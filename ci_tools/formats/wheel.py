@@ -117,13 +117,13 @@ class Wheel:
         try:
             file = self.archive.open(info)
         except DAMAGE as error:
-            raise self._rejection(info, error) from None
+            raise self._rejection(info, error) from error
         with file:
             while True:
                 try:  # around the read only: the caller's use of a chunk may fail for other reasons
                     chunk = file.read(CHUNK)
                 except DAMAGE as error:
-                    raise self._rejection(info, error) from None
+                    raise self._rejection(info, error) from error
                 if not chunk:
                     return
                 yield chunk
@@ -157,7 +157,7 @@ class Wheel:
             return self.dist_info_data(file).decode()
         except UnicodeDecodeError as error:
             msg = f"{self.path.name}: {file} is not UTF-8: {error.reason} at byte {error.start}"
-            raise Rejected(msg) from None
+            raise Rejected(msg) from error
 
     @cached_property
     def metadata(self) -> Message:
@@ -197,7 +197,7 @@ class Wheel:
             yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
         except csv.Error as error:
             msg = f"{self.path.name}: RECORD cannot be read: {error}"
-            raise Rejected(msg) from None
+            raise Rejected(msg) from error
 
 
 def is_folder(info: zipfile.ZipInfo) -> bool:
@@ -211,7 +211,7 @@ def open_wheel(path: Path) -> Wheel:
         archive = zipfile.ZipFile(path)
     except DAMAGE as error:
         msg = f"{path.name} is not a wheel: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     packed, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
     if unpacked > max(FREE_BYTES, MOST_TIMES * packed):
         archive.close()
@@ -357,7 +357,7 @@ def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) 
             head = _narrow_torch(head, requires_torch)
         except ValueError as error:  # InvalidRequirement, or more digits than Python converts
             msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
-            raise Rejected(msg) from None
+            raise Rejected(msg) from error
     return head + blank + body
 
 

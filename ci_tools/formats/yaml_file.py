@@ -107,10 +107,10 @@ def text_of(path: Path, name: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         msg = f"{name} is not text: byte {error.start} is not UTF-8, expected a YAML file"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     except OSError as error:
         msg = f"{name} cannot be read: {error.strerror}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     if len(data) > MOST_BYTES:
         msg = f"{name} is larger than {MOST_BYTES:,} bytes, expected a config written by a person"
         raise InputError(msg)

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.waits import EVERY
+from ci_tools.model.names import Sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -157,7 +158,7 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno not in NO_ROOM:
             raise
         msg = f"{path} cannot be written: {error.strerror}"
-        raise MachineError(msg, hint="make room there and run the same command again") from None
+        raise MachineError(msg, hint="make room there and run the same command again") from error
 
 
 def _begin(folder: Path, name: str) -> tuple[int, Path]:
@@ -180,7 +181,7 @@ def _take_place(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def sha256_of(path: Path) -> str:
+def sha256_of(path: Path) -> Sha256:
     """Return the file's sha256 in hex; raise MachineError if it cannot be read."""
     digest = hashlib.sha256()
     try:
@@ -189,5 +190,5 @@ def sha256_of(path: Path) -> str:
                 digest.update(chunk)
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
-        raise MachineError(msg) from None
-    return digest.hexdigest()
+        raise MachineError(msg) from error
+    return Sha256(digest.hexdigest())

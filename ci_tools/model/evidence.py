@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.cell import Cell
-from ci_tools.model.names import Name
+from ci_tools.model.names import Name, Sha256, VersionText
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor
 
@@ -33,7 +33,7 @@ class Project(NamedTuple):
     """The project's metadata, from `pyproject.toml`, `setup.cfg` or `setup.py`."""
 
     name: str
-    version: str
+    version: VersionText
     requires_python: str
     backend: str
     where: str
@@ -149,7 +149,7 @@ class Evidence:
     """The evidence from the source on which a plan is based."""
 
     project: Project
-    source_sha256: str
+    source_sha256: Sha256
     commit: str | None  # None if the source is not a git checkout
     platforms: tuple[PlatformEvidence, ...]
     requires_torch: Requirement = ANY_VERSION

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.names import Name
+from ci_tools.model.names import FileName, Name, Sha256, VersionText
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -87,13 +87,13 @@ NOT_ASKED = BuiltWith()
 class Receipt:
     """The record of one finished file: the job and the source it was built from, and its audits and trials."""
 
-    file: str
-    sha256: str
+    file: FileName
+    sha256: Sha256
     size: int  # bytes
     project: str
-    version: str
+    version: VersionText
     job: str
-    source: str  # the sha256 of the source tree it was built from
+    source: Sha256  # the sha256 of the source tree it was built from
     key: str  # a hash of everything its bytes depend on
     seconds: float  # the duration of the build
     findings: tuple[Finding, ...] = ()

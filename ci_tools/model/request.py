@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci_tools.model.names import Name
+from ci_tools.model.names import Name, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
 
@@ -82,7 +82,7 @@ class SdistSource:
 
     name: str
     version: str
-    sha256: str
+    sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model import edition as editions
 from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
+from ci_tools.model.names import FileName, VersionText
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.plan import (
     Covered,
@@ -69,12 +70,12 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     jobs would make the same file.
     """
     version = editions.version(evidence.project.version, edition)
-    evidence = replace(evidence, project=evidence.project._replace(version=version))
+    evidence = replace(evidence, project=evidence.project._replace(version=VersionText(version)))
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
-    sdist: str | None = f"{_distribution(evidence.project.name)}-{evidence.project.version}.tar.gz"
+    sdist: FileName | None = FileName(f"{_distribution(evidence.project.name)}-{version}.tar.gz")
     if request.run.torch:
         jobs, covered, skipped = _added(jobs, covered, skipped)
         _refuse_nothing(jobs, skipped, request)
@@ -430,8 +431,9 @@ class _Planner:
         hint = f"the build decides by {asked}" if asked else ""
         return InputError(msg, hint=hint)
 
-    def wheel(self, tag: str, local: str) -> str:
-        return f"{self.distribution}-{self.evidence.project.version}{f'+{local}' if local else ''}-{tag}.whl"
+    def wheel(self, tag: str, local: str) -> FileName:
+        version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"
+        return FileName(f"{self.distribution}-{version}-{tag}.whl")
 
 
 def _library_path(member: str, suffix: str) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ci_tools.model.cell import Cell
+    from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import PlatformRequest, Request
@@ -27,7 +28,7 @@ class _Runner(NamedTuple):
     gpu: bool
 
 
-def sites_of(request: Request, jobs: Sequence[Job], sdist: str | None) -> tuple[Site, ...]:
+def sites_of(request: Request, jobs: Sequence[Job], sdist: FileName | None) -> tuple[Site, ...]:
     """Return the sites where the wheels of some jobs are tried, and the site where the sdist is tried.
 
     A wheel that serves several platforms is tried on the runner of each; platforms that share a runner share the trial.
@@ -85,7 +86,7 @@ def _pythons(cells: Sequence[Cell], torch: str | None) -> list[Python]:
     return sorted({cell.python for cell in having or cells})
 
 
-def _sdist_sites(jobs: Sequence[Job], sdist: str) -> Iterator[Site]:
+def _sdist_sites(jobs: Sequence[Job], sdist: FileName) -> Iterator[Site]:
     """Yield the site where a wheel is built from the sdist and compared: the pure wheel if there is one."""
     job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))
     if job:

@@ -120,7 +120,7 @@ def _audit_file(path: Path, plan: Plan | None, outside: Outside) -> tuple[Findin
 
     An audit without a plan checks less: its findings are added to those of an earlier audit with the plan.
     """
-    jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    jobs: dict[str, Job] = {job.wheel: job for job in plan.jobs} if plan else {}
     jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
     if plan and path.name == plan.sdist:
         findings = audit_sdist(path, plan.project)

@@ -137,9 +137,9 @@ def _parts(target: str) -> SplitResult:
     """Return the parts of an address; raise InputError if it holds credentials or cannot be parsed."""
     try:
         parts = urlsplit(target)
-    except ValueError:
+    except ValueError as error:
         msg = "an s3:// address cannot be read, expected s3://BUCKET/PREFIX"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     if {"@", ":"} & set(parts.netloc):
         msg = "an s3:// address names more than a bucket before its first slash, expected s3://BUCKET/PREFIX"
         raise InputError(msg, hint=WHO)
@@ -398,7 +398,7 @@ class BucketStore:
                 if _code(error) in CHANGED or (_code(error) in GONE and instead_of):
                     return ""
                 if _code(error) in UNKNOWN_CONDITION and self._has_conditions is None:
-                    raise UnknownConditionError from None
+                    raise UnknownConditionError from error
                 raise
         return str(answer["ETag"])
 
@@ -640,17 +640,17 @@ def _explained(where: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _refused(where, error) from None
+        raise _refused(where, error) from error
     except (NoCredentialsError, PartialCredentialsError, ProfileNotFound, NoRegionError) as error:
         msg = f"{where}: {_sentence(error)}"
         hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
-        raise InputError(msg, hint=hint) from None
+        raise InputError(msg, hint=hint) from error
     except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
         msg = f"{where}: {_sentence(error)}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     except BotoCoreError as error:
         msg = f"{where}: {_sentence(error)}"
-        raise MachineError(msg, hint=HINT) from None
+        raise MachineError(msg, hint=HINT) from error
 
 
 def _refused(where: str, error: ClientError) -> InputError | MachineError:

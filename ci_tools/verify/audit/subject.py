@@ -179,5 +179,5 @@ def read_each(members: Iterable[Member], read: Callable[[BinaryIO], Read]) -> It
                 found = read(stream)
             except Rejected as error:
                 msg = f"{member.name} cannot be read: {error.message}"
-                raise Rejected(msg) from None
+                raise Rejected(msg) from error
         yield member.name, found
