@@ -247,7 +247,7 @@ class Workshop:
                 built = Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
-                raise error.exception from error
+                raise error.exception from None  # it is the error itself that the runner raised
             msg = f"the project cannot be built: {error}"
             raise Rejected(msg, hint=f"log: {bench.log}") from error
         except build.BuildException as error:

@@ -227,9 +227,7 @@ GOOD: dict[str, Any] = {"schema": 1, "pins": {"commit": "0" * 40}, "edition": ED
         pytest.param('{"schema": 1}', "has no commit at pins.commit, expected 40 or 64 hex digits", id="no-pins"),
         pytest.param('{"schema": 1, "pins": []}', "has no commit at pins", id="pins-are-a-list"),
         pytest.param('{"schema": 1, "pins": {"commit": 1}}', "has no commit at pins", id="commit-is-a-number"),
-        pytest.param(
-            '{"schema": 1, "pins": {"commit": "../../x"}}', "has no commit at pins", id="commit-is-a-path"
-        ),
+        pytest.param('{"schema": 1, "pins": {"commit": "../../x"}}', "has no commit at pins", id="commit-is-a-path"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | bytes, message: str) -> None:
