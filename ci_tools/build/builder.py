@@ -8,27 +8,25 @@ import os
 import platform
 import shlex
 import shutil
-import stat
-import tempfile
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
-from filelock import FileLock, Timeout
 
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
+from ci_tools.build.folders import base_folder, own_locks, refuse_stranger, sweep
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
-from ci_tools.formats.wheel import relabel
+from ci_tools.formats.relabel import relabel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Hook
 
-__all__ = ["Built", "Workshop", "base_folder", "build_key"]
+__all__ = ["Built", "Workshop", "build_key"]
 
 SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
@@ -171,9 +169,9 @@ class Workshop:
         """
         base = base_folder()
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
-        with hold_lock(_own_locks(base) / scratch.name, self.outside.reporter.say):
-            _refuse_stranger(scratch)
-            _sweep(base)
+        with hold_lock(own_locks(base) / scratch.name, self.outside.reporter.say):
+            refuse_stranger(scratch)
+            sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(mode=0o700)
             log = self.logs / f"{job}.log"
@@ -346,39 +344,6 @@ def _install(isolated: Environment, requirements: Collection[str], needs: _Needs
     constraints = bench.plan.request.build.constraints
     isolated.install(*arguments, *(("-c", bench.source / constraints) if constraints else ()))
     require_torch(isolated, needs.torch)
-
-
-def base_folder() -> Path:
-    """Return the folder that contains every build's own folder, the same on every machine."""
-    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
-
-
-def _own_locks(base: Path) -> Path:
-    """Return the folder of this user's locks. It does not depend on the cache: all runs share the scratch."""
-    folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _refuse_stranger(folder)
-    return folder
-
-
-def _sweep(base: Path) -> None:
-    """Remove the folders of builds that were killed: those whose lock is free."""
-    for path in _own_locks(base).glob("*.lock"):
-        folder = base / path.name.removesuffix(".lock")
-        if folder.is_dir() and not folder.is_symlink():
-            with suppress(Timeout), FileLock(path, timeout=0):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _refuse_stranger(folder: Path) -> None:
-    """Raise MachineError for a folder in a world-writable place that another user made, or that is a link."""
-    try:
-        found = folder.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
-        msg = f"{folder} belongs to somebody else, expected to work there"
-        raise MachineError(msg, hint="remove it, or build as the user who owns it")
 
 
 def _copy_source(bench: _Bench) -> None:

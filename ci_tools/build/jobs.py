@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ci_tools.build import (
-    builder,
+    folders,
     headers,
     room,
     toolchain,
@@ -148,7 +148,7 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 
 def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
-    room.refuse_no_room(room.needs_of(jobs, planned.tree, builder.base_folder(), outside.cache, out))
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, folders.base_folder(), outside.cache, out))
     for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
         if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
             outside.reporter.say(f"warning: {doubt}")

@@ -30,11 +30,10 @@ from ci_tools.formats.wheel import Hashing, open_wheel
 from ci_tools.machine.sandbox import (
     Limits,
     Verdict,
-    clear,
-    read_safely,
     run_in_sandbox,
     why_not,
 )
+from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import digest_of, write_atomically

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.machine.sandbox import clear
+from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.model.platforms import AcceleratorKind
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import open_wheel, relabel
+from ci_tools.formats.relabel import relabel
+from ci_tools.formats.wheel import open_wheel
 from tests.builders import wheels
 
 if TYPE_CHECKING:
