@@ -49,7 +49,7 @@ class Rejected(FatwheelError):
 
 
 class InputError(FatwheelError):
-    """What the user gave is wrong: an argument, a config, a source tree."""
+    """An invalid input of the user: an argument, a config, a source tree."""
 
     status = 2
 

@@ -59,7 +59,7 @@ def torch_of_job(job: Job) -> Expected:
 def require_torch(environment: Environment, expected: Expected) -> None:
     """Raise MachineError if the environment has another torch than the expected one.
 
-    If pip installed the right release for another accelerator, it is run once more with the right local version:
+    If pip installed the right release for another accelerator, it is run again with the right local version:
     of the wheels on all indexes pip prefers the highest local version, so that cu130 hides cu126.
     """
     found = _find_torch(environment.path)

@@ -25,7 +25,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
     """Return the object that `sealed` wrote; raise ValueError if its content has changed."""
     table = parse(data)
     if not isinstance(table, dict) or table.pop(SEAL, None) != digest(_spelled(table)):
-        msg = "it is not what was written"
+        msg = "its content has changed since it was written"
         raise ValueError(msg)
     return table
 

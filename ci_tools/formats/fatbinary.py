@@ -1,6 +1,6 @@
 """Reads the device code of a compiled file, and its undefined symbols, from a seekable stream.
 
-Device code lies in a library's sections, in the members of a static library, or in a separate file. It consists of
+Device code is in a library's sections, in the members of a static library, or in a separate file. It consists of
 units, one for each compiled source file; each unit holds one image per architecture.
 
 NVIDIA does not document the layout of `.nv_fatbin`; this reader agrees with cuobjdump on every file that the tests

@@ -118,7 +118,7 @@ def _refuse_unclear(wheel: Wheel, local: str) -> None:
         msg = f"{wheel.path.name} has no METADATA"
         raise Rejected(msg)
     if local and "+" in wheel.dist_info:
-        msg = f"{wheel.path.name} has a local version already, expected none to put +{local} after"
+        msg = f"{wheel.path.name} has a local version already, expected none, so that +{local} can be added"
         raise Rejected(msg)
     names = Counter(info.filename for info in wheel.infos)
     unshown = next(filter(CONTROL.search, names), "")
@@ -155,7 +155,7 @@ def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) 
         try:
             head = _narrow_torch(head, requires_torch)
         except ValueError as error:  # InvalidRequirement, or more digits than Python converts
-            msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
+            msg = f"{wheel}: METADATA has an invalid Requires-Dist: {str(error).splitlines()[0]}"
             raise Rejected(msg) from error
     return head + blank + body
 

@@ -99,7 +99,7 @@ def text_of(path: Path, name: str) -> str:
         msg = f"{name} is a folder, expected a YAML file"
         raise InputError(msg)
     if path.exists() and not path.is_file():  # reading a pipe would block
-        msg = f"{name} is no regular file, expected a YAML file"
+        msg = f"{name} is not a regular file, expected a YAML file"
         raise InputError(msg)
     try:
         with path.open("rb") as file:

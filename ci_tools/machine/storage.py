@@ -38,7 +38,7 @@ __all__ = [
 CHUNK = 1 << 20
 MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
 UNFINISHED = ".partial"  # the suffix of a file or folder that is still being written
-NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
+NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is notified
 LONGEST_WAIT = 3600.0  # seconds that another run may hold a lock
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # the error numbers of a full disk
 
@@ -91,7 +91,7 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
         if _is_sealed(folder):
             return folder
         if folder.exists():
-            say(f"{folder} is not what was put there, it is made again")
+            say(f"{folder} has changed since it was filled, so it is filled again")
             shutil.rmtree(folder)
         partial = folder.with_name(f"{folder.name}{UNFINISHED}")
         shutil.rmtree(partial, ignore_errors=True)

@@ -54,7 +54,7 @@ def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
     edition = _read(tag, template, known)
     if edition is None:
         expected = tag_of(STABLE, template, known)
-        msg = f"{tag!r} is no tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
+        msg = f"{tag!r} is not a tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
         raise InputError(msg, hint="the tag and the project's version change together")
     return edition
 
@@ -108,7 +108,7 @@ def is_template(text: str) -> bool:
 def nightly(date: str) -> Edition:
     """Return the nightly edition of a date such as 20261121; raise InputError if it is not a date."""
     if not is_date(date):
-        msg = f"{date!r} is no date of a nightly, expected one such as 20261121"
+        msg = f"{date!r} is not a date, expected one such as 20261121"
         raise InputError(msg)
     return Edition(Channel.NIGHTLY, date=date)
 

@@ -87,7 +87,7 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
     if surprises:
         path.unlink()
         shown = "\n".join(map(_shown, surprises))
-        raise Rejected(shown, hint="the plan foretold another wheel: `fatwheel plan --explain` says why")
+        raise Rejected(shown, hint="the plan predicted another wheel: `fatwheel plan --explain` says why")
 
 
 def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:

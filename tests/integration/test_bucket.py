@@ -480,7 +480,7 @@ def ran(fatwheel: CommandLine, dist: Path, target: str, **env: str) -> tuple[int
 @pytest.mark.parametrize(
     ("fault", "status", "sentences"),
     [
-        (Fault.UNKNOWN, 2, ("the credentials are not taken", "renew them")),
+        (Fault.UNKNOWN, 2, ("the credentials are refused", "renew them")),
         (Fault.DENIED, 2, ("these credentials may not GetObject", "allow them s3:GetObject and s3:ListBucket there")),
         (Fault.SKEWED, 3, ("this machine's clock is wrong", "set it and run the same command again")),
     ],

@@ -373,7 +373,7 @@ class BucketStore:
         """Return the headers, metadata and ACL of an object that its replacement must keep."""
         if head.get("ContentEncoding"):
             msg = f"{self._describe_key(key)} is compressed ({head['ContentEncoding']}), expected a page as it is"
-            raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages alone")
+            raise InputError(msg, hint="`?root=kept` behind the target leaves the front pages unchanged")
         said = {name: head[name] for name in HEADERS if head.get(name)}
         metadata = head.get("Metadata", {}).items()
         said["Metadata"] = {name: value for name, value in metadata if name not in {SHA256, GENERATION}}

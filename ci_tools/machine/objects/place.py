@@ -65,7 +65,7 @@ def _settings(query: str, shown: str) -> dict[str, str]:
     given = parse_qsl(query, keep_blank_values=True)
     options = dict(given)
     for name in sorted(options.keys() - set(OPTIONS)):
-        msg = f'{shown}: "{name}" is no setting of a bucket, {nearest(name, OPTIONS)}'
+        msg = f'{shown}: "{name}" is not a setting of a bucket, {nearest(name, OPTIONS)}'
         raise InputError(msg)
     for name, value in options.items():
         if not value or len([one for one, _ in given if one == name]) > 1:

@@ -59,7 +59,7 @@ def explain_refusal(where: str, error: ClientError) -> InputError | MachineError
     """Return the error that an error answer of the server means."""
     code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
     if code in CREDENTIALS:
-        return InputError(f"{where}: the credentials are not taken: {said}", hint="renew them, or name other ones")
+        return InputError(f"{where}: the credentials are refused: {said}", hint="renew them, or name other ones")
     if code in DENIED:
         operation = error.operation_name
         needed = PERMISSIONS.get(operation, f"s3:{operation}")

@@ -1,4 +1,4 @@
-"""What a confined command left in its folder: read and removed without following a link."""
+"""Reads and removes the files that a confined command left, without following a link."""
 
 from __future__ import annotations
 

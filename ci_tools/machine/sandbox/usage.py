@@ -178,7 +178,7 @@ def hides_files(task: Task, folder: Path) -> bool:
 
 
 def used_space(folder: Path) -> int:
-    """Return the used bytes of the disk that holds a folder, whoever uses them."""
+    """Return the used bytes of the disk that holds a folder, whichever user they belong to."""
     found = os.statvfs(folder)
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 

@@ -184,5 +184,5 @@ def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
         by_gap.setdefault(frozenset(every - own), []).append(name)
     for gap, names in by_gap.items():
         if any(image.kind != PTX for image in gap):
-            message = f"{library} has kernels for some of its architectures alone"
+            message = f"{library} has kernels for only some of its architectures"
             yield Flaw(message, abbreviate(names), f"also for {_all(map(str, gap))}", Level.WARNING)

@@ -45,7 +45,7 @@ VEILED = re.compile(rb"\b(?:base64|marshal|zlib|codecs|urllib|socket|subprocess)
 
 
 def hidden(subject: Subject) -> Iterator[Flaw]:
-    """No compiled file lies within another file, where no other rule would look at it.
+    """No compiled file is hidden in another file, where no other rule would look at it.
 
     An error behind padding, since only a loader made for it would find it. In an archive within the wheel, it is an
     error in our own builds, and a warning in other wheels: some contain archives as test data. An archive that cannot

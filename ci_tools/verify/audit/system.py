@@ -155,7 +155,7 @@ def _run_path(library: str, part: str, *, in_plan: bool) -> Iterator[Flaw]:
         level = Level.ERROR if in_plan or SHARED.match(part) else Level.WARNING
         yield Flaw(f"{library} looks for libraries on the machine it was built on", part, expected, level)
     elif not count:
-        yield Flaw(f"{library} looks for libraries where it happens to be run", part or "nothing", expected)
+        yield Flaw(f"{library} looks for libraries in the current folder", part or "nothing", expected)
     elif _leaves(library, relative):
         yield Flaw(f"{library} looks for libraries outside of site-packages", part, expected)
 

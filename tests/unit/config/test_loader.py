@@ -386,7 +386,7 @@ def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
 
 def test_a_pipe_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe is no regular file, expected a YAML file"):
+    with pytest.raises(InputError, match="pipe is not a regular file, expected a YAML file"):
         loader.load(tmp_path / "pipe", catalog.load())
 
 
