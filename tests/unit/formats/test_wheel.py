@@ -248,7 +248,7 @@ def central(wheel: Path, offset: int, value: bytes) -> Path:
         ),
         pytest.param(
             lambda wheel: with_metadata(wheel.parent, b"Version: 1.0\nRequires-Dist: ???\n"),
-            "Requires-Dist that is none",
+            "an invalid Requires-Dist",
             id="no-requirement",
         ),
         pytest.param(
