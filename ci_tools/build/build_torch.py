@@ -59,7 +59,7 @@ def torch_of_job(job: Job) -> Expected:
 def require_torch(environment: Environment, expected: Expected) -> None:
     """Raise MachineError if the environment has another torch than the expected one.
 
-    If pip installed the right release for another accelerator, it is run once more with the right local version:
+    If pip installed the right release for another accelerator, it is run again with the right local version:
     of the wheels on all indexes pip prefers the highest local version, so that cu130 hides cu126.
     """
     found = _find_torch(environment.path)
@@ -68,8 +68,8 @@ def require_torch(environment: Environment, expected: Expected) -> None:
     if _is_release(found, expected):
         try:
             environment.install(f"torch=={found.public}+{expected.label}")
-        except FatwheelError:
-            raise _other(found, expected) from None
+        except FatwheelError as error:
+            raise _other(found, expected) from error
         found = _find_torch(environment.path)
     if found and not _fits(found, expected):
         raise _other(found, expected)

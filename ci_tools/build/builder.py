@@ -8,33 +8,32 @@ import os
 import platform
 import shlex
 import shutil
-import stat
-import tempfile
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
-from filelock import FileLock, Timeout
 
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
 from ci_tools.build.build_torch import Expected, require_torch, torch_of_job
+from ci_tools.build.folders import base_folder, own_locks, refuse_stranger, sweep
 from ci_tools.build.sdist import write_with_date
 from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
-from ci_tools.formats.wheel import relabel
+from ci_tools.formats.relabel import relabel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
 from ci_tools.machine.search_path import compiler_variables, search_path
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model import edition as editions
+from ci_tools.model.files import EPOCH
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel
@@ -49,9 +48,9 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.request import Hook
 
-__all__ = ["Built", "Workshop", "base_folder", "build_key"]
+__all__ = ["Built", "Workshop", "build_key"]
 
-SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": repair.EPOCH, "PYTHONHASHSEED": "0"}
+SAME_EVERY_TIME = {"SOURCE_DATE_EPOCH": str(EPOCH), "PYTHONHASHSEED": "0"}
 ARCH_VARIABLES = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 HINTS = {
     "cannot repair": "it needs a newer system than its tag says: build on an older one, or raise `wheel-platform`",
@@ -83,7 +82,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
             for name, value in editions.variables(plan.project, plan.edition, plan.request.version).items()
         ),
     ]
-    own = [plan.sdist]
+    own: list[str | None] = [plan.sdist]
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
         own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
@@ -157,7 +156,7 @@ class Workshop:
             built, built_with = self._backend("sdist", bench, interpreter, variables, _needs_of_sdist(plan))
             _refuse_other(built.name, plan.sdist, bench)
             with write_atomically(out / built.name) as sink:
-                write_with_date(built, sink, int(repair.EPOCH))
+                write_with_date(built, sink, EPOCH)
             return Built(out / built.name, builtwith.of_job(None, built_with))
 
     # -- the place
@@ -170,9 +169,9 @@ class Workshop:
         """
         base = base_folder()
         scratch = base / f"fatwheel-{plan.project.name}-{plan.project.version}-{job}"
-        with hold_lock(_own_locks(base) / scratch.name, self.outside.reporter.say):
-            _refuse_stranger(scratch)
-            _sweep(base)
+        with hold_lock(own_locks(base) / scratch.name, self.outside.reporter.say):
+            refuse_stranger(scratch)
+            sweep(base)
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(mode=0o700)
             log = self.logs / f"{job}.log"
@@ -246,12 +245,12 @@ class Workshop:
                 built = Path(project.build(what, bench.scratch / "built"))
         except build.BuildBackendException as error:
             if isinstance(error.exception, FatwheelError):  # raised by the runner, shell.run
-                raise error.exception from None
+                raise error.exception from None  # it is the error itself that the runner raised
             msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {bench.log}") from None
+            raise Rejected(msg, hint=f"log: {bench.log}") from error
         except build.BuildException as error:
             msg = f"the project cannot be built: {error}"
-            raise Rejected(msg, hint=f"log: {bench.log}") from None
+            raise Rejected(msg, hint=f"log: {bench.log}") from error
         if what == "wheel":
             _run_after(built, shell)
         return Built(built, builtwith.asked_in(isolated, self.outside.environ))
@@ -347,39 +346,6 @@ def _install(isolated: Environment, requirements: Collection[str], needs: _Needs
     require_torch(isolated, needs.torch)
 
 
-def base_folder() -> Path:
-    """Return the folder that contains every build's own folder, the same on every machine."""
-    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see _refuse_stranger
-
-
-def _own_locks(base: Path) -> Path:
-    """Return the folder of this user's locks. It does not depend on the cache: all runs share the scratch."""
-    folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _refuse_stranger(folder)
-    return folder
-
-
-def _sweep(base: Path) -> None:
-    """Remove the folders of builds that were killed: those whose lock is free."""
-    for path in _own_locks(base).glob("*.lock"):
-        folder = base / path.name.removesuffix(".lock")
-        if folder.is_dir() and not folder.is_symlink():
-            with suppress(Timeout), FileLock(path, timeout=0):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _refuse_stranger(folder: Path) -> None:
-    """Raise MachineError for a folder in a world-writable place that another user made, or that is a link."""
-    try:
-        found = folder.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
-        msg = f"{folder} belongs to somebody else, expected to work there"
-        raise MachineError(msg, hint="remove it, or build as the user who owns it")
-
-
 def _copy_source(bench: _Bench) -> None:
     """Copy the source; raise MachineError if it has changed since it was planned."""
     bench.tree.copy_to(bench.source)
@@ -397,7 +363,7 @@ def _restate(bench: _Bench) -> None:
         (bench.source / name).write_bytes(text.encode())
 
 
-def _refuse_other(built: str, planned: str, bench: _Bench) -> None:
+def _refuse_other(built: str, planned: str | None, bench: _Bench) -> None:
     """Raise Rejected if the built file is not the planned one: its tags or its version differ from the plan."""
     if built == planned:
         return

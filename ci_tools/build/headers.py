@@ -56,7 +56,8 @@ STRINGS = re.compile(r'R"[^()\\\s]{0,16}\(')  # a raw string may hold what looks
 def certain_includes(includes: Includes, files: Iterable[str]) -> Iterator[tuple[str, Place]]:
     """Yield every header that compiling `files` certainly includes, and where: outside any `#if` and any comment.
 
-    One of the project's own headers is followed only if exactly one file matches it; its include guard is no condition.
+    One of the project's own headers is followed only if exactly one file matches it. Its include guard does not count
+    as a condition.
     """
     queue = [file for file in dict.fromkeys(files) if includes.has(file)]
     seen = set(queue)

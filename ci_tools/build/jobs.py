@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ci_tools.build import (
-    builder,
+    folders,
     headers,
     room,
     toolchain,
@@ -28,6 +27,7 @@ from ci_tools.machine.storage import (
 from ci_tools.model.files import (
     Receipt,
 )
+from ci_tools.model.names import FileName
 from ci_tools.model.plan import SDIST, JobKind
 from ci_tools.plan import plan_file
 from ci_tools.plan.plan_file import PLAN
@@ -148,7 +148,7 @@ def _refuse_place(out: Path, planned: Planned) -> None:
 
 def _refuse_machine(planned: Planned, jobs: Sequence[Job], out: Path, outside: Outside) -> None:
     """Raise MachineError if a disk has too little space; warn about wheels that may not keep to their tags."""
-    room.refuse_no_room(room.needs_of(jobs, planned.tree, builder.base_folder(), outside.cache, out))
+    room.refuse_no_room(room.needs_of(jobs, planned.tree, folders.base_folder(), outside.cache, out))
     for tag in dict.fromkeys(job.wheel_platform for job in jobs if job.kind is JobKind.NATIVE):
         if doubt := toolchain.libc_doubt(tag, toolchain.libc()):
             outside.reporter.say(f"warning: {doubt}")
@@ -197,8 +197,7 @@ def toolchains_of(planned: Planned, outside: Outside) -> toolchain.Toolchains:
 def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outside, checks: Checks) -> Iterator[Made]:
     """Yield the wheels of a job, or the sdist: the existing files if their inputs are the same, else new ones."""
     plan, tree = planned.plan, planned.tree
-    name = job.wheel if job else plan.sdist
-    names = [name, job.public] if job and job.public else [name]
+    names = [name for name in ((job.wheel, job.public) if job else (plan.sdist,)) if name]
     tools = toolchains_of(planned, outside).prepare(job) if job else SDIST_TOOLS
     key = build_key(plan, job, tools)
     kept = [(out / each, receipt) for each in names if (receipt := receipts.load(out / each)) and receipt.key == key]
@@ -207,7 +206,7 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
         yield from (Made(path, receipt, built=False) for path, receipt in kept)
         return
     started, workshop = time.monotonic(), workshop_in(out, outside)
-    with outside.reporter.step(f"build {name}"), _add_owner_hint(job):
+    with outside.reporter.step(f"build {names[0]}"), _add_owner_hint(job):
         if job:
             _refuse_headers(planned, job, tools, outside)
             built = workshop.build_wheel(job, plan, tree, tools, out)
@@ -216,8 +215,8 @@ def _build_or_keep(planned: Planned, job: Job | None, out: Path, outside: Outsid
             built = workshop.build_sdist(plan, tree, tools.python, out)
     archs = checks.images(built.path, outside) if job and job.accelerator else ""
     built_with, seconds = built.built_with._replace(archs=archs), time.monotonic() - started
-    receipt = _receipt(plan, job, key, seconds, built_with)
-    yield from (_write_receipt(built.path.with_name(each), receipt) for each in names)
+    for each in names:
+        yield _write_receipt(built.path.with_name(each), plan, job, key, seconds, built_with)
 
 
 @contextmanager
@@ -229,15 +228,15 @@ def _add_owner_hint(job: Job | None) -> Iterator[None]:
         if job is None or not job.owner:
             raise
         whose = f"{job.owner} looks after {job.platform}"
-        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from None
+        raise Rejected(error.message, hint="; ".join(filter(None, (error.hint, whose)))) from error
 
 
-def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Receipt:
-    """Return the receipt of a job's build; the fields of the file itself are still empty."""
-    return Receipt(
-        file="",
-        sha256="",
-        size=0,
+def _write_receipt(path: Path, plan: Plan, job: Job | None, key: str, seconds: float, built_with: BuiltWith) -> Made:
+    """Write the receipt of a file that a job has just built, and return both."""
+    receipt = Receipt(
+        file=FileName(path.name),
+        sha256=sha256_of(path),
+        size=path.stat().st_size,
         project=plan.project.name,
         version=plan.project.version,
         job=job.name if job else SDIST,
@@ -246,12 +245,7 @@ def _receipt(plan: Plan, job: Job | None, key: str, seconds: float, built_with: 
         seconds=round(seconds, 1),
         built_with=built_with,
     )
-
-
-def _write_receipt(path: Path, receipt: Receipt) -> Made:
-    """Write the receipt of a file that was just built, and return both."""
-    own = replace(receipt, file=path.name, sha256=sha256_of(path), size=path.stat().st_size)
-    return Made(path, receipts.save(path, own), built=True)
+    return Made(path, receipts.save(path, receipt), built=True)
 
 
 def list_left_over(planned: Planned, outside: Outside, *, here: bool) -> tuple[Left, ...]:

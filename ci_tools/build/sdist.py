@@ -80,7 +80,7 @@ def unpack_sdist(path: Path, folder: Path) -> Tree:
             archive.extractall(folder, filter="data")
     except (tarfile.TarError, EOFError, OSError) as error:
         msg = f"{path.name} cannot be unpacked: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     root = folder / path.name.removesuffix(".tar.gz")
     files = (file for file in root.rglob("*") if file.is_file() or file.is_symlink())
     return Tree(root, tuple(sorted(file.relative_to(root).as_posix() for file in files)))
@@ -98,7 +98,7 @@ def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
                 return
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         msg = f"{path.name} cannot be read: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     with path.open("rb") as source:
         shutil.copyfileobj(source, sink)
 

@@ -285,4 +285,4 @@ def _extract_headers(archive: Path, target: Path) -> None:
             wheel.extractall(target, [name for name in wheel.namelist() if name.startswith(HEADERS)])
     except zipfile.BadZipFile as error:
         msg = f"{archive.name} cannot be unpacked: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.model.names import Sha256
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
 
@@ -39,8 +40,8 @@ class PlatformFacts(NamedTuple):
     wheel_platform: str
     runner: str
     extension_suffix: str
-    container: str = ""  # the image in which jobs are built; {version} is the accelerator's
-    toolkit_container: str = ""  # the same with a CUDA toolkit installed; {version} is the toolkit's
+    container: str | None = None  # the image in which jobs are built; {version} is the accelerator's
+    toolkit_container: str | None = None  # the same with a CUDA toolkit installed; {version} is the toolkit's
 
     @property
     def host(self) -> str:
@@ -107,7 +108,7 @@ class Headers(NamedTuple):
     """The smallest wheel that contains a torch release's headers; `size` in bytes."""
 
     file: str
-    sha256: str
+    sha256: Sha256
     size: int
 
 
@@ -135,7 +136,7 @@ class Catalog:
     limits: Mapping[str, int]  # bytes
     minutes: BuildMinutes
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
-    sha256: str
+    sha256: Sha256
 
     def explain_missing_torch(
         self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python
@@ -168,7 +169,7 @@ def load() -> Catalog:
         limits=tables["limits.toml"],
         minutes=BuildMinutes(**tables["minutes.toml"]["builds"]),
         brought=tuple(pattern for patterns in tables["libraries.toml"].values() for pattern in patterns),
-        sha256=hashlib.sha256(b"".join(data.values())).hexdigest(),
+        sha256=Sha256(hashlib.sha256(b"".join(data.values())).hexdigest()),
     )
 
 
@@ -181,8 +182,8 @@ def _platform(table: Mapping[str, str]) -> PlatformFacts:
         table["wheel-platform"],
         table["runner"],
         table["extension-suffix"],
-        table.get("container", ""),
-        table.get("toolkit-container", ""),
+        table.get("container"),
+        table.get("toolkit-container"),
     )
 
 

@@ -92,8 +92,8 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
         config=name,
         source=_source(source),
         subdirectory=source.get("subdirectory", ""),
-        include=tuple(source.get("include", ())),
-        version=root.get("version", ""),
+        include=tuple(source["include"]) if "include" in source else None,
+        version=root.get("version"),
         pythons=tuple(sorted(map(Python.parse, root["python"]))),
         torch=_torch(root.get("torch")),
         platforms=tuple(
@@ -149,7 +149,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         platform=platform,
         where=where,
         enabled=Enabled(str(table.get("enabled", "auto")).lower()),
-        owner=table.get("owner", ""),
+        owner=table.get("owner"),
         required=table.get("required", False),
         own_workflow=table.get("own-workflow", False),
         native=_globs(table.get("native")),
@@ -158,20 +158,20 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         one_per_major=table.get("one-per-major", False),
         wheel_platform=table.get("wheel-platform", facts.wheel_platform),
         runner=list_labels(table.get("runner", facts.runner)),
-        gpu_runner=list_labels(table.get("gpu-runner", [])),
+        gpu_runner=list_labels(table["gpu-runner"]) if "gpu-runner" in table else None,
         container=_container(facts, table),
         toolchain=ToolchainKind(table.get("toolchain", "auto")),
         env=_env(table.get("env")),
-        care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib", 0)),
+        care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib")),
         minutes=table.get("timeout-minutes", catalog.minutes.of(facts)),
     )
 
 
-def _container(facts: PlatformFacts, table: Table) -> str:
+def _container(facts: PlatformFacts, table: Table) -> str | None:
     """Return a platform's build image: the one it names, or the catalog's if that has its wheel platform."""
     is_of_its_level = table.get("wheel-platform", facts.wheel_platform) == facts.wheel_platform
     named = table.get("container", facts.container if is_of_its_level else NO_CONTAINER)
-    return "" if named == NO_CONTAINER else named
+    return None if named == NO_CONTAINER else named
 
 
 def _archs(kind: AcceleratorKind | None, table: Table, catalog: Catalog) -> tuple[str, ...]:
@@ -207,8 +207,8 @@ def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Bui
         before=_hooks("before", table, document, name),
         after=_hooks("after", table, document, name),
         env=_env(table.get("env")),
-        constraints=table.get("constraints", ""),
-        max_jobs=table.get("max-jobs", 0),
+        constraints=table.get("constraints"),
+        max_jobs=table.get("max-jobs"),
         timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
     )
 
@@ -220,8 +220,8 @@ def _hooks(key: str, table: Table, document: Document, name: str) -> tuple[Hook,
 
 def _validation(table: Table) -> Validation:
     return Validation(
-        torch=table.get("torch", ""),
-        torch_index=table.get("torch-index", ""),
+        torch=table.get("torch"),
+        torch_index=table.get("torch-index"),
         imports=tuple(table.get("imports", ())),
         commands=tuple(map(_command, table.get("commands", ()))),
         timeout_seconds=table.get("timeout-seconds", Validation().timeout_seconds),

@@ -180,7 +180,7 @@ class _Reader:
             python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
             torch_abi=_doubt_torch_abi(abi, self.project),
             pure_tag=found.pure_tag,
-            unsupported=found.unsupported,
+            unsupported=found.unsupported or None,
             warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
         )
 

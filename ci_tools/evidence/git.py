@@ -116,9 +116,9 @@ def tracks(root: Path, name: str, environ: Mapping[str, str]) -> bool:
     return bool(output(command, cwd=root, env=_variables(environ)))
 
 
-def head(root: Path, environ: Mapping[str, str]) -> str:
-    """Return the commit that is checked out at `root`, or "" if there is no commit yet."""
-    return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or ""
+def head(root: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the commit that is checked out at `root`; None if there is no commit yet."""
+    return output([*COMMAND, "rev-parse", "--verify", "HEAD"], cwd=root, env=_variables(environ)) or None
 
 
 def tags(folder: Path, environ: Mapping[str, str], *, at_head: bool) -> frozenset[str]:

@@ -14,6 +14,7 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Place
 from ci_tools.formats.toml_text import parse_toml
 from ci_tools.model.evidence import Project
+from ci_tools.model.names import VersionText
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class ProjectFile:
             msg = f"{said} ({self._stated('name')})"
             raise InputError(msg)
         pythons, where = self._requires_python(observed)
-        version = self._version(observed.get("Version", ""), unseen)
+        version = VersionText(self._version(observed.get("Version", ""), unseen))
         return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
 
     def _asked(self, key: str) -> str:

@@ -20,6 +20,7 @@ from ci_tools.evidence import git
 from ci_tools.formats.magic import binary_format
 from ci_tools.machine.process import redact
 from ci_tools.machine.storage import MADE, fill_once, naming, sha256_of
+from ci_tools.model.names import Sha256
 from ci_tools.model.request import GitSource, Globs, PathSource
 
 if TYPE_CHECKING:
@@ -41,17 +42,17 @@ class Tree:
 
     root: Path
     files: tuple[str, ...]
-    commit: str = ""
+    commit: str | None = None
 
     @functools.cached_property
-    def sha256(self) -> str:
+    def sha256(self) -> Sha256:
         """One hash of every file's path, executable bit and content."""
         digest = hashlib.sha256()
         for name in self.files:
             path = self.root / name
             content = str(path.readlink()) if path.is_symlink() else sha256_of(path)
             digest.update(f"{name}\0{os.access(path, os.X_OK):d}\0{content}\n".encode())
-        return digest.hexdigest()
+        return Sha256(digest.hexdigest())
 
     def text(self, name: str) -> str:
         """Return a file's text, or "" if the tree has no such file; undecodable bytes become U+FFFD."""
@@ -95,7 +96,7 @@ def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
     return tuple(sorted(name for name in included if not excluded.match_file(name)))
 
 
-def open_tree(request: Request, folder: Path, outside: Outside, commit: str = "") -> Tree:
+def open_tree(request: Request, folder: Path, outside: Outside, commit: str | None = None) -> Tree:
     """Return the request's source as a tree; fetch it once if it is not on this machine.
 
     `folder` is the config's folder; `commit` is the commit that a plan pinned for a git ref. Raises InputError if the
@@ -119,13 +120,13 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str = ""
 
 
 def _select_files(request: Request, tree: Tree) -> tuple[str, ...]:
-    """Return the files that `include` names, or all if it is empty; raise InputError for a pattern without files."""
+    """Return the files that `include` names, or all if there is none; raise InputError for a pattern without files."""
     files = matching(tree.files, Globs(request.include)) if request.include else tree.files
     if not files:
         which = " that `include` names" if request.include else ""
         msg = f"{request.config}: the source {tree.root} has no files{which}"
         raise InputError(msg)
-    for pattern in request.include:
+    for pattern in request.include or ():
         if not matching(files, Globs((pattern,))):
             msg = f'{request.config}: `include` has "{pattern}", which names no file of the source {tree.root}'
             raise InputError(msg)

@@ -9,6 +9,8 @@ import hashlib
 import json
 from typing import Any
 
+from ci_tools.formats.json_file import parse
+
 __all__ = ["SEAL", "digest", "sealed", "unsealed"]
 
 SEAL = "seal"
@@ -21,12 +23,9 @@ def sealed(table: dict[str, Any]) -> bytes:
 
 def unsealed(data: bytes) -> dict[str, Any]:
     """Return the object that `sealed` wrote; raise ValueError if its content has changed."""
-    try:
-        table = json.loads(data)
-    except RecursionError:
-        table = None
+    table = parse(data)
     if not isinstance(table, dict) or table.pop(SEAL, None) != digest(_spelled(table)):
-        msg = "it is not what was written"
+        msg = "its content has changed since it was written"
         raise ValueError(msg)
     return table
 

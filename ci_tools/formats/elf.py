@@ -1,4 +1,4 @@
-"""Reads the sections and symbols of ELF files, and the sections of PE files, from a seekable stream.
+"""Reads ELF files from a seekable stream: sections, segments, symbols and their versions; and the sections of PE files.
 
 Only the requested parts are loaded, so a library may have any size.
 """
@@ -14,22 +14,45 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from ci_tools.errors import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Elf", "Extent", "Section", "Symbol", "pe_sections", "read_elf"]
+__all__ = [
+    "MAGIC",
+    "PE_OFFSET",
+    "Elf",
+    "Extent",
+    "NeededVersion",
+    "Section",
+    "Segment",
+    "Symbol",
+    "pe_sections",
+    "read_elf",
+    "read_machine",
+]
 
 MAGIC = b"\x7fELF"
 BITS = {1: 32, 2: 64}
 BYTE_ORDER = {1: "<", 2: ">"}
 HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}  # the fields after the sixteen bytes of e_ident
 SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
+SEGMENT = {32: "IIIIIIII", 64: "IIQQQQQQ"}
+DYNAMIC = {32: "iI", 64: "qQ"}  # tag and value
 SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}
 NAME_ELSEWHERE = 0xFFFF  # SHN_XINDEX: the index of the section of names is in the first section's link
 TABLES = {".symtab": 2, ".dynsym": 11}  # SHT_SYMTAB and SHT_DYNSYM
+SEGMENTS_ELSEWHERE = 0xFFFF  # PN_XNUM: the number of segments is in the first section's info
+LOADED, DYNAMIC_SEGMENT = 1, 2  # PT_LOAD and PT_DYNAMIC
+END_OF_DYNAMIC, STRING_TABLE = 0, 5  # DT_NULL and DT_STRTAB
+NEEDED_VERSIONS, VERSIONS = 0x6FFFFFFE, 0x6FFFFFFF  # SHT_GNU_verneed and SHT_GNU_versym
+NEEDED_FILE = "HHIII"  # version, number of its versions, name of the library, offsets of its versions and of the next
+NEEDED_VERSION = "IHHII"  # hash, flags, number, name, offset of the next
+SHORTEST_NEED = 16  # bytes
 NO_CONTENT = 8  # SHT_NOBITS: a section with an address and a size, but no bytes (.bss)
 PE_OFFSET = 0x3C
 PE_HEADER = struct.Struct("<4sHH12xHH")  # PE\0\0, machine, number of sections, size of the optional header, flags
 PE_SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset
+# The errors of reading a damaged file.
+DAMAGE = (EOFError, IndexError, KeyError, ValueError, OverflowError, MemoryError, StopIteration, struct.error)
 
 
 class Extent(NamedTuple):
@@ -76,6 +99,24 @@ class Section(NamedTuple):
     link: int
 
 
+class Segment(NamedTuple):
+    """One segment of an ELF file: its type, its flags, its place in the file, and its address in memory."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    size: int  # bytes in the file
+
+
+class NeededVersion(NamedTuple):
+    """A version of symbols that a library must define: libc.so.6, GLIBC_2.17, and its number in this file."""
+
+    library: str
+    name: str
+    number: int
+
+
 class Symbol(NamedTuple):
     """One entry of a symbol table; `section` is 0 if another file defines the symbol."""
 
@@ -106,6 +147,7 @@ class Elf:
     machine: int
     flags: int
     headers: tuple[tuple[int, ...], ...]  # the section headers, in the file's order
+    segment_table: tuple[int, int, int]  # the offset of the segment headers, the size of one, and their number
     names: bytes  # the content of the section of section names
 
     @property
@@ -116,8 +158,7 @@ class Elf:
     def _section(self, header: tuple[int, ...]) -> Section:
         name, kind, _, _, offset, size, link, *_ = header
         with _whole():
-            text = self.names[name : self.names.index(b"\0", name)].decode(errors="backslashreplace")
-        return Section(text, kind, offset, size, link)
+            return Section(_text(self.names, name), kind, offset, size, link)
 
     def content(self, section: Section) -> Extent:
         """Return the range of a section's bytes; raise Rejected if the file ends before it."""
@@ -138,7 +179,7 @@ class Elf:
                 yield from self._symbols(self._section(header), kind)
 
     def _symbols(self, section: Section, wanted: int | None) -> Iterator[Symbol]:
-        layout = struct.Struct(self.byte_order + SYMBOL[self.bits])
+        layout = self._layout(SYMBOL)
         with _whole():
             names = self.content(self._section(self.headers[section.link])).read()
             entries = self.content(section).read()
@@ -148,8 +189,103 @@ class Elf:
                 else:
                     name, info, other, index = fields[0], *fields[3:]
                 if wanted is None or info & 15 == wanted:
-                    text = names[name : names.index(b"\0", name)].decode(errors="backslashreplace")
-                    yield Symbol(text, info >> 4, info & 15, other, index)
+                    yield Symbol(_text(names, name), info >> 4, info & 15, other, index)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments in the file's order; raise Rejected if the file ends before their headers."""
+        start, size, count = self.segment_table
+        layout = self._layout(SEGMENT)
+        with _whole():
+            if count and size != layout.size:
+                msg = f"a segment header has {size} bytes, expected {layout.size}"
+                raise ValueError(msg)
+            rows = layout.iter_unpack(self.extent.read(start, count * size))
+            return tuple(map(self._segment, rows))
+
+    def _segment(self, row: tuple[int, ...]) -> Segment:
+        if self.bits == 64:  # noqa: PLR2004 - as its name says
+            kind, flags, offset, address, _, size, *_ = row
+        else:
+            kind, offset, address, _, size, _, flags, _ = row
+        return Segment(kind, flags, offset, address, size)
+
+    def dynamic(self) -> tuple[tuple[int, int], ...]:
+        """Return the tags and values of the dynamic segment, without the end; () if the file has no such segment."""
+        with _whole():
+            layout = self._layout(DYNAMIC)
+            for segment in self.segments:
+                if segment.kind == DYNAMIC_SEGMENT:
+                    content = self.extent.read(segment.offset, segment.size - segment.size % layout.size)
+                    tags = [(tag, value) for tag, value in layout.iter_unpack(content)]
+                    end = next((index for index, (tag, _) in enumerate(tags) if tag == END_OF_DYNAMIC), len(tags))
+                    return tuple(tags[:end])
+        return ()
+
+    def dynamic_texts(self, *wanted: int) -> tuple[str, ...]:
+        """Return the texts of the dynamic entries with these tags, in their order."""
+        tags = self.dynamic()
+        with _whole():
+            positions = [value for tag, value in tags if tag in wanted]
+            if not positions:
+                return ()
+            address = next(value for tag, value in tags if tag == STRING_TABLE)
+            loaded = next(one for one in self.segments if one.kind == LOADED and _holds(one, address))
+            start = address - loaded.address
+            texts = self.extent.read(loaded.offset + start, loaded.size - start)
+            return tuple(_text(texts, position) for position in positions)
+
+    def needed_versions(self) -> tuple[NeededVersion, ...]:
+        """Return the versions of other libraries' symbols that the file needs."""
+        return tuple(found for header in self.headers if header[1] == NEEDED_VERSIONS for found in self._needed(header))
+
+    def _needed(self, header: tuple[int, ...]) -> Iterator[NeededVersion]:
+        section = self._section(header)
+        file, version = (struct.Struct(self.byte_order + entry) for entry in (NEEDED_FILE, NEEDED_VERSION))
+        with _whole():
+            content = self.content(section).read()
+            names = self.content(self._section(self.headers[section.link])).read()
+            left = len(content) // SHORTEST_NEED  # a damaged chain may lead in a circle or to the same entries again
+            position, step = 0, 1
+            while step and content:
+                _, count, library, start, step = file.unpack_from(content, position)
+                place = position + start
+                for _ in range(count):
+                    _, _, number, name, further = version.unpack_from(content, place)
+                    left -= 1
+                    if left < 0:
+                        msg = "its table of needed versions names an entry twice"
+                        raise ValueError(msg)
+                    yield NeededVersion(_text(names, library), _text(names, name), number)
+                    place += further
+                position += step
+
+    def versioned_symbols(self) -> tuple[tuple[Symbol, int], ...]:
+        """Return the dynamic symbols, each with the number of its version; () if the file has no versions."""
+        with _whole():
+            for header in self.headers:
+                if header[1] == VERSIONS:
+                    content = self.content(self._section(header)).read()
+                    numbers = [number for (number,) in struct.iter_unpack(f"{self.byte_order}H", content)]
+                    return tuple(zip(self.symbols(".dynsym"), numbers[1:], strict=True))
+        return ()
+
+    def _layout(self, formats: Mapping[int, str]) -> struct.Struct:
+        return struct.Struct(self.byte_order + formats[self.bits])
+
+
+def _text(texts: bytes, position: int) -> str:
+    """Return the text that begins at a position of a string table; raise ValueError if it has no end."""
+    return texts[position : texts.index(b"\0", position)].decode(errors="backslashreplace")
+
+
+def _holds(segment: Segment, address: int) -> bool:
+    return segment.address <= address < segment.address + segment.size
+
+
+def read_machine(head: bytes) -> int:
+    """Return `e_machine`, the number of the processor, from the first 20 bytes of an ELF file; 0 if there are fewer."""
+    return int.from_bytes(head[18:20], "big" if head[5:6] == b"\2" else "little")
 
 
 def read_elf(extent: Extent) -> Elf:
@@ -162,7 +298,7 @@ def read_elf(extent: Extent) -> Elf:
         bits, byte_order = BITS[identification[4]], BYTE_ORDER[identification[5]]
         layout = struct.Struct(byte_order + HEADER[bits])
         fields = layout.unpack(extent.read(16, layout.size))
-        _, machine, _, _, _, table, flags, _, _, _, entry_size, count, names = fields
+        _, machine, _, _, segments, table, flags, _, segment_size, segment_count, entry_size, count, names = fields
         headers = _headers(extent, struct.Struct(byte_order + SECTION[bits]), table, entry_size, count)
         return Elf(
             extent=extent,
@@ -171,6 +307,11 @@ def read_elf(extent: Extent) -> Elf:
             machine=machine,
             flags=flags,
             headers=headers,
+            segment_table=(
+                segments,
+                segment_size,
+                headers[0][7] if segment_count == SEGMENTS_ELSEWHERE and headers else segment_count,
+            ),
             names=_names(extent, headers, names),
         )
 
@@ -201,9 +342,9 @@ def _whole() -> Iterator[None]:
     """Convert parse errors into Rejected."""
     try:
         yield
-    except (EOFError, IndexError, KeyError, ValueError, OverflowError, MemoryError, struct.error) as error:
+    except DAMAGE as error:
         msg = f"this is not a whole ELF file: {error or type(error).__name__}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
 
 
 def pe_sections(extent: Extent) -> Iterator[tuple[str, Extent]]:
@@ -219,4 +360,4 @@ def pe_sections(extent: Extent) -> Iterator[tuple[str, Extent]]:
             yield text, extent.part(offset, min(in_memory, in_file))
     except EOFError as error:
         msg = f"this is not a whole Windows library: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error

@@ -1,6 +1,6 @@
 """Reads the device code of a compiled file, and its undefined symbols, from a seekable stream.
 
-Device code lies in a library's sections, in the members of a static library, or in a separate file. It consists of
+Device code is in a library's sections, in the members of a static library, or in a separate file. It consists of
 units, one for each compiled source file; each unit holds one image per architecture.
 
 NVIDIA does not document the layout of `.nv_fatbin`; this reader agrees with cuobjdump on every file that the tests
@@ -21,6 +21,7 @@ import lz4.block  # type: ignore[import-untyped]  # it has no types
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import MAGIC as ELF_MAGIC
 from ci_tools.formats.elf import Extent, pe_sections, read_elf
+from ci_tools.machine.storage import CHUNK
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -66,7 +67,6 @@ PTX_TARGET = re.compile(rb"^\s*\.version\s+\d+\.\d+\s+\.target\s+sm_(\d+[af]?)\b
 LATER_FLAGS = 6  # the highest byte of a cubin's flags since CUDA 13; then the second lowest byte is the architecture
 CALLED_FOR = re.compile(rb"-arch[ =]sm_(\d+[af]?)\b")
 PTX_HEAD = 1 << 16  # bytes in which PTX must name its target
-CHUNK = 1 << 16
 MOST_UNPACKED_IN_ALL = 1 << 36  # bytes of all bundles of a section together
 MOST_UNPACKED = 1 << 30  # bytes of one image; the largest seen, in vLLM, has 59 million
 
@@ -343,7 +343,7 @@ def _unpack(packed: bytes, method: int, size: int) -> bytes:
         content = _inflate(packed, method, size)
     except (zlib.error, zstd.ZstdError, lz4.block.LZ4BlockError, ValueError, EOFError, MemoryError) as error:
         msg = f"an image cannot be unpacked: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     if len(content) != size:
         msg = f"an image unpacks to {len(content):,} bytes or more, it claims {size:,}"
         raise Rejected(msg)

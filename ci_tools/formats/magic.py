@@ -1,13 +1,20 @@
-"""The formats of compiled files, recognised by their first bytes, never by their names."""
+"""The formats and machines of compiled files, recognised by their first bytes, never by their names."""
 
 from __future__ import annotations
 
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-__all__ = ["binary_format"]
+from ci_tools.formats.elf import MAGIC as ELF_MAGIC
+from ci_tools.formats.elf import PE_OFFSET, read_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+__all__ = ["binary_format", "machines"]
 
 BINARY_MAGIC = {
-    b"\x7fELF": "ELF",
+    ELF_MAGIC: "ELF",
     b"MZ": "PE",
     b"\xca\xfe\xba\xbe": "Mach-O universal",
     b"\xca\xfe\xba\xbf": "Mach-O universal",
@@ -20,10 +27,23 @@ BINARY_MAGIC = {
     b"BC\xc0\xde": "LLVM bitcode",
     b"\x00asm": "WebAssembly",
 }
-PE_OFFSET = 0x3C  # the place in an MZ file of the four-byte offset of its PE header
 # Java classes begin with the same bytes as Mach-O universal files. This is the lowest version number of a class, in the
 # place where a universal file has its number of architectures, which is small.
 JAVA_CLASS = 45
+ELF = {
+    3: "i686",
+    21: "ppc64le",
+    22: "s390x",
+    40: "armv7l",
+    62: "x86_64",
+    183: "aarch64",
+    243: "riscv64",
+    258: "loongarch64",
+}
+PE = {0x14C: "win32", 0x8664: "amd64", 0xAA64: "arm64"}
+CPU = {0x7: "i386", 0x01000007: "x86_64", 0x0100000C: "arm64"}
+FAT = {b"\xca\xfe\xba\xbe": 20, b"\xca\xfe\xba\xbf": 32}  # magic number to the size of one architecture's entry
+MOST_PARTS = 16
 
 
 def binary_format(file: IO[bytes]) -> str:
@@ -36,3 +56,27 @@ def binary_format(file: IO[bytes]) -> str:
         return found if file.read(4) == b"PE\0\0" else ""
     is_java = found == "Mach-O universal" and int.from_bytes(head[4:], "big") >= JAVA_CLASS
     return "" if is_java else found
+
+
+def machines(file: BinaryIO) -> frozenset[str]:
+    """Return the machines a compiled file is for, several for a Mach-O universal file; none if unknown here."""
+    head = file.read(0x40)
+    if head.startswith(ELF_MAGIC):
+        found = ELF.get(read_machine(head))
+        return frozenset({found} if found else ())
+    if head.startswith(b"MZ"):
+        file.seek(int.from_bytes(head[PE_OFFSET : PE_OFFSET + 4], "little") + 4)
+        found = PE.get(int.from_bytes(file.read(2), "little"))
+        return frozenset({found} if found else ())
+    return frozenset(CPU[number] for number in _cpu_types(head, file) if number in CPU)
+
+
+def _cpu_types(head: bytes, file: BinaryIO) -> Iterator[int]:
+    """Yield the CPU types of a Mach-O file, which a universal one lists in big-endian order."""
+    step = FAT.get(head[:4])
+    if step is None:
+        yield int.from_bytes(head[4:8], "big" if head[:1] == b"\xfe" else "little")
+        return
+    for number in range(min(int.from_bytes(head[4:8], "big"), MOST_PARTS)):
+        file.seek(8 + number * step)
+        yield int.from_bytes(file.read(4), "big")

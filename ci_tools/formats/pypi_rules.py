@@ -104,7 +104,7 @@ def identity(file: str) -> tuple[NormalizedName, Version]:
             return parse_wheel_filename(file)[:2]
         return parse_sdist_filename(file)
     except ValueError as error:  # also a number with more digits than Python converts
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error
 
 
 def strangers(files: Iterable[Archive], release: Release) -> tuple[Problem, ...]:
@@ -291,7 +291,7 @@ def description_problems(metadata: bytes) -> Iterator[str]:
     if readme_renderer.rst.render(fields.description, stream=complaints) is None:
         reason = _printable(complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:"))
         mend = "" if fields.description_content_type else "; where it is Markdown, say so in Description-Content-Type"
-        yield f"its description is no valid reStructuredText: {reason}{mend}"
+        yield f"its description is not valid reStructuredText: {reason}{mend}"
 
 
 RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (

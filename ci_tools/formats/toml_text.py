@@ -38,7 +38,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer with more digits than Python converts
         msg = f"{name}: this is not TOML: {str(error).partition(';')[0]}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
 
 
 # ---------------------------------------------------------------- edits of a pyproject.toml

@@ -1,4 +1,4 @@
-"""Wheel files (PEP 427): read as untrusted input, and written reproducibly: the same members give the same bytes."""
+"""Wheel files (PEP 427), read as untrusted input."""
 
 from __future__ import annotations
 
@@ -7,49 +7,31 @@ import csv
 import hashlib
 import io
 import re
-import stat
 import struct
 import zipfile
 import zlib
-from collections import Counter
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cached_property
 from lzma import LZMAError
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.magic import binary_format
-from ci_tools.machine.storage import write_atomically
-from ci_tools.model.pep440 import parse_requirement, parse_specifiers
+from ci_tools.machine.storage import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from email.message import Message
     from pathlib import Path
 
-    from packaging.requirements import Requirement
     from packaging.tags import Tag
     from packaging.version import Version
 
-__all__ = [
-    "CONTROL",
-    "Hashing",
-    "Member",
-    "Wheel",
-    "differing",
-    "is_folder",
-    "open_wheel",
-    "record_hash",
-    "relabel",
-    "write_variant",
-]
+__all__ = ["CONTROL", "Hashing", "Wheel", "differing", "is_folder", "open_wheel", "record_hash"]
 
-CHUNK = 1 << 20
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 MOST_MEMBER_BYTES = 4 << 30
 MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
 MOST_TIMES = 100  # the highest ratio of uncompressed to compressed size; deflate reaches 1,032
@@ -66,25 +48,8 @@ DAMAGE = (
     OSError,
     ValueError,
 )
-WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD
-EMPTY_LINE = re.compile(r"(?<=\n)\r?\n")
-VERSION_FIELD = re.compile(r"^version:[ \t]*[^\s]+", re.IGNORECASE | re.MULTILINE)
-LOCAL_VERSION_FIELD = re.compile(r"^(version:[ \t]*[^\s+]+)\+[^\s]+", re.IGNORECASE | re.MULTILINE)
-# A field continues on the next line if that is indented.
-REQUIRES_FIELD = re.compile(
-    r"^(?P<name>requires-dist:[ \t]*)(?P<value>[^\r\n]*(?:\r?\n[ \t]+[^\r\n]+)*)", re.IGNORECASE | re.MULTILINE
-)
 # Characters that move a terminal's cursor, end a line, or change the direction of text (UAX 9; CVE-2021-42574).
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-class Member(NamedTuple):
-    """One file of a wheel: its path, its size in bytes, its content in pieces, and whether it is executable."""
-
-    name: str
-    size: int
-    chunks: Iterable[bytes]
-    executable: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,13 +81,13 @@ class Wheel:
         try:
             file = self.archive.open(info)
         except DAMAGE as error:
-            raise self._rejection(info, error) from None
+            raise self._rejection(info, error) from error
         with file:
             while True:
                 try:  # around the read only: the caller's use of a chunk may fail for other reasons
                     chunk = file.read(CHUNK)
                 except DAMAGE as error:
-                    raise self._rejection(info, error) from None
+                    raise self._rejection(info, error) from error
                 if not chunk:
                     return
                 yield chunk
@@ -156,7 +121,7 @@ class Wheel:
             return self.dist_info_data(file).decode()
         except UnicodeDecodeError as error:
             msg = f"{self.path.name}: {file} is not UTF-8: {error.reason} at byte {error.start}"
-            raise Rejected(msg) from None
+            raise Rejected(msg) from error
 
     @cached_property
     def metadata(self) -> Message:
@@ -196,7 +161,7 @@ class Wheel:
             yield from csv.reader(io.StringIO(self.dist_info_text("RECORD"), newline=""))
         except csv.Error as error:
             msg = f"{self.path.name}: RECORD cannot be read: {error}"
-            raise Rejected(msg) from None
+            raise Rejected(msg) from error
 
 
 def is_folder(info: zipfile.ZipInfo) -> bool:
@@ -210,7 +175,7 @@ def open_wheel(path: Path) -> Wheel:
         archive = zipfile.ZipFile(path)
     except DAMAGE as error:
         msg = f"{path.name} is not a wheel: {error}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     packed, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
     if unpacked > max(FREE_BYTES, MOST_TIMES * packed):
         archive.close()
@@ -247,177 +212,6 @@ class Hashing:
     def record_value(self) -> str:
         """The hash in the notation of RECORD."""
         return f"{self._algorithm}=" + base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
-
-
-def relabel(
-    source: Path,
-    destination: Path,
-    *,
-    local: str = "",
-    requires_torch: str = "",
-    replaced: Mapping[str, Path] | None = None,
-) -> None:
-    """Write the wheel at `source` to `destination` with a local version, and with reproducible order, times and modes.
-
-    The local version goes into METADATA, the dist-info and data folders and RECORD; `destination` is the new file name.
-    `requires_torch` narrows the wheel's requirement of torch; if the wheel does not require torch unconditionally, that
-    requirement is added. The files in `replaced` replace members. The same members always give the same bytes.
-    Raises Rejected if the wheel cannot be relabelled.
-    """
-    wheel = open_wheel(source)
-    with wheel.archive:
-        _refuse_unclear(wheel, local)
-        old = wheel.dist_info.removesuffix(".dist-info")
-        new = f"{old}+{local}" if local else old
-        metadata = _label_metadata(wheel.dist_info_text("METADATA"), local, requires_torch, source.name).encode()
-        members = [*_rename_members(wheel, new, replaced or {}), _new_member(f"{new}.dist-info/METADATA", metadata)]
-        _write(members, f"{new}.dist-info", destination)
-
-
-def write_variant(source: Path, destination: Path, variant: bytes) -> None:
-    """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825).
-
-    The order, times and modes of the members are those of `relabel`. Raises Rejected if it cannot be relabelled.
-    """
-    wheel = open_wheel(source)
-    with wheel.archive:
-        _refuse_unclear(wheel, "")
-        new = wheel.dist_info.removesuffix(".dist-info").partition("+")[0]
-        head, blank, body = _partition_metadata(wheel.dist_info_text("METADATA"))
-        metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
-        own = {f"{new}.dist-info/METADATA": metadata, f"{new}.dist-info/variant.json": variant}
-        members = [member for member in _rename_members(wheel, new, {}) if member.name not in own]
-        _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
-
-
-def _rename_members(wheel: Wheel, new: str, replaced: Mapping[str, Path]) -> Iterator[Member]:
-    """Yield the members to copy, those in the dist-info and data folders under new names."""
-    old = wheel.dist_info.removesuffix(".dist-info")
-    for info in wheel.infos:
-        if info.filename not in {f"{wheel.dist_info}/{file}" for file in WRITTEN_ANEW}:
-            yield _member(_rename_folder(info.filename, old, new), wheel, info, replaced.get(info.filename))
-
-
-def _new_member(name: str, data: bytes) -> Member:
-    return Member(name, len(data), (data,))
-
-
-def _member(name: str, wheel: Wheel, info: zipfile.ZipInfo, other: Path | None) -> Member:
-    """Return a member under its new name, with the content of the file `other` if one is given."""
-    if other is None:
-        return Member(name, info.file_size, wheel.chunks(info), _executable(info))
-    return Member(name, other.stat().st_size, (other.read_bytes(),), _executable(info))
-
-
-def _refuse_unclear(wheel: Wheel, local: str) -> None:
-    """Raise Rejected if the wheel's label or its members are ambiguous."""
-    if not wheel.dist_info:
-        msg = f"{wheel.path.name} has no dist-info folder or several, expected one"
-        raise Rejected(msg)
-    if not wheel.dist_info_data("METADATA"):
-        msg = f"{wheel.path.name} has no METADATA"
-        raise Rejected(msg)
-    if local and "+" in wheel.dist_info:
-        msg = f"{wheel.path.name} has a local version already, expected none to put +{local} after"
-        raise Rejected(msg)
-    names = Counter(info.filename for info in wheel.infos)
-    unshown = next(filter(CONTROL.search, names), "")
-    if unshown:
-        msg = f"{wheel.path.name}: the name of {unshown!r} holds a control character"
-        raise Rejected(msg)
-    twice = next((name for name, count in names.items() if count > 1), "")
-    if twice:
-        msg = f"{wheel.path.name}: {twice} is in the archive {names[twice]} times"
-        raise Rejected(msg)
-
-
-def _executable(info: zipfile.ZipInfo) -> bool:
-    return bool((info.external_attr >> 16) & stat.S_IXUSR)
-
-
-def _rename_folder(name: str, old: str, new: str) -> str:
-    """Return the name of a member with its dist-info or data folder renamed."""
-    for suffix in (".dist-info/", ".data/"):
-        if name.startswith(old + suffix):
-            return new + name.removeprefix(old)
-    return name
-
-
-def _label_metadata(metadata: str, local: str, requires_torch: str, wheel: str) -> str:
-    """Add a local version and a torch specifier to METADATA, and keep every other character."""
-    head, blank, body = _partition_metadata(metadata)
-    if local:
-        head, count = VERSION_FIELD.subn(rf"\g<0>+{local}", head)
-        if count != 1:
-            msg = f"{wheel}: METADATA has {count} Version fields, expected one"
-            raise Rejected(msg)
-    if requires_torch:
-        try:
-            head = _narrow_torch(head, requires_torch)
-        except ValueError as error:  # InvalidRequirement, or more digits than Python converts
-            msg = f"{wheel}: METADATA has a Requires-Dist that is none to narrow: {str(error).splitlines()[0]}"
-            raise Rejected(msg) from None
-    return head + blank + body
-
-
-def _partition_metadata(metadata: str) -> tuple[str, str, str]:
-    """Split METADATA at its first empty line: into the fields, that line, and the description."""
-    blank = EMPTY_LINE.search(metadata)
-    return (metadata[: blank.start()], blank[0], metadata[blank.end() :]) if blank else (metadata, "", "")
-
-
-def _narrow_torch(fields: str, specifier: str) -> str:
-    """Add a specifier to every requirement of torch; add a requirement if none is without a marker."""
-    found = [_requirement(field) for field in REQUIRES_FIELD.finditer(fields)]
-    narrowed = REQUIRES_FIELD.sub(lambda field: _narrow_field(field, specifier), fields)
-    if any(canonicalize_name(requirement.name) == "torch" and not requirement.marker for requirement in found):
-        return narrowed
-    line_end = "\r\n" if "\r\n" in fields else "\n"
-    return f"{narrowed.rstrip()}{line_end}Requires-Dist: torch{specifier}{line_end}"
-
-
-def _narrow_field(field: re.Match[str], specifier: str) -> str:
-    requirement = _requirement(field)
-    if canonicalize_name(requirement.name) != "torch":
-        return field[0]
-    if requirement.url:
-        msg = f"{requirement} gives an address, expected a specifier"
-        raise InvalidRequirement(msg)
-    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    marker = f" ; {requirement.marker}" if requirement.marker else ""
-    own = sorted(map(str, {*requirement.specifier} - {*parse_specifiers(specifier)}))
-    return f"{field['name']}{requirement.name}{extras}{','.join([*own, specifier])}{marker}"
-
-
-def _requirement(field: re.Match[str]) -> Requirement:
-    return parse_requirement(field["value"])
-
-
-def _write(members: Iterable[Member], dist_info: str, destination: Path) -> None:
-    """Write the members sorted, dist-info last and RECORD at the very end, with fixed times and permissions."""
-    ordered = sorted(members, key=lambda member: (member.name.startswith(dist_info), member.name))
-    own = f"{dist_info}/RECORD"
-    with write_atomically(destination) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        rows = [(member.name, _write_member(archive, member), str(member.size)) for member in ordered]
-        record = io.StringIO()
-        csv.writer(record, lineterminator="\n").writerows([*rows, (own, "", "")])
-        content = record.getvalue().encode()
-        _write_member(archive, Member(own, len(content), (content,)))
-
-
-def _write_member(archive: zipfile.ZipFile, member: Member) -> str:
-    """Write a member; return its hash in the notation of RECORD."""
-    info = zipfile.ZipInfo(member.name, EPOCH)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.create_system = 3  # Unix, so that the permission bits are valid
-    info.external_attr = (stat.S_IFREG | (0o755 if member.executable else 0o644)) << 16
-    info.file_size = member.size  # zipfile needs it for the header: a large member has a zip64 one
-    hashing = Hashing()
-    with archive.open(info, "w") as sink:
-        for chunk in member.chunks:
-            hashing.update(chunk)
-            sink.write(chunk)
-    return hashing.record_value
 
 
 def differing(one: Path, other: Path) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def text_of(path: Path, name: str) -> str:
         msg = f"{name} is a folder, expected a YAML file"
         raise InputError(msg)
     if path.exists() and not path.is_file():  # reading a pipe would block
-        msg = f"{name} is no regular file, expected a YAML file"
+        msg = f"{name} is not a regular file, expected a YAML file"
         raise InputError(msg)
     try:
         with path.open("rb") as file:
@@ -107,10 +107,10 @@ def text_of(path: Path, name: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         msg = f"{name} is not text: byte {error.start} is not UTF-8, expected a YAML file"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     except OSError as error:
         msg = f"{name} cannot be read: {error.strerror}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     if len(data) > MOST_BYTES:
         msg = f"{name} is larger than {MOST_BYTES:,} bytes, expected a config written by a person"
         raise InputError(msg)

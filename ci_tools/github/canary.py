@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, nearest
 from ci_tools.formats import markdown
+from ci_tools.formats.json_file import parse, structure_bytes
 from ci_tools.github.client import Hub
 from ci_tools.machine.runner import host
 from ci_tools.machine.storage import write_atomically
@@ -144,8 +145,8 @@ CHECKS: Mapping[str, Callable[[str, Path], tuple[str, bool]]] = {
 def results_of(text: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the `needs` of a workflow's job from their JSON; raise InputError if it is invalid."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse(text)
+    except ValueError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(job, dict) for job in found.values()):
         msg = "--needs is not the JSON of a workflow's `needs`, expected an object for each job"
@@ -167,10 +168,11 @@ def _notes(folder: Path) -> Iterator[Note]:
 
 def _note(path: Path) -> Note:
     try:
-        return Note(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        msg = f"{path} is not a job's note: {error}"
-        raise InputError(msg, hint="canary.yml has each job write one by `fatwheel step canary`") from error
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    return structure_bytes(content, Note, str(path), hint="canary.yml has each job write one by `fatwheel step canary`")
 
 
 def _excused(row: Row) -> Row:
@@ -236,7 +238,7 @@ def _of_wheels(asked: Asked) -> Iterator[Row]:
 
 def _listed(text: object) -> list[str]:
     try:
-        found = json.loads(str(text))
+        found = parse(str(text))
     except ValueError:
         return []
     return list(map(str, found)) if isinstance(found, list) else []

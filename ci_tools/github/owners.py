@@ -132,7 +132,7 @@ def _owner(path: Path, platform: Platform) -> tuple[str, str]:
         request = config.load(path, catalog.load())
     except InputError as error:
         return "", f"the config cannot be read: {error.message}"
-    owners = {str(one.platform): one.owner for one in request.platforms}
+    owners = {str(one.platform): one.owner or "" for one in request.platforms}
     if platform not in owners:
         msg = f'--platform: {path} has no platform "{platform}", {nearest(platform, owners)}'
         raise InputError(msg)

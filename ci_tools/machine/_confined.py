@@ -1,8 +1,9 @@
 """Applies Landlock and seccomp to its own process and execs a command: a script for `sandbox.run_in_sandbox`.
 
-It is never imported, and needs only the standard library. Its one argument is JSON: the command, its variables, its
-folder, the paths it may read, and its limits. Right before it starts the command it prints the "ready" mark from its
-argument: output without that mark is about this machine, not about the command.
+It stays one file, although it is long: it runs before anything else of the toolkit may be read. It is never imported,
+and needs only the standard library. Its one argument is JSON: the command, its variables, its folder, the paths it
+may read, and its limits. Right before it starts the command it prints the "ready" mark from its argument: output
+without that mark is about this machine, not about the command.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def download(
                 raise InputError(msg)
     except UNANSWERED as error:
         msg = f"{file} cannot be fetched from the package index: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again") from None
+        raise MachineError(msg, hint="check the network and run the same command again") from error
 
 
 @contextmanager
@@ -95,20 +95,20 @@ def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Map
             client.s.verify = index.certificates or True
             packages = client.get_project_page(project, timeout=TIMEOUT).packages
             yield client.s, {package.filename: package.url for package in packages}
-    except NoSuchProjectError:
+    except NoSuchProjectError as error:
         msg = f'the package index has no project "{project}"'
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     except UNANSWERED as error:
         msg = f"{project} cannot be read from the package index: {innermost(error)}"
-        raise MachineError(msg, hint="check the network and run the same command again") from None
+        raise MachineError(msg, hint="check the network and run the same command again") from error
 
 
 def _url(client: PyPISimple, project: str, file: str) -> str:
     try:
         packages = client.get_project_page(project, timeout=TIMEOUT).packages
-    except NoSuchProjectError:
+    except NoSuchProjectError as error:
         msg = f'the package index has no project "{project}"'
-        raise InputError(msg) from None
+        raise InputError(msg) from error
     urls = {canonicalize_name(package.filename): package.url for package in packages}
     if canonicalize_name(file) not in urls:
         newest = [package.filename for package in packages[-400:]]

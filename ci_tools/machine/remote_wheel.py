@@ -123,4 +123,4 @@ def remote_wheel(session: requests.Session, url: str) -> Iterator[RemoteWheel]:
             yield RemoteWheel(file, archive)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         msg = f"{url.rpartition('/')[2].partition('#')[0]} cannot be read on the package index: {error}"
-        raise InputError(msg) from None
+        raise InputError(msg) from error

@@ -110,10 +110,10 @@ def _limit(root: Path, name: str, without: int) -> int:
     return int(text) if text.isdigit() else without
 
 
-def compilers(machine: Machine, job_memory_gib: int, max_jobs: int) -> Compilers:
+def compilers(machine: Machine, job_memory_gib: int | None, max_jobs: int | None) -> Compilers:
     """Return how many compilers run in parallel: one per core, as far as memory and swap allow, at most `max_jobs`.
 
-    Each needs `job_memory_gib` GiB; 0 means unknown. A `max_jobs` of 0 means no limit.
+    Each needs `job_memory_gib` GiB; None means unknown. A `max_jobs` of None means no limit.
     """
     if not job_memory_gib or not machine.memory:
         return Compilers(max_jobs or machine.cores)
@@ -145,7 +145,7 @@ class Host:
     root: Path = Path("/")
 
     def path(self, name: str) -> Path:
-        """Return where an absolute path of the host lies below `root`."""
+        """Return where an absolute path of the host is below `root`."""
         return self.root / name.lstrip("/")
 
 
@@ -156,8 +156,12 @@ def care_of(plan: Plan, names: Sequence[str]) -> Care:
         if name not in cares:
             msg = f'the plan has no job "{name}", {nearest(name, cares)}'
             raise InputError(msg)
-    each = zip(*(cares[name] for name in names), strict=True)
-    return Care(*map(max, each))
+    wanted = [cares[name] for name in names]
+    return Care(
+        free_disk=any(care.free_disk for care in wanted),
+        swap_gib=max(care.swap_gib for care in wanted),
+        job_memory_gib=max((care.job_memory_gib for care in wanted if care.job_memory_gib), default=None),
+    )
 
 
 def make_root_call(log: Path) -> Callable[[Sequence[str]], str]:
@@ -195,7 +199,7 @@ def _explain_skip(care: Care, host: Host) -> str:
     place = host.environ.get("RUNNER_ENVIRONMENT", "")
     if host.environ.get("GITHUB_ACTIONS") != "true" or place != "github-hosted" or host.environ.get("ACT"):
         said = f"RUNNER_ENVIRONMENT is {place}" if place else "RUNNER_ENVIRONMENT is not set"
-        return f"it is no runner of GitHub's own ({said})"
+        return f"it is not one of GitHub's own runners ({said})"
     if host.environ.get("RUNNER_OS") != "Linux":
         return "it does not run Linux"
     if any(host.path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")):
@@ -236,7 +240,7 @@ def _remove_folders(host: Host) -> Iterator[tuple[str, str]]:
 def _explain_use(path: Path, host: Host) -> str:
     """Return why a folder must not be removed; "" if it may be."""
     if _is_link(path, host.root):
-        return f"it is a link, or lies behind one, to {os.path.realpath(path)}"
+        return f"it is a link, or is reached through one, to {os.path.realpath(path)}"
     named = (host.environ.get(name, "") for name in ("HOME", "GITHUB_WORKSPACE", "RUNNER_TEMP", "CUDA_HOME"))
     ours = (sys.prefix, sys.base_prefix, str(Path.cwd()), *named)
     used = next((place for place in ours if place and Path(os.path.realpath(place)).is_relative_to(path)), "")
@@ -244,7 +248,7 @@ def _explain_use(path: Path, host: Host) -> str:
 
 
 def _is_link(path: Path, root: Path) -> bool:
-    """Whether a path below the root is a symbolic link or lies behind one."""
+    """Whether a path below the root is a symbolic link or is reached through one."""
     return Path(os.path.realpath(path)) != Path(os.path.realpath(root)) / path.relative_to(root)
 
 

@@ -1,6 +1,6 @@
 """Signs cached values with an HMAC, so that values which others added or changed are recognised and ignored.
 
-The key is a file that only its user can read. It lies in the user's state folder, not in the cache, because a cache may
+The key is a file that only its user can read. It is in the user's state folder, not in the cache, because a cache may
 be shared, copied or restored. Any program that runs as the same user can read the key, too.
 """
 

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.waits import EVERY
+from ci_tools.model.names import Sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +41,7 @@ LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
 MADE = b"# made by fatwheel, no part of a source\n*\n"  # the .gitignore of a folder of finished files
 UNFINISHED = ".partial"  # the suffix of a file or folder that is still being written
-NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is told
+NOTICE_AFTER = 2.0  # seconds a lock may be awaited before the user is notified
 LONGEST_WAIT = 3600.0  # seconds that another run may hold a lock
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # the error numbers of a full disk
 
@@ -95,7 +96,7 @@ def fill_once(folder: Path, fill: Callable[[Path], None], say: Callable[[str], N
         if _is_sealed(folder):
             return folder
         if folder.exists():
-            say(f"{folder} is not what was put there, it is made again")
+            say(f"{folder} has changed since it was filled, so it is filled again")
             shutil.rmtree(folder)
         partial = folder.with_name(f"{folder.name}{UNFINISHED}")
         shutil.rmtree(partial, ignore_errors=True)
@@ -162,7 +163,7 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno not in NO_ROOM:
             raise
         msg = f"{path} cannot be written: {error.strerror}"
-        raise MachineError(msg, hint="make room there and run the same command again") from None
+        raise MachineError(msg, hint="make room there and run the same command again") from error
 
 
 def _begin(folder: Path, name: str) -> tuple[int, Path]:
@@ -185,7 +186,7 @@ def _take_place(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def sha256_of(path: Path) -> str:
+def sha256_of(path: Path) -> Sha256:
     """Return the file's sha256 in hex; raise MachineError if it cannot be read."""
     digest = hashlib.sha256()
     try:
@@ -194,5 +195,5 @@ def sha256_of(path: Path) -> str:
                 digest.update(chunk)
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
-        raise MachineError(msg) from None
-    return digest.hexdigest()
+        raise MachineError(msg) from error
+    return Sha256(digest.hexdigest())

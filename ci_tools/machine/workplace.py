@@ -42,7 +42,7 @@ def own_folder(temporary: Path) -> Path:
     found = folder.lstat()
     is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
     if os.name == "posix" and not is_private:
-        msg = f"{folder} is not yours alone, expected a folder that nobody else can write to"
+        msg = f"{folder} can be written to by other users, expected a folder of your own"
         raise MachineError(msg, hint="remove it, or set TMPDIR to a folder of your own")
     return folder
 

@@ -54,7 +54,7 @@ def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
     edition = _read(tag, template, known)
     if edition is None:
         expected = tag_of(STABLE, template, known)
-        msg = f"{tag!r} is no tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
+        msg = f"{tag!r} is not a tag of {name} {version}, expected {expected}, or {expected}-rc1 for a candidate"
         raise InputError(msg, hint="the tag and the project's version change together")
     return edition
 
@@ -62,7 +62,7 @@ def parse_tag(tag: str, template: str, name: str, version: str) -> Edition:
 def parse_commit_tags(tags: Iterable[str], template: str, known: Mapping[str, str]) -> Edition:
     """Return the edition of a commit with these git tags: stable, the newest candidate, or untagged."""
     editions = {edition for tag in tags if (edition := _read(tag, template, known))}
-    return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate, default=UNTAGGED)
+    return STABLE if STABLE in editions else max(editions, key=lambda one: one.candidate or 0, default=UNTAGGED)
 
 
 def _read(tag: str, template: str, known: Mapping[str, str]) -> Edition | None:
@@ -108,7 +108,7 @@ def is_template(text: str) -> bool:
 def nightly(date: str) -> Edition:
     """Return the nightly edition of a date such as 20261121; raise InputError if it is not a date."""
     if not is_date(date):
-        msg = f"{date!r} is no date of a nightly, expected one such as 20261121"
+        msg = f"{date!r} is not a date, expected one such as 20261121"
         raise InputError(msg)
     return Edition(Channel.NIGHTLY, date=date)
 
@@ -136,7 +136,7 @@ def version(base: str, edition: Edition) -> str:
     return f"{said.base_version}{post}.dev{edition.date}"
 
 
-def variables(project: Project, edition: Edition, said: str = "") -> dict[str, str]:
+def variables(project: Project, edition: Edition, said: str | None = None) -> dict[str, str]:
     """Return the environment variables that give the edition's version to a build.
 
     `project` has the edition's version; `said` is the version in the config. A stable build gets variables only if the

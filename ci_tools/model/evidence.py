@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.cell import Cell
-from ci_tools.model.names import Name
+from ci_tools.model.names import Name, Sha256, VersionText
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor
 
@@ -33,16 +33,16 @@ class Project(NamedTuple):
     """The project's metadata, from `pyproject.toml`, `setup.cfg` or `setup.py`."""
 
     name: str
-    version: str
+    version: VersionText
     requires_python: str
     backend: str
     where: str
 
 
 class Requirement(NamedTuple):
-    """The versions of a package that the project requires (empty: any), and the place where it says so."""
+    """The versions of a package that the project requires (None: any), and the place where it says so."""
 
-    specifier: str = ""
+    specifier: str | None = None
     where: str = ""
 
 
@@ -116,16 +116,16 @@ class CellEvidence:
     python_api: PythonApi
     torch_abi: TorchAbi
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that does not depend on a Python ABI
-    unsupported: str = ""  # why its build would fail, in the project's own words
+    unsupported: str | None = None  # why its build would fail, in the project's own words
     asked: tuple[tuple[str, str], ...] = ()  # facts on which its build depends, each with the place of the query
     switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would skip the kernels
     switches_where: str = ""
     build_requires: tuple[str, ...] = ()  # packages that its build imports but the project does not declare
     built: tuple[Extension, ...] = ()
-    members: tuple[str, ...] = ()  # of the wheel, without dist-info; empty: unknown
+    members: tuple[str, ...] | None = None  # of the wheel, without dist-info; None: unknown
     contents: tuple[str, ...] = ()  # those members that are not compiled, each with its hash
-    metadata: tuple[str, ...] = ()  # the fields of METADATA; empty: unknown
-    recipe: str = ""  # a hash of everything its build does; empty: unknown
+    metadata: tuple[str, ...] | None = None  # the fields of METADATA; None: unknown
+    recipe: str | None = None  # a hash of everything its build does; None: unknown
     warnings: tuple[str, ...] = ()
 
 
@@ -149,8 +149,8 @@ class Evidence:
     """The evidence from the source on which a plan is based."""
 
     project: Project
-    source_sha256: str
-    commit: str  # empty if the source is not a git checkout
+    source_sha256: Sha256
+    commit: str | None  # None if the source is not a git checkout
     platforms: tuple[PlatformEvidence, ...]
     requires_torch: Requirement = ANY_VERSION
     builds_with_torch: Requirement = ANY_VERSION  # from its build requirements

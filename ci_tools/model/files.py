@@ -6,13 +6,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.names import Name
+from ci_tools.model.names import FileName, Name, Sha256, VersionText
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["NOT_ASKED", "BuiltWith", "Finding", "Level", "Outcome", "Receipt", "Trial", "Validated"]
+__all__ = ["EPOCH", "NOT_ASKED", "BuiltWith", "Finding", "Level", "Outcome", "Receipt", "Trial", "Validated"]
 
+# 1980-01-01, the earliest date in a zip file: the date of every written file, of a checkout as of an unpacked sdist.
+EPOCH = 315532800
 NUMBER = r"[0-9]+(\.[0-9]+)*"
 # A folder of an index, such as `cu130torch2.10`; `variants` has the wheel variants (PEP 825). The empty one is the
 # root: every folder lists its files.
@@ -59,7 +61,7 @@ class Validated(NamedTuple):
     where: str  # a site of the plan, or this kind of machine and its Python: linux-x86_64, Python 3.12
     key: str  # a hash of everything the trials depend on
     trials: tuple[Trial, ...]
-    gpu: str = ""  # the device and its driver, as that machine reports them; empty: no driver answered
+    gpu: str | None = None  # the device and its driver, as that machine reports them; None: no driver answered
 
     @property
     def failures(self) -> tuple[Trial, ...]:
@@ -85,13 +87,13 @@ NOT_ASKED = BuiltWith()
 class Receipt:
     """The record of one finished file: the job and the source it was built from, and its audits and trials."""
 
-    file: str
-    sha256: str
+    file: FileName
+    sha256: Sha256
     size: int  # bytes
     project: str
-    version: str
+    version: VersionText
     job: str
-    source: str  # the sha256 of the source tree it was built from
+    source: Sha256  # the sha256 of the source tree it was built from
     key: str  # a hash of everything its bytes depend on
     seconds: float  # the duration of the build
     findings: tuple[Finding, ...] = ()
@@ -113,15 +115,15 @@ class Receipt:
         others = (other for other in self.validated if other.where != place.where)
         return replace(self, validated=(*others, place))
 
-    def gpu(self, commands: Collection[str]) -> str:
-        """Return the GPU, with its driver, on which one of these commands passed; "" if none passed on a GPU."""
+    def gpu(self, commands: Collection[str]) -> str | None:
+        """Return the GPU, with its driver, on which one of these commands passed; None if none passed on a GPU."""
         passed = (
             place.gpu
             for place in self.validated
             for trial in place.trials
             if trial.outcome is Outcome.PASSED and trial.what in commands
         )
-        return next(filter(None, passed), "")
+        return next(filter(None, passed), None)
 
     @property
     def is_sound(self) -> bool:

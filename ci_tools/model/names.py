@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NewType
 
-__all__ = ["Name"]
+__all__ = ["FileName", "Name", "Sha256", "VersionText"]
+
+Sha256 = NewType("Sha256", str)  # 64 hex digits, of a file or of a tree of files
+FileName = NewType("FileName", str)  # of a wheel or an sdist, without a folder
+VersionText = NewType("VersionText", str)  # of a project, as PEP 440 has it
 
 
 class Name(str, Enum):

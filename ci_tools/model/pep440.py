@@ -34,9 +34,9 @@ def parse_version(text: str) -> Version:
     """Return a text as a version; raise ValueError if it is invalid."""
     try:
         return Version(text)
-    except ValueError:
+    except ValueError as error:
         msg = f'"{text[:MOST_SHOWN]}" is not a version (PEP 440)'
-        raise ValueError(msg) from None
+        raise ValueError(msg) from error
 
 
 def parse_specifiers(text: str) -> SpecifierSet:

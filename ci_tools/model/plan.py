@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ci_tools.model.cell import Cell
 from ci_tools.model.evidence import Project
-from ci_tools.model.names import Name
+from ci_tools.model.names import FileName, Name, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.request import HOSTED_MINUTES, NO_CARE, STABLE, Care, Edition, Request, ToolchainKind
 from ci_tools.model.versions import Minor, Python
@@ -42,15 +42,15 @@ class Job:
     accelerator: Accelerator | None
     archs: tuple[str, ...]
     runner: tuple[str, ...]  # the labels of the runner, which must have all of them
-    container: str = ""  # the image it is built in; empty: none
-    owner: str
+    container: str | None = None  # the image it is built in
+    owner: str | None
     required: bool = True  # whether the release is held back until its wheel is good
-    wheel: str  # the expected file name
+    wheel: FileName  # the expected file name
     local: str = ""  # its local version, such as cu130torch2.10
-    public: str = ""  # the file name of its copy without a local version, for PyPI; empty: no copy
+    public: FileName | None = None  # the file name of its copy without a local version, for PyPI
     wheel_platform: str  # its platform tag
-    libraries: tuple[Library, ...] = ()  # the expected compiled libraries; empty: unknown
-    members: tuple[str, ...] = ()  # the expected members without dist-info; empty: unknown
+    libraries: tuple[Library, ...] | None = None  # the expected compiled libraries; None: unknown
+    members: tuple[str, ...] | None = None  # the expected members without dist-info; None: unknown
     requires_torch: str  # the torch specifier for Requires-Dist if the torch axis stays: ">=2.10,<2.11"
     toolchain: ToolchainKind
     env: tuple[tuple[str, str], ...]
@@ -83,7 +83,7 @@ class Site:
 
     name: str  # pure on macos-15, Python 3.10
     job: str  # the job that makes the wheel, or the sdist's
-    files: tuple[str, ...]  # the wheel and its public copy; for the sdist, itself and the wheel to build from it
+    files: tuple[FileName, ...]  # the wheel and its public copy; for the sdist, itself and the wheel to build from it
     platforms: tuple[Platform, ...]  # the platforms of the request that it represents
     python: Python
     runner: tuple[str, ...]
@@ -113,9 +113,9 @@ class Skipped(NamedTuple):
 class Pins(NamedTuple):
     """The inputs of a plan, so that a runner can refuse to build from different ones."""
 
-    source_sha256: str
-    commit: str
-    catalog_sha256: str
+    source_sha256: Sha256
+    commit: str | None  # None if the source is not a git checkout
+    catalog_sha256: Sha256
     fatwheel: str
 
 
@@ -127,7 +127,7 @@ class Plan:
     project: Project
     pins: Pins
     jobs: tuple[Job, ...]
-    sdist: str  # the expected file name
+    sdist: FileName | None  # the expected file name; None: this plan makes none
     covered: tuple[Covered, ...]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci_tools.model.names import Name
+from ci_tools.model.names import Name, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
 
@@ -82,7 +82,7 @@ class SdistSource:
 
     name: str
     version: str
-    sha256: str
+    sha256: Sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Torch:
 
     lowest: Minor | None = None
     versions: tuple[Minor, ...] = ()
-    instead_of: str = ""  # the config's own text, if a run overrides it
+    instead_of: str | None = None  # the config's own text, if a run overrides it
 
 
 HOSTED_MINUTES = 360  # the time limit of a job on a hosted runner (GitHub: usage limits)
@@ -99,11 +99,11 @@ SELF_HOSTED = "self-hosted"  # the label that GitHub gives every self-hosted run
 
 
 class Care(NamedTuple):
-    """Runner preparation: free disk space, swap, and the memory that one compiler needs; 0: none, or unknown."""
+    """Runner preparation: free disk space, swap, and the memory that one compiler needs (None: unknown)."""
 
     free_disk: bool = False
     swap_gib: int = 0
-    job_memory_gib: int = 0
+    job_memory_gib: int | None = None
 
 
 NO_CARE = Care()
@@ -116,7 +116,7 @@ class PlatformRequest:
     platform: Platform
     where: str  # file:line, for the reasons a plan gives
     enabled: Enabled = Enabled.AUTO
-    owner: str = ""
+    owner: str | None = None
     required: bool = False  # whether a release is held back until its wheels are good
     own_workflow: bool = False  # whether a separate workflow builds its native wheels, and the common one skips them
     native: Globs = field(default_factory=Globs)
@@ -125,8 +125,8 @@ class PlatformRequest:
     one_per_major: bool = False
     wheel_platform: str  # the wheel's platform tag without the machine, such as manylinux_2_28
     runner: tuple[str, ...] = ()  # the labels of the runner that builds it
-    gpu_runner: tuple[str, ...] = ()  # the labels of the runner that validates its wheels; empty: the builder
-    container: str = ""  # the image it is built in; empty: none
+    gpu_runner: tuple[str, ...] | None = None  # the labels of the runner that validates its wheels; None: the builder
+    container: str | None = None  # the image it is built in
     toolchain: ToolchainKind = ToolchainKind.AUTO
     env: tuple[tuple[str, str], ...] = ()
     care: Care = NO_CARE
@@ -147,8 +147,8 @@ class Build:
     before: tuple[Hook, ...] = ()  # run before the backend is called
     after: tuple[Hook, ...] = ()  # run after the backend has built a wheel
     env: tuple[tuple[str, str], ...] = ()
-    constraints: str = ""  # path of a pip constraints file in the source
-    max_jobs: int = 0  # 0: one per core
+    constraints: str | None = None  # path of a pip constraints file in the source
+    max_jobs: int | None = None  # None: one per core
     timeout_minutes: int = HOSTED_MINUTES
 
 
@@ -171,8 +171,8 @@ class GpuTrial(Name):
 class Validation:
     """The imports and commands that must work after a wheel is installed in a clean environment."""
 
-    torch: str = ""  # the exact version to install first; empty: none
-    torch_index: str = ""
+    torch: str | None = None  # the exact version to install first
+    torch_index: str | None = None
     imports: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     timeout_seconds: int = 600
@@ -204,8 +204,8 @@ class Edition(NamedTuple):
     """The kind of release of a version; a plan fixes it once for all of its jobs."""
 
     channel: Channel | None = Channel.STABLE  # None: a commit without the version's tag, which no channel accepts
-    candidate: int = 0  # the N of a tag that ends in -rcN; 0: none
-    date: str = ""  # of a nightly: 20261121
+    candidate: int | None = None  # the N of a tag that ends in -rcN
+    date: str | None = None  # of a nightly: 20261121
 
 
 STABLE = Edition()
@@ -249,8 +249,8 @@ class Request:
     config: str  # the config's path in the source, or its name: the same on every machine
     source: PathSource | GitSource | SdistSource
     subdirectory: str = ""  # the folder of pyproject.toml below the source root
-    include: tuple[str, ...] = ()  # the part of the source that a build may see; empty: all of it
-    version: str = ""  # for projects whose version is dynamic
+    include: tuple[str, ...] | None = None  # the part of the source that a build may see; None: all of it
+    version: str | None = None  # for projects whose version is dynamic
     pythons: tuple[Python, ...]
     torch: Torch | None = None
     platforms: tuple[PlatformRequest, ...]

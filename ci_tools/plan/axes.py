@@ -49,7 +49,7 @@ class Key(NamedTuple):
     accelerator: Accelerator | None = None
     torch: Minor | None = None
     tag: Tag = Tag("py3-none")
-    recipe: str = ""  # the hash of the observed build, if it was observed
+    recipe: str | None = None  # the hash of the observed build, if it was observed
 
     @property
     def name(self) -> str:

@@ -24,8 +24,8 @@ __all__ = ["describe_difference", "find_contradictions", "find_refused_torches",
 def describe_difference(one: CellEvidence, other: CellEvidence) -> str:
     """Return the most telling difference between two observed builds."""
     for what, mine, others in (
-        ("METADATA", one.metadata, other.metadata),
-        ("its members", one.members, other.members),
+        ("METADATA", one.metadata or (), other.metadata or ()),
+        ("its members", one.members or (), other.members or ()),
         ("how its libraries are compiled", _flags(one), _flags(other)),
     ):
         if different := sorted({*mine} ^ {*others}):
@@ -55,7 +55,7 @@ def find_refused_torches(
 ) -> Iterator[tuple[Minor | None, str]]:
     """Yield the torch versions without a patch release that the project's requirement admits, and why."""
     try:
-        specifier = parse_specifiers(asked.specifier)
+        specifier = parse_specifiers(asked.specifier or "")
     except ValueError as error:  # raised for more digits than Python converts
         msg = f"{asked.where}: its requirement of torch is not a valid specifier (PEP 440)"
         raise InputError(msg) from error

@@ -63,7 +63,7 @@ def make_plan(
     expected = plan_file.read(pinned) if pinned else None
     said = overrides.run_of(expected) if expected else run
     request = overrides.apply_run(loader.load(path, catalog), said, catalog)
-    commit = expected["pins"]["commit"] if expected else ""
+    commit = expected["pins"]["commit"] if expected else None
     tree = source.open_tree(request, path.parent, outside, commit)
     commands.refuse_missing(request, tree.root, tree.files)
     evidence = gather(request, tree, catalog, outside)

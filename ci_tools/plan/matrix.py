@@ -46,7 +46,7 @@ def outputs(plan: Plan) -> dict[str, str]:
         "project": plan.project.name,
         "version": plan.project.version,
         "channel": str(plan.edition.channel or NO_CHANNEL),
-        "commit": plan.pins.commit,
+        "commit": plan.pins.commit or "",
         "any": json.dumps(bool(plan.jobs)),
         "changed": "true",  # a plan that is not compared counts as changed
         "builds": _matrix(builds(plan)),
@@ -96,10 +96,10 @@ def _builds(plan: Plan) -> Iterator[Row]:
             "platform": str(job.platform or ""),
             "runner": runs_on(job.runner),
             "container": _container(job),
-            "image": job.container,
+            "image": job.container or "",
             "root": HOST if job.container and _wants_room(job) else "",
             "python": str(job.python),
-            "owner": job.owner,
+            "owner": job.owner or "",
             "required": job.required,
             # Longer than the build's own limit, so that a slow build can report its timeout.
             "minutes": INSTALLING + len(names) * job.minutes,
@@ -125,7 +125,7 @@ def _container(job: Job) -> str | Row:
     In that case the runner is a hosted one, which is thrown away after the job (runner.py does not change the others).
     """
     if not (job.container and _wants_room(job)):
-        return job.container
+        return job.container or ""
     row: Row = {"image": job.container, "volumes": [f"/:{HOST}"]}
     return {**row, "options": "--privileged"} if job.care.swap_gib else row  # swapon needs privileges
 
@@ -180,7 +180,7 @@ def _sites(plan: Plan, whole: Plan) -> Iterator[Row]:
             "built": places[job.name],
             "runner": runs_on(site.runner),
             "python": str(site.python),
-            "owner": job.owner,
+            "owner": job.owner or "",
             "required": job.required,
             "minutes": INSTALLING + _minutes(plan, site, job),
         }

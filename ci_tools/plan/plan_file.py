@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.errors import InputError
+from ci_tools.formats.json_file import parse, unstructure
 from ci_tools.model.edition import is_date
-from ci_tools.model.names import Name
-from ci_tools.model.platforms import Accelerator
 from ci_tools.model.repository import GIT_COMMIT
 from ci_tools.model.request import UNTAGGED, Channel, Edition, Route
-from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -51,10 +49,10 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as one JSON object; its keys are a contract (docs/reference/plan.md)."""
     return {
         "schema": SCHEMA_VERSION,
-        "request": _plain(plan.request),
+        "request": unstructure(plan.request),
         "pins": plan.pins._asdict(),
         "project": plan.project._asdict(),
-        "edition": _plain(plan.edition),
+        "edition": unstructure(plan.edition),
         "cells": plan.cells,
         "jobs": [_job(job) for job in plan.jobs],
         "sdist": plan.sdist,
@@ -78,8 +76,8 @@ def evidence_json(evidence: Evidence, plan: Plan) -> str:
         "project": evidence.project._asdict(),
         "source_sha256": evidence.source_sha256,
         "commit": evidence.commit,
-        "requires_torch": _plain(evidence.requires_torch),
-        "builds_with_torch": _plain(evidence.builds_with_torch),
+        "requires_torch": unstructure(evidence.requires_torch),
+        "builds_with_torch": unstructure(evidence.builds_with_torch),
         "platforms": [_platform_evidence(platform, plan) for platform in evidence.platforms],
         "warnings": list(evidence.warnings),
     }
@@ -95,7 +93,7 @@ def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]
     return {
         "platform": str(platform.platform),
         "native_files": list(platform.native_files),
-        "cells": [{"cells": names, **_plain(shown)} for shown, names in groups.items()],
+        "cells": [{"cells": names, **unstructure(shown)} for shown, names in groups.values()],
     }
 
 
@@ -119,7 +117,7 @@ def own(plan: Plan, platform: Platform) -> Plan:
     names = {job.name for job in jobs}
     return replace(
         only(plan, platform),
-        sdist="",
+        sdist=None,
         jobs=jobs,
         sites=tuple(site for site in plan.sites if site.job in names),
         covered=tuple(item for item in plan.covered if item.job in names),
@@ -174,21 +172,20 @@ def read(path: Path) -> dict[str, Any]:
         msg = f"{path} is not a regular file, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
+        plan = parse(path.read_bytes())
     except FileNotFoundError as error:
         raise _no_plan(path) from error
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         msg = f"{path} is not a plan: {error}"
         raise InputError(msg, hint="`fatwheel plan --out plan.json` writes one") from error
     if not isinstance(plan, dict) or plan.get("schema") != SCHEMA_VERSION:
         msg = f"{path} is not a plan of schema {SCHEMA_VERSION}, expected what `fatwheel plan --out` writes"
         raise InputError(msg)
-    commit = plan["pins"].get("commit") if isinstance(plan.get("pins"), dict) else None
-    if not isinstance(commit, str) or (commit and not GIT_COMMIT.fullmatch(commit)):
-        msg = f"{path} pins no commit, expected 40 hex digits or an empty text at pins.commit"
+    if not _pins_commit(plan):
+        msg = f"{path} has no commit at pins.commit, expected 40 or 64 hex digits, or null for a source without git"
         raise InputError(msg)
     if edition_of(plan) is None:
         msg = f"{path} has no known edition, expected its channel, candidate and date at edition"
@@ -196,16 +193,26 @@ def read(path: Path) -> dict[str, Any]:
     return plan
 
 
+def _pins_commit(plan: dict[str, Any]) -> bool:
+    """Whether a plan's JSON pins a commit, or says that its source has none."""
+    match plan.get("pins"):
+        case {"commit": None}:
+            return True
+        case {"commit": str(commit)}:
+            return GIT_COMMIT.fullmatch(commit) is not None
+    return False
+
+
 def edition_of(plan: dict[str, Any]) -> Edition | None:
     """Return the edition in a plan's JSON, or None if it has no valid one."""
     match plan.get("edition"):
-        case {"channel": "stable", "candidate": 0, "date": ""}:
+        case {"channel": "stable", "candidate": None, "date": None}:
             return Edition()
-        case {"channel": "test", "candidate": int(number), "date": ""} if number > 0 and number is not True:
+        case {"channel": "test", "candidate": int(number), "date": None} if number > 0 and number is not True:
             return Edition(Channel.TEST, number)
-        case {"channel": "nightly", "candidate": 0, "date": str(date)} if is_date(date):
+        case {"channel": "nightly", "candidate": None, "date": str(date)} if is_date(date):
             return Edition(Channel.NIGHTLY, date=date)
-        case {"channel": None, "candidate": 0, "date": ""}:
+        case {"channel": None, "candidate": None, "date": None}:
             return UNTAGGED
     return None
 
@@ -241,21 +248,6 @@ def _brief(value: object) -> str:
     return text if len(text) < 100 else f"{text[:97]}…"  # noqa: PLR2004 - the longest value for one line
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return frozen values as JSON values."""
-    if isinstance(value, (Minor, Python, Name)):
-        return str(value)
-    if isinstance(value, Accelerator):
-        return {"kind": str(value.kind), "version": _plain(value.version)}
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", None)
-        items = [_plain(item) for item in value]
-        return dict(zip(names, items, strict=True)) if names else items
-    return value
-
-
 def _cell(cell: Cell) -> dict[str, str]:
     """Return a cell as a whole and by its parts; a missing part is ""."""
     return {
@@ -268,24 +260,24 @@ def _cell(cell: Cell) -> dict[str, str]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    accelerator = job.accelerator and {**_plain(job.accelerator), "label": job.accelerator.label}
+    accelerator = job.accelerator and {**unstructure(job.accelerator), "label": job.accelerator.label}
     return {
         "name": job.name,
         "kind": str(job.kind),
-        "platform": _plain(job.platform),
+        "platform": unstructure(job.platform),
         "python": str(job.python),
         "python_stays": job.python_stays,
-        "torch": _plain(job.torch),
+        "torch": unstructure(job.torch),
         "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
         "runner": runs_on(job.runner),
         "container": job.container,
         "care": job.care._asdict(),
         "minutes": job.minutes,
-        "owner": job.owner or None,
+        "owner": job.owner,
         "required": job.required,
         "wheel": job.wheel,
         "local": job.local,
-        "public": job.public or None,
+        "public": job.public,
         "wheel_platform": job.wheel_platform,
         "requires_torch": job.requires_torch,
         "folder": job.folder,
@@ -293,8 +285,10 @@ def _job(job: Job) -> dict[str, Any]:
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
         "build_requires": list(job.build_requires),
-        "libraries": {library.member: list(library.images) for library in job.libraries},
-        "members": list(job.members),
+        "libraries": None
+        if job.libraries is None
+        else {library.member: list(library.images) for library in job.libraries},
+        "members": unstructure(job.members),
         "covers": [str(cell) for cell in job.covers],
     }
 
@@ -305,7 +299,7 @@ def runs_on(runner: tuple[str, ...]) -> str | list[str]:
 
 
 def _site(site: Site, request: Request) -> dict[str, Any]:
-    return {**_plain(site), "runner": runs_on(site.runner), **_plain(request.validate)}
+    return {**unstructure(site), "runner": runs_on(site.runner), **unstructure(request.validate)}
 
 
 def _publish(plan: Plan) -> list[dict[str, Any]]:

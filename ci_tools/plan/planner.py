@@ -13,6 +13,7 @@ from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model import edition as editions
+from ci_tools.model.names import FileName, VersionText
 from ci_tools.model.plan import Covered, Job, JobKind, Library, Pins, Plan, Skipped
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import HOSTED_MINUTES, SELF_HOSTED, STABLE, Care, Channel, Enabled, Route, ToolchainKind
@@ -58,16 +59,16 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     jobs would make the same file.
     """
     version = editions.version(evidence.project.version, edition)
-    evidence = replace(evidence, project=evidence.project._replace(version=version))
+    evidence = replace(evidence, project=evidence.project._replace(version=VersionText(version)))
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
-    sdist = f"{distribution_of(evidence.project.name)}-{evidence.project.version}.tar.gz"
+    sdist: FileName | None = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz")
     if request.run.torch:
         jobs, covered, skipped = select_additions(jobs, covered, skipped)
         refuse_nothing(jobs, skipped, request)
-        sdist = ""
+        sdist = None
     return Plan(
         request=request,
         project=evidence.project,
@@ -234,7 +235,7 @@ class _Planner:
             accelerator=None,
             archs=(),
             runner=self.pure_runner(cells),
-            owner="",
+            owner=None,
             wheel=self.wheel(f"{shown.pure_tag}-none-any", local=""),
             wheel_platform="any",
             members=shown.members,
@@ -280,10 +281,10 @@ class _Planner:
             required=request.required,
             wheel=self.wheel(tags, local),
             local=local,
-            public=self.wheel(tags, local="") if self.is_public(accelerator) else "",
+            public=self.wheel(tags, local="") if self.is_public(accelerator) else None,
             wheel_platform=axes.wheel_platform,
-            libraries=tuple(Library(library_path(name, suffix), images) for name, images in libraries),
-            members=tuple(library_path(member, suffix) for member in shown.members),
+            libraries=tuple(Library(library_path(name, suffix), images) for name, images in libraries) or None,
+            members=shown.members and tuple(library_path(member, suffix) for member in shown.members),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
@@ -319,7 +320,7 @@ class _Planner:
             other = made.setdefault(name, key)
             if other is key:
                 continue
-            if other._replace(recipe="", platform=None) == key._replace(recipe="", platform=None):
+            if other._replace(recipe=None, platform=None) == key._replace(recipe=None, platform=None):
                 raise self.two_builds(jobs[other], job)
             msg = f"the jobs {jobs[other].name} and {job.name} would both make {name}"
             by_public = "remove `publish: pypi-cuda`" if name == job.public else ""
@@ -336,11 +337,12 @@ class _Planner:
         hint = f"the build decides by {asked}" if asked else ""
         return InputError(msg, hint=hint)
 
-    def wheel(self, tag: str, local: str) -> str:
-        return f"{self.distribution}-{self.evidence.project.version}{f'+{local}' if local else ''}-{tag}.whl"
+    def wheel(self, tag: str, local: str) -> FileName:
+        version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"
+        return FileName(f"{self.distribution}-{version}-{tag}.whl")
 
 
-def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str:
+def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str | None:
     """Return the image of a job; if the default image lacks a needed CUDA toolkit, the image that has it."""
     facts, image = catalog.platforms[request.platform], request.container
     if accelerator is None or accelerator.version is None:
@@ -349,7 +351,7 @@ def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: C
     brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
     if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
         image = facts.toolkit_container
-    return image.replace("{version}", str(accelerator.version))
+    return image and image.replace("{version}", str(accelerator.version))
 
 
 def _oldest_python(cells: Iterable[Cell]) -> Python:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ci_tools.model.cell import Cell
+    from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import Edition, PlatformRequest, Request
@@ -26,7 +27,7 @@ class _Runner(NamedTuple):
     gpu: bool
 
 
-def sites_of(request: Request, jobs: Sequence[Job], sdist: str) -> tuple[Site, ...]:
+def sites_of(request: Request, jobs: Sequence[Job], sdist: FileName | None) -> tuple[Site, ...]:
     """Return the sites where the wheels of some jobs are tried, and the site where the sdist is tried.
 
     A wheel that serves several platforms is tried on the runner of each; platforms that share a runner share the trial.
@@ -63,7 +64,7 @@ def _runner(request: PlatformRequest) -> _Runner:
     return _Runner(request.gpu_runner or request.runner, bool(request.gpu_runner))
 
 
-def _sites(job: Job, runners: dict[Platform, _Runner], torch: str) -> Iterator[Site]:
+def _sites(job: Job, runners: dict[Platform, _Runner], torch: str | None) -> Iterator[Site]:
     """Yield the sites of a job's wheel, with Pythons that have the trial's torch; free-threaded only at the first."""
     served: dict[_Runner, dict[Platform, None]] = {}
     for cell in job.covers:
@@ -84,13 +85,13 @@ def _sites(job: Job, runners: dict[Platform, _Runner], torch: str) -> Iterator[S
             )
 
 
-def _pythons(cells: Sequence[Cell], torch: str) -> list[Python]:
+def _pythons(cells: Sequence[Cell], torch: str | None) -> list[Python]:
     """Return the Pythons of some cells, sorted: only those with this very torch, if any has it."""
-    having = [cell for cell in cells if cell.torch is None or torch.startswith(f"{cell.torch}.")]
+    having = [cell for cell in cells if cell.torch is None or (torch or "").startswith(f"{cell.torch}.")]
     return sorted({cell.python for cell in having or cells})
 
 
-def _sdist_sites(jobs: Sequence[Job], sdist: str) -> Iterator[Site]:
+def _sdist_sites(jobs: Sequence[Job], sdist: FileName) -> Iterator[Site]:
     """Yield the site where a wheel is built from the sdist and compared: the pure wheel if there is one."""
     job = next((job for job in jobs if job.kind is JobKind.PURE), next(iter(jobs), None))
     if job:

@@ -37,7 +37,7 @@ class Finished(NamedTuple):
     @property
     def files(self) -> dict[str, str]:
         """Every file of the plan, with the job that makes it."""
-        wheels = {name: job.name for job in self.plan.jobs for name in (job.wheel, job.public) if name}
+        wheels: dict[str, str] = {name: job.name for job in self.plan.jobs for name in (job.wheel, job.public) if name}
         return {**({self.plan.sdist: SDIST} if self.plan.sdist else {}), **wheels}
 
 

@@ -77,7 +77,7 @@ def find_built(folders: Iterable[Path], plan: Plan) -> frozenset[str]:
 
 def _jobs(plan: Plan) -> dict[str, str]:
     """Return the job of every file in a plan."""
-    wheels = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
+    wheels: dict[str, str] = {name: job.name for job in plan.jobs for name in (job.wheel, job.public) if name}
     return wheels | ({plan.sdist: SDIST} if plan.sdist else {})
 
 

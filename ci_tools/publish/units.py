@@ -281,5 +281,5 @@ def _item(made: Made | None, path: Path, receipt: Receipt | None, gpu_commands: 
 
 def _gpu(receipt: Receipt, commands: tuple[str, ...]) -> str:
     """Return in words whether a file was tried on a GPU, by its receipt and not by a runner's label."""
-    device = "".join(char for char in receipt.gpu(commands) if char.isprintable())[:LONGEST]
+    device = "".join(char for char in receipt.gpu(commands) or "" if char.isprintable())[:LONGEST]
     return f"tried on {device}" if device else NOT_TRIED

@@ -73,13 +73,13 @@ def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
     if surprises:
         path.unlink()
         shown = "\n".join(map(_shown, surprises))
-        raise Rejected(shown, hint="the plan foretold another wheel: `fatwheel plan --explain` says why")
+        raise Rejected(shown, hint="the plan predicted another wheel: `fatwheel plan --explain` says why")
 
 
 def find_planned_files(plan: Plan, folder: Path) -> tuple[Path, ...]:
     """Return the files of a plan that are in a folder."""
     names = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public) if name))
-    return tuple(folder / name for name in names if (folder / name).is_file())
+    return tuple(folder / name for name in names if name and (folder / name).is_file())
 
 
 def audit_files(paths: Iterable[Path], plan: Plan | None, outside: Outside) -> tuple[Finding, ...]:
@@ -106,7 +106,7 @@ def _audit_file(path: Path, plan: Plan | None, outside: Outside) -> tuple[Findin
 
     An audit without a plan checks less: its findings are added to those of an earlier audit with the plan.
     """
-    jobs = {job.wheel: job for job in plan.jobs} if plan else {}
+    jobs: dict[str, Job] = {job.wheel: job for job in plan.jobs} if plan else {}
     jobs |= {job.public: replace(job, wheel=job.public, local="") for job in plan.jobs if job.public} if plan else {}
     if plan and path.name == plan.sdist:
         findings = audit_sdist(path, plan.project)
@@ -302,7 +302,7 @@ def _same_wheel(planned: Planned, sdist: Made, own: Made, folder: Path, out: Pat
         (tree.root / constraints).write_text(planned.tree.text(constraints), encoding="utf-8")
         tree = replace(tree, files=tuple(sorted({*tree.files, constraints})))
     alone = replace(plan.request.build, before=(), after=())  # users who build from an sdist do not run these commands
-    request = replace(plan.request, subdirectory="", include=(), build=alone)
+    request = replace(plan.request, subdirectory="", include=None, build=alone)
     from_sdist = replace(plan, request=request, pins=plan.pins._replace(source_sha256=tree.sha256))
     tools = toolchains_of(planned, outside).prepare(job)
     try:

@@ -6,90 +6,41 @@ values of these share one build. The compared values are cached, so that an inte
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import sys
 import sysconfig
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from elftools.elf.elffile import ELFFile
 from packaging.utils import canonicalize_name
 
 from ci_tools.build.builder import Workshop, build_key
 from ci_tools.build.toolchain import Toolchains
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
-from ci_tools.formats.fatbinary import images, read_undefined_symbols
-from ci_tools.formats.wheel import open_wheel, record_hash
 from ci_tools.machine.runner import host
-from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import scratch
 from ci_tools.model.evidence import Binding, Extensions
-from ci_tools.model.names import Name
 from ci_tools.model.plan import JobKind
 from ci_tools.model.versions import Minor, Python
+from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-    from zipfile import ZipInfo
+    from collections.abc import Iterator, Sequence
 
     from ci_tools.errors import FatwheelError
-    from ci_tools.formats.wheel import Wheel
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence
     from ci_tools.model.plan import Job
     from ci_tools.model.platforms import Accelerator
     from ci_tools.plan.make import Planned
+    from ci_tools.verify.fingerprint import Fingerprint
 
-__all__ = [
-    "Claim",
-    "Fingerprint",
-    "Interface",
-    "Proof",
-    "Verdict",
-    "compare",
-    "fingerprint",
-    "prove",
-    "status",
-    "to_json",
-]
+__all__ = ["Proof", "prove", "status", "to_json"]
 
-GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
 TORCH_INCLUDE = "FATWHEEL_TORCH_INCLUDE"  # the variable that names the folder of a job's torch headers
-SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
-MOST_SHOWN = 6  # lines or symbols of one member
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)  # raised by a damaged record
-
-
-class Verdict(Name):
-    """The result of checking a claim that one wheel serves a cell."""
-
-    SAME_BYTES = "same bytes"
-    SAME_MEMBERS = "same members"  # the wheels differ only in the tool named in their WHEEL file
-    SERVES = "serves"  # other bytes, but equal in all that decides where the wheel works
-    SAME_INPUT = "same input"
-    DIFFERS = "differs"
-    REJECTED = "build rejected"
-    NOT_EXERCISED = "not exercised"
-    BROKEN = "machine failed"
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether the claim was shown to be wrong."""
-        return self in {Verdict.DIFFERS, Verdict.REJECTED}
-
-
-class Claim(Name):
-    """What must be equal between a job's wheel and a wheel that was built for one of its cells."""
-
-    MEMBERS = "members"
-    INTERFACE = "members; of libraries the device images, and the symbols that are not the system's"
-    LOADS = "names of members; of libraries the device images, and the symbols that are not the system's"
 
 
 class Proof(NamedTuple):
@@ -121,135 +72,6 @@ def status(proofs: Sequence[Proof]) -> int:
     if any(proof.verdict.is_bad for proof in proofs):
         return Rejected.status
     return MachineError.status if any(proof.verdict is Verdict.BROKEN for proof in proofs) else 0
-
-
-# ---------------------------------------------------------------- the compared parts of a wheel
-
-
-class Interface(NamedTuple):
-    """The symbols that a library needs of torch, Python and the accelerator's libraries, and its device images."""
-
-    symbols: tuple[str, ...]
-    images: tuple[str, ...]
-    system: tuple[str, ...] = ()  # the symbols it needs of the system, which the platform tag guarantees
-
-
-class Fingerprint(NamedTuple):
-    """The compared parts of a wheel; RECORD is left out, since it repeats them."""
-
-    sha256: str
-    members: Mapping[str, str]  # a hash of the content by name; WHEEL without its Generator line
-    metadata: tuple[str, ...]  # the lines of METADATA
-    generator: str
-    libraries: Mapping[str, Interface]
-
-
-def fingerprint(path: Path) -> Fingerprint:
-    """Return the compared parts of the wheel at `path`; raise Rejected if it or one of its libraries is damaged."""
-    wheel = open_wheel(path)
-    with wheel.archive:
-        infos = [info for info in wheel.infos if info.filename != f"{wheel.dist_info}/RECORD"]
-        return Fingerprint(
-            sha256=sha256_of(path),
-            members={info.filename: _member(wheel, info) for info in infos},
-            metadata=tuple(wheel.dist_info_text("METADATA").splitlines()),
-            generator=str(wheel.wheel_metadata["Generator"] or ""),
-            libraries={info.filename: _interface(wheel.read(info)) for info in wheel.libraries},
-        )
-
-
-def _member(wheel: Wheel, info: ZipInfo) -> str:
-    """Return a hash of a member's permissions and content."""
-    data = wheel.read(info)
-    if info.filename == f"{wheel.dist_info}/WHEEL":
-        data = GENERATOR.sub("", data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
-    return f"{info.external_attr >> 16:o} {record_hash(data)}"
-
-
-def _interface(library: bytes) -> Interface:
-    file = io.BytesIO(library)
-    asked, system = read_undefined_symbols(file), _system_symbols(file)
-    return Interface(tuple(sorted(asked - system)), tuple(sorted(map(str, images(file)))), tuple(sorted(system)))
-
-
-def _system_symbols(library: BinaryIO) -> frozenset[str]:
-    """Return the symbols with a version of libc, libstdc++ or libgcc; raise Rejected for a damaged file."""
-    try:
-        elf = ELFFile(library)
-        needs: Any = elf.get_section_by_name(".gnu.version_r")
-        if needs is None:
-            return frozenset()
-        versions = [version for _, versions in needs.iter_versions() for version in versions]
-        numbers = {version["vna_other"] for version in versions if SYSTEM_VERSION.match(version.name)}
-        symbols: Any = elf.get_section_by_name(".dynsym")
-        numbered: Any = elf.get_section_by_name(".gnu.version")
-        listed = zip(symbols.iter_symbols(), numbered.iter_symbols(), strict=True)
-        return frozenset(symbol.name for symbol, number in listed if number["ndx"] in numbers)
-    except Exception as error:  # noqa: BLE001 - pyelftools and construct raise many kinds on a damaged file
-        msg = f"this is not a whole ELF file: {error or type(error).__name__}"
-        raise Rejected(msg) from None
-
-
-def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Verdict, str]:
-    """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details."""
-    if own.sha256 == other.sha256:
-        return "bytes", Verdict.SAME_BYTES, ""
-    different = list(_differences(own, other, claim))
-    if different:
-        return claim.value, Verdict.DIFFERS, "; ".join(different)
-    changed = sorted(name for name in own.members if own.members[name] != other.members[name])
-    if changed:
-        asks = (_system(name, own.libraries[name], other.libraries[name]) for name in changed if name in own.libraries)
-        return (
-            claim.value,
-            Verdict.SERVES,
-            "; ".join([f"the content differs of {', '.join(changed)}", *filter(None, asks)]),
-        )
-    return Claim.MEMBERS.value, Verdict.SAME_MEMBERS, f"made by {own.generator} and {other.generator}"
-
-
-def _differences(own: Fingerprint, other: Fingerprint, claim: Claim) -> Iterator[str]:
-    """Yield each member that differs in a way the claim excludes."""
-    for name in sorted(own.members.keys() | other.members.keys()):
-        mine, others = own.members.get(name), other.members.get(name)
-        if mine is None or others is None:
-            yield f"{name} ({_side(in_own=mine is not None)})"
-        elif mine == others:
-            continue
-        elif name.endswith(".dist-info/METADATA"):
-            yield f"METADATA ({_apart(own.metadata, other.metadata)})"
-        elif claim is not Claim.MEMBERS and name in own.libraries and name in other.libraries:
-            yield from _library(name, own.libraries[name], other.libraries[name])
-        elif claim is not Claim.LOADS:
-            yield name
-
-
-def _library(name: str, own: Interface, other: Interface) -> Iterator[str]:
-    for what, mine, others in (("symbols", own.symbols, other.symbols), ("images", own.images, other.images)):
-        if mine != others:
-            yield f"{name} ({what}: {_apart(mine, others)})"
-
-
-def _system(name: str, own: Interface, other: Interface) -> str:
-    """Return in words how two libraries differ in the system symbols they need, or ""."""
-    return (
-        f"{name} asks the system for other symbols: {_apart(own.system, other.system)}"
-        if own.system != other.system
-        else ""
-    )
-
-
-def _side(*, in_own: bool) -> str:
-    return f"only in the {'job' if in_own else 'cell'}'s wheel"
-
-
-def _apart(own: Sequence[str], other: Sequence[str]) -> str:
-    """Return the lines that only one of two texts has."""
-    mine, others = {*own}, {*other}
-    lines = [f"-{line}" for line in own if line not in others] + [f"+{line}" for line in other if line not in mine]
-    more = len(lines) - MOST_SHOWN
-    shown = ", ".join(lines[:MOST_SHOWN]) or "in the order or number of lines"
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 # ---------------------------------------------------------------- the inputs of a build
@@ -354,7 +176,7 @@ def prove(planned: Planned, outside: Outside) -> tuple[Proof, ...]:
     waiting = [case for case, proof in settled if proof is None]
     builds = len(waiting) + len({case.job.name for case in waiting})
     outside.reporter.say(f"{builds} builds to compare, less those that an earlier run has finished")
-    return tuple(proof or prover.tried(case) for case, proof in settled)
+    return tuple(proof or prover.settle_by_build(case) for case, proof in settled)
 
 
 class _Prover:
@@ -445,7 +267,7 @@ class _Prover:
             return case.make_proof("", Verdict.NOT_EXERCISED, f"{several} are compared each by itself, not together")
         return None
 
-    def tried(self, case: Case) -> Proof:
+    def settle_by_build(self, case: Case) -> Proof:
         """Return the proof of a case that needs a build."""
         own = self.own(case.job)
         if isinstance(own, Rejected):
@@ -453,7 +275,7 @@ class _Prover:
         if isinstance(own, MachineError):
             return case.make_proof("", Verdict.BROKEN, f"at the job's own build: {_brief(own)}")
         try:
-            other = self.made(case.variant, case.toolchain_job, " and ".join(case.differs_in.values()))
+            other = self.build_or_read(case.variant, case.toolchain_job, " and ".join(case.differs_in.values()))
         except Rejected as error:
             return case.make_proof("", _judge_failure(error, case.job), _brief(error))
         except MachineError as error:
@@ -467,18 +289,18 @@ class _Prover:
         """Return the fingerprint of a job's own wheel, or why there is none; the wheel is built once."""
         if job.name not in self.owns:
             try:
-                self.owns[job.name] = self.made(job, job, "as planned")
+                self.owns[job.name] = self.build_or_read(job, job, "as planned")
             except (Rejected, MachineError) as error:
                 self.owns[job.name] = error
         return self.owns[job.name]
 
-    def made(self, job: Job, toolchain_job: Job, how: str) -> Fingerprint:
+    def build_or_read(self, job: Job, toolchain_job: Job, how: str) -> Fingerprint:
         """Return the fingerprint of a job's wheel, from an earlier run's record or from a new build."""
         toolchain = self.tools.prepare(toolchain_job)
         # This Python builds a wheel for every Python, whatever the oldest Python is that the wheel serves.
         key = build_key(self.planned.plan, replace(job, python=_builder(job)), toolchain)
         record = self.records / f"{key}.json"
-        kept = _read(record)
+        kept = read_record(record)
         if kept:
             self.outside.reporter.say(f"keep {job.wheel} ({how}): nothing it depends on has changed")
             return kept
@@ -487,8 +309,7 @@ class _Prover:
         with self.outside.reporter.step(title), scratch() as folder:
             wheel = workshop.build_wheel(job, self.planned.plan, self.planned.tree, toolchain, folder).path
             found = fingerprint(wheel)
-        with write_atomically(record) as file:
-            file.write(json.dumps(found._asdict()).encode())
+        write_record(record, found)
         return found
 
 
@@ -513,13 +334,3 @@ def _brief(error: FatwheelError) -> str:
     """Return an error's first line and its last one, which may be the end of a log."""
     lines = error.message.splitlines()
     return " ".join([lines[0], *lines[1:][-1:]])
-
-
-def _read(record: Path) -> Fingerprint | None:
-    """Return the recorded fingerprint of a wheel, or None if there is none or it cannot be read."""
-    try:
-        entry = json.loads(record.read_text(encoding="utf-8"))
-        libraries = {name: Interface(*map(tuple, parts)) for name, parts in entry["libraries"].items()}
-        return Fingerprint(**{**entry, "metadata": tuple(entry["metadata"]), "libraries": libraries})
-    except UNREADABLE:
-        return None

@@ -49,18 +49,18 @@ def has_gpu() -> bool:
     return bool(output(["nvidia-smi", "--list-gpus"]) or output(["rocm-smi", "--showid"]))
 
 
-def gpu_here() -> str:
-    """Return this machine's first GPU and its driver, as the driver reports them, or "" without a GPU."""
+def gpu_here() -> str | None:
+    """Return this machine's first GPU and its driver, as the driver reports them; None without a GPU."""
     said = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
     first = (said or "").partition("\n")[0].rpartition(", ")
     return f"{first[0]}, driver {first[2]}" if all(first) else _amd_gpu()
 
 
-def _amd_gpu() -> str:
+def _amd_gpu() -> str | None:
     said = output(["rocm-smi", "--showproductname", "--showdriverversion"]) or ""
     name = re.search(r"Card [Ss]eries:\s*(\S.*)", said)
     driver = re.search(r"Driver version:\s*(\S+)", said)
-    return f"{name[1].strip()}, driver {driver[1]}" if name and driver else ""
+    return f"{name[1].strip()}, driver {driver[1]}" if name and driver else None
 
 
 def own_imports(wheel: Path) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import boto3
 
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore, Place
+from ci_tools.machine.objects.bucket import BucketStore
+from ci_tools.machine.objects.place import Place
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.manifest import Manifest
 from ci_tools.publish.index.wheel_index import WheelIndex

@@ -98,7 +98,7 @@ def _large(binding: Binding) -> tuple[Request, Evidence, Catalog]:
     )
     project = Project("large", "1.0", ">=3.9", "mesonpy", "pyproject.toml:1")
     found = tuple(_found(platform, binding) for platform in PLATFORMS)
-    return request, Evidence(project=project, source_sha256="", commit="", platforms=found), catalog
+    return request, Evidence(project=project, source_sha256="", commit=None, platforms=found), catalog
 
 
 def _asked(platform: Platform) -> PlatformRequest:

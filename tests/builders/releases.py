@@ -52,7 +52,7 @@ def item(path: Path, folder: str = "", also: tuple[str, ...] = ()) -> Item:
         accelerator=folder,
         archs=("9.0", "10.0+PTX") if native else (),
         toolchain="pypi",
-        owner="",
+        owner=None,
         covers=(),
     )
     return Item(path, sha256_of(path), path.stat().st_size, made if path.suffix == ".whl" else None, folder, also)

@@ -18,7 +18,8 @@ from ci_tools.formats import receipts
 from ci_tools.machine import waits
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects import bucket as bucket_store
-from ci_tools.machine.objects.bucket import ATTEMPTS, BucketStore, place_of
+from ci_tools.machine.objects.bucket import ATTEMPTS, BucketStore
+from ci_tools.machine.objects.place import place_of
 from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.model.request import Channel, Edition
 from ci_tools.plan.plan_file import SCHEMA_VERSION
@@ -479,7 +480,7 @@ def ran(fatwheel: CommandLine, dist: Path, target: str, **env: str) -> tuple[int
 @pytest.mark.parametrize(
     ("fault", "status", "sentences"),
     [
-        (Fault.UNKNOWN, 2, ("the credentials are not taken", "renew them")),
+        (Fault.UNKNOWN, 2, ("the credentials are refused", "renew them")),
         (Fault.DENIED, 2, ("these credentials may not GetObject", "allow them s3:GetObject and s3:ListBucket there")),
         (Fault.SKEWED, 3, ("this machine's clock is wrong", "set it and run the same command again")),
     ],

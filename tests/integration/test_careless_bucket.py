@@ -17,8 +17,9 @@ import pytest
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.objects.bucket import BucketStore, place_of
+from ci_tools.machine.objects.bucket import BucketStore
 from ci_tools.machine.objects.lease import Terms
+from ci_tools.machine.objects.place import place_of
 from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.publish.index import maintain
 from ci_tools.publish.targets.addresses import index_of
@@ -40,7 +41,8 @@ QUICK = Terms(lease=4, limit=30, every=0.5)
 HOLDER = """
 import sys, time
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore, place_of
+from ci_tools.machine.objects.bucket import BucketStore
+from ci_tools.machine.objects.place import place_of
 from ci_tools.machine.objects.lease import Terms
 with BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4)).alone():
     print("held", flush=True)
@@ -49,7 +51,8 @@ with BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4)).alone():
 COUNTING = """
 import sys
 from ci_tools.machine.context import Silent
-from ci_tools.machine.objects.bucket import BucketStore, place_of
+from ci_tools.machine.objects.bucket import BucketStore
+from ci_tools.machine.objects.place import place_of
 from ci_tools.machine.objects.lease import Terms
 store = BucketStore(place_of(sys.argv[1]), Silent(), Terms(lease=4))
 where = {"Bucket": store.place.bucket, "Key": store.key_of("count")}

@@ -49,7 +49,7 @@ def test_what_a_client_can_try_again_it_tries_again(points: list[Point]) -> None
 @pytest.mark.parametrize(
     ("fault", "status", "sentence"),
     [
-        (Fault.UNKNOWN, 2, "the credentials are not taken"),
+        (Fault.UNKNOWN, 2, "the credentials are refused"),
         (Fault.DENIED, 2, "these credentials may not"),
         (Fault.SKEWED, 3, "this machine's clock is wrong"),
         (Fault.LOOP, 3, "Temporary Redirect"),

@@ -14,7 +14,8 @@ import pytest
 from ci_tools.machine.python import find
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import Minor, Python
-from ci_tools.verify.prover import Proof, Verdict, prove
+from ci_tools.verify.fingerprint import Verdict
+from ci_tools.verify.prover import Proof, prove
 from tests.builders.sources import demo, world
 from tests.unit.verify.test_prover import HERE, PURE, planned_as
 

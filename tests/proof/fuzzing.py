@@ -563,7 +563,8 @@ setup(name="demo", version="1.0", ext_modules=[kind("_demo", sources, extra_comp
       cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)})
 """
 SETUP = "import os\nfrom setuptools import setup\n__version__ = '1.0'\nsetup(name='demo', version=__version__)\n"
-PLAN = '{"schema": 1, "pins": {"commit": ""}, "edition": {"channel": "stable", "candidate": 0, "date": ""}, "jobs": []}'
+EDITION = '{"channel": "stable", "candidate": null, "date": null}'
+PLAN = f'{{"schema": 1, "pins": {{"commit": null}}, "edition": {EDITION}, "jobs": []}}'
 METADATA = """\
 Metadata-Version: 2.4
 Name: demo

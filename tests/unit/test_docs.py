@@ -18,7 +18,7 @@ from ci_tools import catalog, errors
 from ci_tools.cli import arguments, dispatch
 from ci_tools.config import loader
 from ci_tools.evidence.observe.run import LIMITS
-from ci_tools.verify.prover import Verdict
+from ci_tools.verify.fingerprint import Verdict
 from docs import generate
 from tests.unit.verify.audit.test_mutation import BEYOND_AN_AUDIT
 

@@ -173,7 +173,7 @@ BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`;touch${IFS}pwned;'\"&&${{secrets
     ("event", "sentence"),
     [
         pytest.param(Event.push(f"refs/heads/{BRANCH}"), "", id="branch"),
-        pytest.param(Event.push(f"refs/tags/v1.0{BRANCH}"), "is no tag of tiny 1.0, expected v1.0", id="tag"),
+        pytest.param(Event.push(f"refs/tags/v1.0{BRANCH}"), "is not a tag of tiny 1.0, expected v1.0", id="tag"),
         pytest.param(Event.pull_request(branch=BRANCH, title=f"{BRANCH}{COMMANDS}", fork=True), "", id="pull-request"),
     ],
 )

@@ -237,7 +237,7 @@ def mistakes(ours: Repository, tmp_path_factory: pytest.TempPathFactory) -> Run:
         pytest.param("Unknown", 'no platform "linux-cuda", did you mean "linux-cpu"?', ":", id="no-such-platform"),
         # The last words of a stand-in, which act once did not hear; the others are the toolkit's own.
         pytest.param("Ref", "no-such-branch", ":", id="no-such-branch", marks=pytest.mark.long),
-        pytest.param("Tag", "'v2.0' is no tag of tiny 1.0, expected v1.0", ":", id="the-tag-of-another-version"),
+        pytest.param("Tag", "'v2.0' is not a tag of tiny 1.0, expected v1.0", ":", id="the-tag-of-another-version"),
     ],
 )
 def test_a_mistake_is_annotated_where_it_is(name: str, sentence: str, place: str, mistakes: Run) -> None:

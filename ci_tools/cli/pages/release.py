@@ -64,7 +64,7 @@ def _few(parts: Sequence[str]) -> list[str]:
     return [*parts[:MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _describe_owner(owner: str) -> str:
+def _describe_owner(owner: str | None) -> str:
     """Return the owner of a platform; a user or team is mentioned, so that GitHub notifies them."""
     if not owner:
         return ""

@@ -40,7 +40,8 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     jobs = new_table(title, "job", "cells", "wheel", "owner")
     apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
     for job in plan.jobs:
-        whose = f"{job.owner} (in its own workflow)".strip() if job.platform in apart else job.owner
+        owner = job.owner or ""
+        whose = f"{owner} (in its own workflow)".strip() if job.platform in apart else owner
         add_row(jobs, job.name, len(job.covers), job.wheel, whose)
     yield jobs
     yield from _each_cell(plan) if explain else _group_cells(plan)

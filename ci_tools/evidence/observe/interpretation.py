@@ -225,7 +225,7 @@ class Witness:
             python_api=api,
             torch_abi=build.torch_abi,
             pure_tag=build.pure_tag,
-            unsupported=lost,
+            unsupported=lost or None,
             build_requires=self.unsaid(observed),
             built=build.built,
             members=self.members(build),
@@ -235,12 +235,12 @@ class Witness:
             **told,
         )
 
-    def members(self, build: Build) -> tuple[str, ...]:
-        """Return the wheel's expected members; empty if unknown, as a plugin or hipify may write a file into it."""
+    def members(self, build: Build) -> tuple[str, ...] | None:
+        """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
         if required & HARMLESS or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names)):
-            return ()
+            return None
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 
     def lost(self, observed: Observed, view: View) -> str:

@@ -19,12 +19,14 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
 from ci_tools.evidence.observe.stage import OBSERVER, PROGRAMS, TOOLS, Stage, identify_tools, readable
-from ci_tools.machine.sandbox import Limits, Verdict, clear, read_safely, run_in_sandbox, why_not
+from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
+from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
 from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX
+from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +52,7 @@ HARMLESS = frozenset(
 )
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
-JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": "315532800"}  # every job sets these
+JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
 ENDED_EARLY = {
     Verdict.TIMED_OUT: f"setup.py ran for over {LIMITS.seconds} seconds",

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.machine.sandbox import clear
+from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.platforms import AcceleratorKind
 

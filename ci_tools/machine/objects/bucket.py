@@ -12,30 +12,24 @@ import io
 import os
 import platform
 import posixpath
-import re
 import secrets
 import threading
 import time
 from contextlib import contextmanager, nullcontext
 from email.utils import parsedate_to_datetime
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import (
-    BotoCoreError,
     ClientError,
-    NoCredentialsError,
-    NoRegionError,
-    ParamValidationError,
-    PartialCredentialsError,
-    ProfileNotFound,
 )
 
-from ci_tools.errors import InputError, MachineError, nearest
+from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.objects.lease import Claim, Lock, Terms
+from ci_tools.machine.objects.refusals import HINT, code_of, explain_errors
 from ci_tools.machine.objects.store import (
     INDEX,
     Content,
@@ -54,15 +48,12 @@ if TYPE_CHECKING:
 
     from ci_tools.machine.context import Reporter
     from ci_tools.machine.objects.lease import Lease
+    from ci_tools.machine.objects.place import Place
 
-__all__ = ["BucketStore", "Place", "place_of"]
+__all__ = ["BucketStore"]
 
-OPTIONS = ("acl", "endpoint", "public", "region", "timeout")
-TELLING_APART = ("endpoint", "region")  # the settings that distinguish two buckets of the same name
-WEB = ("endpoint", "public")  # the settings that are web addresses
 ATTEMPTS = 5  # of one request, with a growing pause between them
 CONNECTIONS = 32  # at the same time, one for each thread
-SECONDS = "60"  # the timeout without an answer, or without another byte of it
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
 MOST_READ = 64 << 20  # bytes of a manifest or a page
 TORN = (0.05, 0.2, 0.5)  # seconds between two reads of an incomplete object: not every server writes atomically
@@ -88,95 +79,7 @@ FOR_EVER, NOT_AT_ALL = "public, max-age=31536000, immutable", "no-cache"
 UNKNOWN_CONDITION = frozenset({"501", "NotImplemented"})
 GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
-CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
-DENIED = frozenset({"401", "403", "AccessDenied", "AllAccessDisabled"})
-# The permissions of an operation, where their names differ from its own. S3 answers 403 instead of 404 for a missing
-# key unless the caller may list the bucket.
-PERMISSIONS = {
-    "GetObject": "s3:GetObject and s3:ListBucket",
-    "HeadObject": "s3:GetObject and s3:ListBucket",
-    "ListObjectsV2": "s3:ListBucket",
-}
-HINT = "the same command goes on where this one stopped"
 _T = TypeVar("_T")
-
-WHO = "say who you are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in AWS_PROFILE"
-
-
-class Place(NamedTuple):
-    """A bucket, or a prefix of one, and its connection: `s3://BUCKET/PREFIX?endpoint=URL&region=NAME`."""
-
-    bucket: str
-    prefix: str = ""  # without slashes at its ends
-    endpoint: str = ""  # of a server other than Amazon's
-    region: str = ""
-    acl: str = ""  # public-read, for a bucket that still has access control lists
-    public: str = ""  # the address at which clients see the prefix, if it differs
-    timeout: str = SECONDS  # the longest wait for an answer
-
-    @property
-    def address(self) -> str:
-        """The place as a user writes it, with the settings that distinguish it from others of the same name."""
-        said = [(name, getattr(self, name)) for name in TELLING_APART if getattr(self, name)]
-        query = urlencode(said, quote_via=quote, safe=":/")
-        return f"s3://{self.bucket}{f'/{self.prefix}' if self.prefix else ''}{f'?{query}' if query else ''}"
-
-
-def place_of(target: str) -> Place:
-    """Return the place that an `s3://` address names; raise InputError, without secrets, if the address is invalid."""
-    parts = _parts(target)
-    prefix = parts.path.strip("/")
-    shown = f"s3://{parts.netloc}{parts.path}"
-    if not parts.netloc or parts.fragment or ".." in prefix.split("/") or "//" in prefix:
-        msg = f"{shown} names no bucket, expected s3://BUCKET/PREFIX"
-        raise InputError(msg)
-    return Place(parts.netloc, prefix, **_settings(parts.query, shown))
-
-
-def _parts(target: str) -> SplitResult:
-    """Return the parts of an address; raise InputError if it holds credentials or cannot be parsed."""
-    try:
-        parts = urlsplit(target)
-    except ValueError:
-        msg = "an s3:// address cannot be read, expected s3://BUCKET/PREFIX"
-        raise InputError(msg) from None
-    if {"@", ":"} & set(parts.netloc):
-        msg = "an s3:// address names more than a bucket before its first slash, expected s3://BUCKET/PREFIX"
-        raise InputError(msg, hint=WHO)
-    return parts
-
-
-def _settings(query: str, shown: str) -> dict[str, str]:
-    """Return the settings of a place; raise InputError if one is unknown, empty, given twice or invalid."""
-    given = parse_qsl(query, keep_blank_values=True)
-    options = dict(given)
-    for name in sorted(options.keys() - set(OPTIONS)):
-        msg = f'{shown}: "{name}" is no setting of a bucket, {nearest(name, OPTIONS)}'
-        raise InputError(msg)
-    for name, value in options.items():
-        if not value or len([one for one, _ in given if one == name]) > 1:
-            msg = f"{shown}: the setting {name} is {'given twice' if value else 'empty'}, expected one value or none"
-            raise InputError(msg)
-    if not re.fullmatch(r"[1-9]\d{0,3}", options.get("timeout", SECONDS)):
-        msg = f'{shown}: the timeout is "{options["timeout"]}", expected whole seconds such as {SECONDS}'
-        raise InputError(msg)
-    return options | {name: _web_address(options[name], f"{shown}: {name}") for name in WEB if name in options}
-
-
-def _web_address(value: str, where: str) -> str:
-    """Return a web address in normalized form; raise InputError if it is invalid or holds credentials."""
-    if "@" in value:
-        msg = f"{where} holds an @, expected an address without a user or a password"
-        raise InputError(msg, hint=WHO)
-    try:
-        parts = urlsplit(value)
-        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_one = False
-    if not is_one or parts.query or parts.fragment:
-        msg = f'{where} is "{value}", expected an address such as https://host:9000'
-        raise InputError(msg)
-    return parts._replace(netloc=parts.netloc.lower(), path=parts.path.rstrip("/")).geturl()
 
 
 class UnknownConditionError(Exception):
@@ -200,7 +103,7 @@ class BucketStore:
         self._leases: dict[str, Lease] = {}  # the locks that this store holds, by the root of the index
         self._one_at_a_time = threading.RLock()  # among the threads of this process
         self._tags_are_hashes = True  # until an ETag is not the MD5 of the content, as with KMS encryption
-        with _explained(self.address):
+        with explain_errors(self.address):
             self._session = boto3.Session(region_name=place.region or None)
         self.client = self._make_client(
             max_pool_connections=CONNECTIONS,
@@ -218,7 +121,7 @@ class BucketStore:
             response_checksum_validation="when_supported",
             **options,
         )
-        with _explained(self.address):
+        with explain_errors(self.address):
             return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
 
     # -- reading
@@ -229,7 +132,7 @@ class BucketStore:
             try:
                 return _found(self.client.head_object(Bucket=self.place.bucket, Key=self.key_of(key)))
             except ClientError as error:
-                if _code(error) in GONE:
+                if code_of(error) in GONE:
                     return None
                 raise
 
@@ -315,11 +218,11 @@ class BucketStore:
         key = posixpath.normpath(f"{self.place.prefix}/{path}")
         if key.startswith("../"):
             return
-        with _explained(f"{key} in {self.place.bucket}"):
+        with explain_errors(f"{key} in {self.place.bucket}"):
             try:
                 answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
             except ClientError as error:
-                if _code(error) in GONE:
+                if code_of(error) in GONE:
                     return
                 raise
             yield from answer["Body"].iter_chunks(CHUNK)
@@ -333,14 +236,14 @@ class BucketStore:
     def _asking(self, key: str) -> Iterator[None]:
         """Explain the errors of a request, and report every few seconds while its answer is awaited."""
         where = self._describe_key(key)
-        with self._waits.over(where), _explained(where):
+        with self._waits.over(where), explain_errors(where):
             yield
 
     def _got(self, key: str) -> dict[str, Any] | None:
         try:
             answer: dict[str, Any] = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key))
         except ClientError as error:
-            if _code(error) in GONE:
+            if code_of(error) in GONE:
                 return None
             raise
         return answer
@@ -395,10 +298,10 @@ class BucketStore:
                     **({"ACL": self.place.acl} if self.place.acl else {}),
                 )
             except ClientError as error:
-                if _code(error) in CHANGED or (_code(error) in GONE and instead_of):
+                if code_of(error) in CHANGED or (code_of(error) in GONE and instead_of):
                     return ""
-                if _code(error) in UNKNOWN_CONDITION and self._has_conditions is None:
-                    raise UnknownConditionError from None
+                if code_of(error) in UNKNOWN_CONDITION and self._has_conditions is None:
+                    raise UnknownConditionError from error
                 raise
         return str(answer["ETag"])
 
@@ -461,7 +364,7 @@ class BucketStore:
                     return False
                 self.client.put_object(**where, **condition, **self._headers_to_keep(key, head), Body=data)
             except ClientError as error:
-                if _code(error) in CHANGED or _code(error) in GONE:
+                if code_of(error) in CHANGED or code_of(error) in GONE:
                     return False
                 raise
         return True
@@ -535,7 +438,7 @@ class BucketStore:
         if not self._top:
             unsigned = self._make_client(signature_version=UNSIGNED)
             unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
-            with _explained(self.address):
+            with explain_errors(self.address):
                 try:
                     unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
                 except AddressKnownError as known:
@@ -566,7 +469,7 @@ class _Board:
         where = {"Bucket": self._bucket, "Prefix": self._store.key_of(folder)}
         start = len(self._store.key_of(""))
         claims = []
-        with _explained(self._store.address):
+        with explain_errors(self._store.address):
             for page in pages.paginate(**where):
                 entries = page.get("Contents", ())
                 newest = max((entry["LastModified"] for entry in entries), default=None)
@@ -577,23 +480,23 @@ class _Board:
 
     def write(self, key: str, data: bytes) -> None:
         """Write an object unconditionally."""
-        with _explained(self._store.address):
+        with explain_errors(self._store.address):
             self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
 
     def read(self, key: str) -> bytes:
         """Return an object's bytes; b"" if it does not exist."""
-        with _explained(self._store.address):
+        with explain_errors(self._store.address):
             try:
                 with self._client.get_object(Bucket=self._bucket, Key=self._store.key_of(key))["Body"] as body:
                     return bytes(body.read())
             except ClientError as error:
-                if _code(error) in GONE:
+                if code_of(error) in GONE:
                     return b""
                 raise
 
     def erase(self, key: str) -> None:
         """Remove an object, if it exists."""
-        with _explained(self._store.address):
+        with explain_errors(self._store.address):
             self._client.delete_object(Bucket=self._bucket, Key=self._store.key_of(key))
 
 
@@ -632,48 +535,3 @@ def _type(key: str) -> str:
 
 
 # ---------------------------------------------------------------- what went wrong
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Convert errors of boto3 into errors that the user understands."""
-    try:
-        yield
-    except ClientError as error:
-        raise _refused(where, error) from None
-    except (NoCredentialsError, PartialCredentialsError, ProfileNotFound, NoRegionError) as error:
-        msg = f"{where}: {_sentence(error)}"
-        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
-        raise InputError(msg, hint=hint, page="how-to/publish-a-release.md#an-s3-bucket") from None
-    except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
-        msg = f"{where}: {_sentence(error)}"
-        raise InputError(msg) from None
-    except BotoCoreError as error:
-        msg = f"{where}: {_sentence(error)}"
-        raise MachineError(msg, hint=HINT) from None
-
-
-def _refused(where: str, error: ClientError) -> InputError | MachineError:
-    """Return the error that an error answer of the server means."""
-    code, said = _code(error), error.response.get("Error", {}).get("Message", "")
-    if code in CREDENTIALS:
-        return InputError(f"{where}: the credentials are not taken: {said}", hint="renew them, or name other ones")
-    if code in DENIED:
-        operation = error.operation_name
-        needed = PERMISSIONS.get(operation, f"s3:{operation}")
-        return InputError(f"{where}: these credentials may not {operation}", hint=f"allow them {needed} there")
-    if code == "NoSuchBucket":
-        return InputError(f"{where}: there is no such bucket")
-    if code == "RequestTimeTooSkewed":
-        return MachineError(
-            f"{where}: this machine's clock is wrong: {said}", hint="set it and run the same command again"
-        )
-    return MachineError(f"{where}: {code}: {said}", hint=HINT)
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

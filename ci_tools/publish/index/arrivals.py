@@ -54,7 +54,7 @@ def add_arrivals(manifest: Manifest, arrivals: Iterable[Arrival], unit: Unit, ni
     whole = manifest.add_files(arrival.entry for arrival in arrivals)
     if unit.edition.channel is Channel.NIGHTLY:
         return whole._replace(files=_drop_old_nightlies(whole.files, nightlies))
-    older = {key: file for key, file in whole.files.items() if 0 < file.candidate < unit.edition.candidate}
+    older = {key: file for key, file in whole.files.items() if 0 < file.candidate < (unit.edition.candidate or 0)}
     replaced = {
         key for key, file in older.items() if parse_version(public_version(file.name)) == parse_version(unit.version)
     }
@@ -122,7 +122,7 @@ def arrival_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> A
         requires_python=requires_python,
         metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
         also=item.also,
-        candidate=unit.edition.candidate,
+        candidate=unit.edition.candidate or 0,
         job=item.made.job if item.made else "",
         platform=item.made.platform if item.made else "",
         archs=item.made.archs if item.made else (),

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import write_variant
+from ci_tools.formats.relabel import write_variant
 from ci_tools.machine.storage import fill_once, sha256_of
 from ci_tools.model.versions import CudaArch
 from ci_tools.publish.index.pages import VARIANTS, project_and_version, variant_label

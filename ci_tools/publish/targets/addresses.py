@@ -104,7 +104,8 @@ def index_of(address: str, outside: Outside, *, replace: bool = False) -> WheelI
     if kind == "dir" and rest:
         return WheelIndex(FolderStore(_folder(rest), outside.reporter), order=0, replace=replace, settings=settings)
     if kind == "s3":
-        from ci_tools.machine.objects.bucket import BucketStore, place_of  # noqa: PLC0415 - see above
+        from ci_tools.machine.objects.bucket import BucketStore  # noqa: PLC0415 - see above
+        from ci_tools.machine.objects.place import place_of  # noqa: PLC0415 - see above
 
         store = BucketStore(place_of(address), outside.reporter)
         return WheelIndex(store, order=1, replace=replace, settings=settings)

@@ -141,7 +141,7 @@ def _odd_mode(info: zipfile.ZipInfo) -> Iterator[Flaw]:
     """Check the mode of a member; an archive made on another system than Unix has none."""
     mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in {*FILE_KINDS, stat.S_IFLNK, stat.S_IFDIR}:  # `paths` reports links
-        yield Flaw(f"{info.filename} is no plain file", stat.filemode(mode), "a file")
+        yield Flaw(f"{info.filename} is not a regular file", stat.filemode(mode), "a file")
     elif mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX) and not is_folder(info):
         yield Flaw(f"{info.filename} would run as another user", stat.filemode(mode), "-rw-r--r-- or -rwxr-xr-x")
     elif mode and not mode & stat.S_IRUSR and not is_folder(info):
@@ -160,11 +160,11 @@ def _odd_name(name: str, subject: Subject) -> Iterator[Flaw]:
     parts = [part for part in name.split("/") if part not in {"", ".", ".."}]
     if any(RESERVED.match(part) or NOT_ON_WINDOWS.search(part) for part in parts):
         level = Level.WARNING if subject.is_pure else Level.ERROR
-        yield Flaw(f"{name} is no name for a file on Windows", name, "another name", level)
+        yield Flaw(f"{name} is not a valid file name on Windows", name, "another name", level)
 
 
 def size(subject: Subject) -> Iterator[Flaw]:
-    """Files are no larger than where they go takes: PyPI or GitHub."""
+    """Files are at most as large as PyPI or GitHub accepts."""
     place = "pypi" if subject.to_pypi else "github"
     found, most = subject.wheel.path.stat().st_size, subject.limits[place]
     if found > most:

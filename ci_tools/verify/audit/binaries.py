@@ -81,9 +81,9 @@ def _specs(report: Path, ended: Ended, wheel: str) -> Mapping[str, Mapping[str, 
     """Return the specs of a report; raise Rejected if abi3audit could not read the wheel."""
     try:
         specs: Mapping[str, Mapping[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["specs"]
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
         msg = f"abi3audit cannot read {wheel}:\n{tail(ended.log, 8, ended.start)}"
-        raise Rejected(msg) from None
+        raise Rejected(msg) from error
     return specs
 
 

@@ -8,9 +8,10 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
+from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.model.pep440 import parse_specifiers
-from ci_tools.verify.audit.subject import CHUNK, Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def prediction(subject: Subject) -> Iterator[Flaw]:
     job = subject.job
     if job is None or not (job.members or job.libraries):
         return
-    planned = {*job.members, *(library.member for library in job.libraries)}
+    planned = {*(job.members or ()), *(library.member for library in job.libraries or ())}
     found = {member.name: member for member in subject.members if not _is_the_tools_own(member.name, subject)}
     for name in sorted(planned - found.keys()):
         yield Flaw(f"{name} is planned, and not in the wheel", "no such member", name)

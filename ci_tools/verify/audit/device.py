@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["fatbinary", "held_images", "kernels"]
 
 LOOSE = (".cubin", ".fatbin", ".hsaco", ".ptx")  # files of device code, often for one architecture each
-GRAFTED = re.compile(r"(^|/)[^/]+\.libs/")  # the folders of other projects' libraries, from auditwheel and delvewheel
 HOLDS_DEVICE_CODE = frozenset({"ELF", "PE", "static library", "CUDA fatbinary"})
 CUDA_IMAGE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<variant>[af]?)")
 
@@ -75,7 +74,7 @@ def _find_device_members(subject: Subject) -> Iterator[Member]:
     """Yield the project's own members that may hold device code: by their first bytes, or by name for PTX text."""
     for member in subject.members:
         may_hold = member.format in HOLDS_DEVICE_CODE or member.name.endswith(LOOSE)
-        if may_hold and not member.damage and not GRAFTED.search(member.name):
+        if may_hold and not member.damage and not member.is_grafted:
             yield member
 
 
@@ -185,5 +184,5 @@ def _missing_in_library(library: str, found: Sequence[Unit]) -> Iterator[Flaw]:
         by_gap.setdefault(frozenset(every - own), []).append(name)
     for gap, names in by_gap.items():
         if any(image.kind != PTX for image in gap):
-            message = f"{library} has kernels for some of its architectures alone"
+            message = f"{library} has kernels for only some of its architectures"
             yield Flaw(message, abbreviate(names), f"also for {_all(map(str, gap))}", Level.WARNING)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.wheel import DAMAGE, is_folder
+from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
-from ci_tools.verify.audit.subject import CHUNK, Flaw, abbreviate
+from ci_tools.verify.audit.subject import Flaw, abbreviate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ VEILED = re.compile(rb"\b(?:base64|marshal|zlib|codecs|urllib|socket|subprocess)
 
 
 def hidden(subject: Subject) -> Iterator[Flaw]:
-    """No compiled file lies within another file, where no other rule would look at it.
+    """No compiled file is hidden in another file, where no other rule would look at it.
 
     An error behind padding, since only a loader made for it would find it. In an archive within the wheel, it is an
     error in our own builds, and a warning in other wheels: some contain archives as test data. An archive that cannot

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.machine.storage import CHUNK
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import (
-    CHUNK,
     Flaw,
     abbreviate,
     read_each,

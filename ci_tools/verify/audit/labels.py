@@ -33,7 +33,6 @@ TEXT_FILES = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt"
 SAID_ELSEWHERE = frozenset({"name", "version", "requires-python", "license-expression", "license-file"})
 INTRODUCED = "introduced in metadata version"  # indexes accept such a field: setuptools has long written them
 LICENCE_FILE = re.compile(r"(?:^|/)[^/]*(?:licen[cs]e|copying|notice|authors|copyright)|^licenses/", re.IGNORECASE)
-GRAFTED = re.compile(r"(?:^[^/]+\.libs|/\.dylibs)/")
 LIBRARY_NAME = re.compile(r"(?:lib)?(?P<name>[A-Za-z]*)")
 PATCHES = (*range(30), 999)  # possible patch releases of a minor version, and a future one
 
@@ -61,7 +60,7 @@ def names(subject: Subject) -> Iterator[Flaw]:
 
 
 def tags(subject: Subject) -> Iterator[Flaw]:
-    """WHEEL says the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones.
+    """WHEEL has the tags of the file name, Root-Is-Purelib fits them, and they are the planned ones.
 
     In a wheel from elsewhere for one platform, Root-Is-Purelib is a warning: NVIDIA's wheels have it, and it works
     wherever Python has one folder for both kinds of packages.
@@ -94,7 +93,7 @@ def requires_python(subject: Subject) -> Iterator[Flaw]:
     try:
         specifier = parse_specifiers(said)
     except ValueError:  # also more digits than Python converts
-        yield Flaw("Requires-Python is no specifier", said, "one such as >=3.10 (PEP 440)")
+        yield Flaw("Requires-Python is not a specifier", said, "one such as >=3.10 (PEP 440)")
         return
     served = {cell.python.version for cell in subject.job.covers} if subject.job else set()
     refused = [str(python) for python in sorted(served) if not _admits(specifier, python)]
@@ -145,7 +144,7 @@ def metadata(subject: Subject) -> Iterator[Flaw]:
     for field, problem in _find_metadata_errors(subject.wheel.dist_info_data("METADATA")):
         if field not in SAID_ELSEWHERE:
             level = Level.WARNING if INTRODUCED in problem else Level.ERROR
-            yield Flaw(f"METADATA: {problem}", field, "what the core metadata specification says", level)
+            yield Flaw(f"METADATA: {problem}", field, "a value that the core metadata specification allows", level)
 
 
 def _text(subject: Subject, file: str) -> Iterator[Flaw]:
@@ -197,7 +196,7 @@ def index(subject: Subject) -> Iterator[Flaw]:
 
 
 def licence(subject: Subject) -> Iterator[Flaw]:
-    """Licence files that METADATA names are there, and the licence of what is in the wheel is told."""
+    """Licence files that METADATA names are there, and the licence of each part of the wheel is stated."""
     wheel, fields = subject.wheel, subject.wheel.metadata
     present = {member.name.partition("/")[2] for member in subject.members if member.name.startswith(wheel.dist_info)}
     named = fields.get_all("License-File", [])
@@ -210,7 +209,7 @@ def licence(subject: Subject) -> Iterator[Flaw]:
     classified = any(field.startswith("License ::") for field in fields.get_all("Classifier", []))
     files = [name for name in present if LICENCE_FILE.search(name)]
     if not (files or named or expression or classified or fields.get("License")):
-        yield Flaw("the wheel does not tell its licence", "no field, no file", "License-Expression", Level.WARNING)
+        yield Flaw("the wheel does not state its licence", "no field, no file", "License-Expression", Level.WARNING)
     yield from _check_grafts(subject, files)
 
 
@@ -218,12 +217,12 @@ def _expression(expression: str) -> Iterator[Flaw]:
     try:
         canonicalize_license_expression(expression)
     except InvalidLicenseExpression as error:
-        yield Flaw("License-Expression is none", expression, str(error) or "an SPDX expression")
+        yield Flaw("License-Expression is not valid", expression, str(error) or "an SPDX expression")
 
 
 def _check_grafts(subject: Subject, files: Sequence[str]) -> Iterator[Flaw]:
     """Check that the licence files name each library of another project in the wheel."""
-    grafted = {member.base for member in subject.members if GRAFTED.search(member.name) and member.format}
+    grafted = {member.base for member in subject.members if member.is_grafted and member.format}
     told = "\n".join([*files, *(subject.wheel.dist_info_data(name).decode("utf-8", "replace") for name in files)])
     untold = {name for name in grafted if LIBRARY_NAME.match(name)["name"].lower() not in told.lower()}  # type: ignore[index]
     if untold:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from ci_tools.formats.wheel import Wheel
     from ci_tools.model.plan import Job
 
-__all__ = ["CHUNK", "Flaw", "Member", "Subject", "abbreviate", "read_each"]
+__all__ = ["Flaw", "Member", "Subject", "abbreviate", "read_each"]
 
-CHUNK = 1 << 20
+# The folders of other projects' libraries, from auditwheel, delvewheel and delocate.
+GRAFTED = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
 SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
 MOST_IN_MEMORY = 64 << 20  # bytes of all members in memory
 SHOWN = 5  # a message names at most so many items
@@ -67,6 +69,11 @@ class Member(NamedTuple):
     def base(self) -> str:
         """The last part of the path."""
         return self.name.rpartition("/")[2]
+
+    @property
+    def is_grafted(self) -> bool:
+        """Whether a repair tool copied it into the wheel, as a library of another project."""
+        return GRAFTED.search(self.name) is not None
 
 
 @dataclass(frozen=True)
@@ -172,5 +179,5 @@ def read_each(members: Iterable[Member], read: Callable[[BinaryIO], Read]) -> It
                 found = read(stream)
             except Rejected as error:
                 msg = f"{member.name} cannot be read: {error.message}"
-                raise Rejected(msg) from None
+                raise Rejected(msg) from error
         yield member.name, found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog
 from ci_tools.errors import Rejected
-from ci_tools.formats.linking import machines
+from ci_tools.formats.magic import machines
 from ci_tools.model.files import Level
 from ci_tools.verify.audit.subject import Flaw, abbreviate
 
@@ -53,8 +53,9 @@ def platform(subject: Subject) -> Iterator[Flaw]:
     policies = [policy for tag in subject.platforms if (policy := _policy(tag))]
     if policies:
         oldest = max(policies, key=lambda policy: policy.priority)  # the other policies allow all that it allows
-        own = {part for name, one in subject.readable_linkings.items() for part in (name.rpartition("/")[2], one.name)}
-        for name, one in subject.readable_linkings.items():
+        linkings = subject.readable_linkings
+        own = {*(name.rpartition("/")[2] for name in linkings), *(one.name for one in linkings.values() if one.name)}
+        for name, one in linkings.items():
             yield from _find_policy_gaps(name, one, oldest, own, _strictness(subject))
 
 
@@ -154,7 +155,7 @@ def _run_path(library: str, part: str, *, in_plan: bool) -> Iterator[Flaw]:
         level = Level.ERROR if in_plan or SHARED.match(part) else Level.WARNING
         yield Flaw(f"{library} looks for libraries on the machine it was built on", part, expected, level)
     elif not count:
-        yield Flaw(f"{library} looks for libraries where it happens to be run", part or "nothing", expected)
+        yield Flaw(f"{library} looks for libraries in the current folder", part or "nothing", expected)
     elif _leaves(library, relative):
         yield Flaw(f"{library} looks for libraries outside of site-packages", part, expected)
 

@@ -34,7 +34,7 @@ SOURCE = {
 BUILDER = "pytorch/manylinux2_28-builder"
 
 
-def images(home: Path, more: str = "") -> dict[str, str]:
+def images(home: Path, more: str = "") -> dict[str, str | None]:
     """Return the image of each CUDA job of a plan, by the version."""
     plan = plan_of(demo(home / "demo", {**SOURCE, "fatwheel.yml": CONFIG.format(more)}))
     return {str(job.accelerator.version): job.container for job in plan.jobs if job.accelerator}
@@ -47,7 +47,7 @@ def images(home: Path, more: str = "") -> dict[str, str]:
         pytest.param(", toolchain: system", f"{BUILDER}:cuda12.9", f"{BUILDER}:cuda13.0", id="no-compiler-is-fetched"),
         pytest.param(", toolchain: pypi", f"{BUILDER}:cpu", f"{BUILDER}:cpu", id="every-compiler-is-fetched"),
         pytest.param(", container: 'us/cuda:{version}-1'", "us/cuda:12.9-1", "us/cuda:13.0-1", id="an-own-image"),
-        pytest.param(", container: none", "", "", id="the-runner-itself"),
+        pytest.param(", container: none", None, None, id="the-runner-itself"),
     ],
 )
 def test_a_job_has_the_image_with_the_compiler_that_it_lacks(more: str, older: str, newer: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ci_tools import catalog
 from ci_tools.cli.main import main
 from ci_tools.config import edit, loader
 from ci_tools.errors import InputError
+from ci_tools.formats.json_file import unstructure
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Enabled
 from ci_tools.plan import make, plan_file
@@ -69,7 +70,7 @@ def test_it_asks_for_the_same_as_the_table_in_its_place(tmp_path: Path) -> None:
     one = rocm(load(tmp_path / "a", {"fatwheel.yml": MAIN, "ci/rocm.yml": TABLE}))
     other = rocm(load(tmp_path / "b", {"fatwheel.yml": written}))
     assert (one.where, other.where) == ("ci/rocm.yml:2", "fatwheel.yml:5")
-    assert plan_file._plain(one) == {**plan_file._plain(other), "where": one.where}  # noqa: SLF001 - all fields at once
+    assert unstructure(one) == {**unstructure(other), "where": one.where}
 
 
 def test_an_included_file_of_nothing_is_a_platform_that_needs_nothing(tmp_path: Path) -> None:

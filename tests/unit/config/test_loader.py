@@ -321,7 +321,12 @@ def test_a_source_is_one_of_three(tmp_path: Path, source: str, expected: object)
 
 def test_the_shortest_config_is_enough(tmp_path: Path) -> None:
     request = load(tmp_path, CONFIG)
-    assert (request.torch, request.version, request.validate.torch, request.publish.pypi) == (None, "", "", Route.NONE)
+    assert (request.torch, request.version, request.validate.torch, request.publish.pypi) == (
+        None,
+        None,
+        None,
+        Route.NONE,
+    )
 
 
 def test_a_config_is_named_by_its_place_in_the_source(tmp_path: Path) -> None:
@@ -382,7 +387,7 @@ def test_a_git_address_with_a_secret_is_refused(tmp_path: Path) -> None:
 
 def test_a_pipe_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe is no regular file, expected a YAML file"):
+    with pytest.raises(InputError, match="pipe is not a regular file, expected a YAML file"):
         loader.load(tmp_path / "pipe", catalog.load())
 
 

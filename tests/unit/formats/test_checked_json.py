@@ -43,7 +43,7 @@ def test_no_byte_of_a_sealed_object_can_be_another() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"seal": 1}'])
 def test_what_is_not_sealed_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"Expecting|not what was written"):
+    with pytest.raises(ValueError, match=r"Expecting|its content has changed|nested too deeply"):
         unsealed(data)
 
 

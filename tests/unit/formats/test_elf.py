@@ -8,7 +8,7 @@ from elftools.elf.elffile import ELFFile
 
 from ci_tools.errors import Rejected
 from ci_tools.formats.elf import Extent, Symbol, read_elf
-from tests.builders.wheels import library, with_section
+from tests.builders.wheels import library, linked, with_section
 
 SOURCE = """
 extern int theirs(void);
@@ -17,7 +17,7 @@ __attribute__((visibility("hidden"))) int inside(void) { return 3; }
 static int own(void) { return 1; }
 int ours(void) { return theirs() + perhaps() + own() + inside(); }
 """
-
+SAYS = '#include <stdio.h>\nint say(void) { return puts(""); }'
 
 NAMES, STRINGS = b"\0.dynsym\0.dynstr\0", b"\0one\0two\0"
 HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
@@ -100,3 +100,31 @@ def test_a_part_of_a_stream_is_read_as_a_file() -> None:
 def test_what_is_not_whole_is_rejected(content: bytes) -> None:
     with pytest.raises(Rejected, match="not a whole ELF file"):
         symbols(content)
+
+
+def test_the_dynamic_segment_and_the_versions_are_those_pyelftools_reads() -> None:
+    content = linked(SAYS, "-Wl,-soname,mine.so", "-Wl,-rpath,/a:$ORIGIN")
+    theirs = ELFFile(io.BytesIO(content))
+    ours = read_elf(Extent.whole(io.BytesIO(content)))
+    assert [one.kind for one in ours.segments][:1] == [1]
+    assert len(ours.segments) == theirs.num_segments()
+    tags = list(theirs.get_section_by_name(".dynamic").iter_tags())
+    assert ours.dynamic_texts(1) == tuple(tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED") != ()
+    assert (ours.dynamic_texts(14), ours.dynamic_texts(15, 29)) == (("mine.so",), ("/a:$ORIGIN",))
+    needs = theirs.get_section_by_name(".gnu.version_r").iter_versions()
+    expected = [(file.name, one.name, one["vna_other"]) for file, versions in needs for one in versions]
+    assert list(map(tuple, ours.needed_versions())) == expected != []
+    numbers = [one["ndx"] for one in theirs.get_section_by_name(".gnu.version").iter_symbols()][1:]
+    found = {symbol.name: number for symbol, number in ours.versioned_symbols()}
+    assert found["puts"] == numbers[[symbol.name for symbol, _ in ours.versioned_symbols()].index("puts")]
+    assert found["puts"] in {number for _, _, number in expected}
+
+
+def test_a_table_of_needed_versions_that_leads_in_a_circle_is_rejected() -> None:
+    content = linked(SAYS)
+    elf = read_elf(Extent.whole(io.BytesIO(content)))
+    (needs,) = elf.named(".gnu.version_r")
+    spoilt = bytearray(content)
+    struct.pack_into("<HHIII", spoilt, needs.offset, 1, 0xFFFF, 0, 0, 16)  # its versions begin at itself, without end
+    with pytest.raises(Rejected, match="not a whole ELF file"):
+        read_elf(Extent.whole(io.BytesIO(bytes(spoilt)))).needed_versions()

@@ -147,7 +147,7 @@ RST = "A title\n=======\n\n.. code-block::\n\n   x\n\n`a <b>`__ and *emphasis"
     ("content_type", "expected"),
     [
         pytest.param("", "reStructuredText: 8: (WARNING/2) Inline emphasis", id="default"),
-        pytest.param("Description-Content-Type: text/x-rst\n", "is no valid reStructuredText", id="rst"),
+        pytest.param("Description-Content-Type: text/x-rst\n", "is not valid reStructuredText", id="rst"),
         pytest.param("Description-Content-Type: text/markdown\n", "", id="markdown"),
         pytest.param("Description-Content-Type: text/plain\n", "", id="plain"),
     ],

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.wheel import open_wheel, relabel
+from ci_tools.formats.relabel import relabel
+from ci_tools.formats.wheel import open_wheel
 from tests.builders import wheels
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def central(wheel: Path, offset: int, value: bytes) -> Path:
         ),
         pytest.param(
             lambda wheel: with_metadata(wheel.parent, b"Version: 1.0\nRequires-Dist: ???\n"),
-            "Requires-Dist that is none",
+            "an invalid Requires-Dist",
             id="no-requirement",
         ),
         pytest.param(

@@ -139,5 +139,5 @@ def test_what_is_no_note_or_no_check_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='there is no check "turns", did you mean "turn"'):
         canary.take_note("turns", "", "", tmp_path, world(tmp_path))
     (tmp_path / "a.json").write_text('{"else": 1}')
-    with pytest.raises(InputError, match="is not a job's note"):
+    with pytest.raises(InputError, match=r"a.json: note.check: this key is missing"):
         canary.rows(tmp_path, Asked({}), world(tmp_path))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.build import builder
+from ci_tools.build import folders
 from ci_tools.build.jobs import working_in
 from ci_tools.machine import storage, workplace
 from tests.builders.sources import world, write
@@ -49,10 +49,10 @@ def test_the_temporary_folder_of_a_killed_run_is_removed(tmp_path: Path, monkeyp
 
 
 def test_the_folders_of_killed_builds_are_removed_and_others_stay(tmp_path: Path) -> None:
-    locks = builder._own_locks(tmp_path)  # noqa: SLF001 - the place of every build's lock
+    locks = folders.own_locks(tmp_path)
     for name in ("fatwheel-demo-1.0-pure", "fatwheel-demo-1.1-pure", "other"):
         (tmp_path / name / "source").mkdir(parents=True)
     (locks / "fatwheel-demo-1.0-pure.lock").touch()
     with storage.hold_lock(locks / "fatwheel-demo-1.1-pure", lambda _: None):
-        builder._sweep(tmp_path)  # noqa: SLF001 - see above
+        folders.sweep(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {locks.name, "fatwheel-demo-1.1-pure", "other"}

@@ -323,11 +323,11 @@ def test_the_runners_of_the_catalog_are_hosted(platform: str) -> None:
         pytest.param(NO_CARE, {}, "its job asks for neither `free-disk` nor `swap-gib`", id="nothing-is-asked-for"),
         pytest.param(Care(job_memory_gib=4), {}, "its job asks for neither", id="only-memory-is-named"),
         pytest.param(FREE, {"RUNNER_ENVIRONMENT": "self-hosted"},
-                     "it is no runner of GitHub's own (RUNNER_ENVIRONMENT is self-hosted)", id="self-hosted"),
+                     "it is not one of GitHub's own runners (RUNNER_ENVIRONMENT is self-hosted)", id="self-hosted"),
         pytest.param(FREE, {"RUNNER_ENVIRONMENT": ""},
-                     "it is no runner of GitHub's own (RUNNER_ENVIRONMENT is not set)", id="no-environment"),
-        pytest.param(FREE, {"GITHUB_ACTIONS": ""}, "it is no runner of GitHub's own", id="no-workflow"),
-        pytest.param(FREE, {"ACT": "true"}, "it is no runner of GitHub's own", id="act-on-ones-own-machine"),
+                     "it is not one of GitHub's own runners (RUNNER_ENVIRONMENT is not set)", id="no-environment"),
+        pytest.param(FREE, {"GITHUB_ACTIONS": ""}, "it is not one of GitHub's own runners", id="no-workflow"),
+        pytest.param(FREE, {"ACT": "true"}, "it is not one of GitHub's own runners", id="act-on-ones-own-machine"),
         pytest.param(FREE, {"RUNNER_OS": "macOS"}, "it does not run Linux", id="macos"),
     ],
 )  # fmt: skip
@@ -381,7 +381,7 @@ def test_a_link_is_not_followed(hosted: Runner, tmp_path: Path) -> None:
     shutil.rmtree(hosted.root / "usr/share/dotnet")
     (hosted.root / "usr/share/dotnet").symlink_to(tmp_path / "mine")
     said = hosted.prepare(FREE)
-    assert said[0] == f"/usr/share/dotnet stays: it is a link, or lies behind one, to {tmp_path}/mine"
+    assert said[0] == f"/usr/share/dotnet stays: it is a link, or is reached through one, to {tmp_path}/mine"
     assert (tmp_path / "mine/x").exists()
     assert (hosted.root / "usr/share/dotnet").is_symlink()
 
@@ -516,7 +516,7 @@ def test_the_verb_says_that_it_leaves_this_machine_alone(
     out, err = capsys.readouterr()
     assert (out, " ".join(err.split())) == (
         "",
-        "nothing is done to this machine: it is no runner of GitHub's own (RUNNER_ENVIRONMENT is not set)",
+        "nothing is done to this machine: it is not one of GitHub's own runners (RUNNER_ENVIRONMENT is not set)",
     )
 
 

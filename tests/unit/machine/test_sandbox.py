@@ -23,12 +23,11 @@ from ci_tools.machine.sandbox import (
     Confined,
     Limits,
     Verdict,
-    clear,
-    living,
-    living_by_ps,
     run_in_sandbox,
     why_not,
 )
+from ci_tools.machine.sandbox.leftovers import clear
+from ci_tools.machine.sandbox.usage import living, living_by_ps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -445,7 +444,7 @@ def test_a_command_ends_with_who_asked_for_it(cage: Cage) -> None:
         run_in_sandbox([{sys.executable!r}, "-I", "-S", "-c", daemon], folder=folder, readable=[], env={{}},
                      log=Path({str(cage.log)!r}), limits=Limits(600, 1 << 30, 16, 1 << 20))
     """
-    asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(sandbox.__file__).parents[2])
+    asker = subprocess.Popen([sys.executable, "-c", code], cwd=Path(sandbox.__file__).parents[3])
     assert eventually((cage.folder / "started").exists)
     asker.kill()
     asker.wait()
@@ -541,7 +540,7 @@ def test_a_log_in_the_folder_is_refused(cage: Cage) -> None:
 
 @confines
 def test_a_cage_within_a_cage_says_why_it_cannot_be(cage: Cage) -> None:
-    root = Path(sandbox.__file__).parents[2]
+    root = Path(sandbox.__file__).parents[3]
     code = f"sys.path.insert(0, {str(root)!r})\nfrom ci_tools.machine.sandbox import why_not\nprint(repr(why_not()))"
     command = [sys.executable, "-I", "-S", "-c", IMPORTS + code]
     env = {"TMPDIR": str(cage.folder)}
@@ -584,7 +583,7 @@ def test_an_older_landlock_gets_a_stricter_filter(version: int, code: str, answe
         try: {code}
         except OSError as e: print(e.errno)
     """
-    assert output([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[2]) == str(answer)
+    assert output([sys.executable, "-c", script], cwd=Path(sandbox.__file__).parents[3]) == str(answer)
 
 
 HEADERS = {

@@ -240,4 +240,4 @@ def test_what_is_not_what_was_filled_in_is_made_again(tmp_path: Path, damage: Ca
         folder = fill_once(tmp_path / "a", lambda folder: (folder / "file").write_text("right") and None, said.append)
         assert (folder / "file").read_text() == "right"
         damage(folder / "file")
-    assert said == [f"{tmp_path / 'a'} is not what was put there, it is made again"]
+    assert said == [f"{tmp_path / 'a'} has changed since it was filled, so it is filled again"]

@@ -61,14 +61,16 @@ def test_a_tag_stands_for_an_edition(tag: str, template: str, edition: Edition) 
     ["", "v1.2", "v1.2.1", "1.2.0", "v1.2.0rc3", "v1.2.0-rc", "v1.2.0-rc0", "v1.2.0-rc03", "v1.2.0-rc٣", "v1.2.0\n"],
 )
 def test_a_tag_of_something_else_is_refused_with_the_one_expected(tag: str) -> None:
-    with pytest.raises(InputError, match=r"is no tag of demo 1\.2\.0, expected v1\.2\.0, or v1\.2\.0-rc1") as refused:
+    with pytest.raises(
+        InputError, match=r"is not a tag of demo 1\.2\.0, expected v1\.2\.0, or v1\.2\.0-rc1"
+    ) as refused:
         parse_tag(tag, "v{version}", "demo", "1.2.0")
     assert "\n" not in refused.value.message
 
 
 @pytest.mark.parametrize("date", ["", "2026-11-21", "20261321", "20260230", "20270229", "2026112", "٢٠٢٦١١٢١"])
 def test_a_nightly_of_no_date_is_refused(date: str) -> None:
-    with pytest.raises(InputError, match="is no date of a nightly, expected one such as 20261121"):
+    with pytest.raises(InputError, match="is not a date, expected one such as 20261121"):
         nightly(date)
 
 
@@ -239,18 +241,18 @@ def test_a_plan_is_of_the_edition_that_a_tag_says(tmp_path: Path) -> None:
     project = demo(tmp_path / "demo")
     config = write(project, {"fatwheel.yml": CONFIG + 'release: {tag: "{name}/{version}"}\n'}) / "fatwheel.yml"
     assert make.make_plan(config, world(tmp_path), tag="demo/1.0-rc3").plan.edition == CANDIDATE
-    with pytest.raises(InputError, match=r"'demo/1.1' is no tag of demo 1\.0, expected demo/1\.0"):
+    with pytest.raises(InputError, match=r"'demo/1.1' is not a tag of demo 1\.0, expected demo/1\.0"):
         make.make_plan(config, world(tmp_path), tag="demo/1.1")
 
 
 def test_a_plan_says_its_edition(tmp_path: Path) -> None:
     config, outside = demo(tmp_path / "demo") / "fatwheel.yml", world(tmp_path)
     stable = plan_file.to_json(make.make_plan(config, outside, tag="v1.0").plan)
-    assert stable["edition"] == {"channel": "stable", "candidate": 0, "date": ""}
+    assert stable["edition"] == {"channel": "stable", "candidate": None, "date": None}
     untagged = plan_file.to_json(make.make_plan(config, outside).plan)
-    assert untagged == {**stable, "edition": {"channel": None, "candidate": 0, "date": ""}}
+    assert untagged == {**stable, "edition": {"channel": None, "candidate": None, "date": None}}
     candidate = plan_file.to_json(make.make_plan(config, outside, edition=CANDIDATE).plan)
-    assert candidate == {**stable, "edition": {"channel": "test", "candidate": 3, "date": ""}}
+    assert candidate == {**stable, "edition": {"channel": "test", "candidate": 3, "date": None}}
 
 
 def test_only_what_is_for_everybody_goes_to_pypi(tmp_path: Path) -> None:
@@ -319,17 +321,17 @@ def test_a_config_may_do_without_tags(tmp_path: Path) -> None:
     [
         "nightly",
         [],
-        {"channel": "nightly", "candidate": 0, "date": "20261131"},
-        {"channel": "nightly", "candidate": 0, "date": "; rm"},
-        {"channel": "test", "candidate": True, "date": ""},
-        {"channel": "test", "candidate": -1, "date": ""},
-        {"channel": "weekly", "candidate": 0, "date": ""},
+        {"channel": "nightly", "candidate": None, "date": "20261131"},
+        {"channel": "nightly", "candidate": None, "date": "; rm"},
+        {"channel": "test", "candidate": True, "date": None},
+        {"channel": "test", "candidate": -1, "date": None},
+        {"channel": "weekly", "candidate": None, "date": None},
         {"channel": "stable"},
     ],
 )
 def test_a_plan_of_no_known_edition_is_refused(edition: Any, tmp_path: Path) -> None:  # noqa: ANN401 - JSON
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps({"schema": 1, "pins": {"commit": ""}, "edition": edition}), encoding="utf-8")
+    path.write_text(json.dumps({"schema": 1, "pins": {"commit": None}, "edition": edition}), encoding="utf-8")
     with pytest.raises(InputError, match=r"plan\.json has no known edition"):
         plan_file.read(path)
 

@@ -58,7 +58,7 @@ def plan_of(folder: Path, run: Run = ADDED, tag: str = "") -> Plan:
 def test_only_the_wheels_that_are_bound_to_the_torch_are_made(source: Path) -> None:
     plan = plan_of(source)
     assert [(job.wheel, job.requires_torch) for job in plan.jobs] == [(WHEEL, ">=2.14,<2.15")]
-    assert (plan.sdist, {site.job for site in plan.sites}) == ("", {plan.jobs[0].name})
+    assert (plan.sdist, {site.job for site in plan.sites}) == (None, {plan.jobs[0].name})
     assert plan_file.pypi_files(plan) == []
 
 
@@ -92,7 +92,7 @@ def test_the_wheels_are_tried_with_a_torch_that_they_are_for(source: Path) -> No
 
 def test_a_wheel_that_is_added_does_not_go_to_pypi_by_the_name_of_another_torchs(source: Path) -> None:
     (source / "fatwheel.yml").write_text(CONFIG)
-    assert [job.public for job in plan_of(source).jobs] == [""]
+    assert [job.public for job in plan_of(source).jobs] == [None]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "accelerator": {"kind": "cuda", "version": "13.0", "label": "cu130", "archs": ["9.0", "10.0+PTX"]},
         "runner": "big",
         "container": "pytorch/manylinux2_28-builder:cpu",
-        "care": {"free_disk": False, "swap_gib": 0, "job_memory_gib": 0},
+        "care": {"free_disk": False, "swap_gib": 0, "job_memory_gib": None},
         "minutes": 300,
         "owner": "@demo",
         "required": False,
@@ -82,8 +82,8 @@ def test_a_native_job_says_all_that_a_runner_needs(plan: Plan) -> None:
         "toolchain": "auto",
         "env": {"A": "1"},
         "build_requires": [],
-        "libraries": {},
-        "members": [],
+        "libraries": None,
+        "members": None,
         "covers": ["linux-cuda / cu130 / torch2.10 / cp312"],
     }
 
@@ -116,7 +116,7 @@ def test_every_site_says_what_is_tried_there(plan: Plan) -> None:
         "runner": "windows-2025",
         "gpu": False,
         "torch": "2.13.0",
-        "torch_index": "",
+        "torch_index": None,
         "imports": ["demo"],
         "commands": [{"run": "demo", "needs_gpu": False}],
         "timeout_seconds": 600,
@@ -211,7 +211,7 @@ def test_a_job_misspelt_is_refused_with_the_nearest(tmp_path: Path) -> None:
         planned.job("pur")
 
 
-EDITION = {"channel": None, "candidate": 0, "date": ""}
+EDITION = {"channel": None, "candidate": None, "date": None}
 GOOD: dict[str, Any] = {"schema": 1, "pins": {"commit": "0" * 40}, "edition": EDITION}
 
 
@@ -221,13 +221,13 @@ GOOD: dict[str, Any] = {"schema": 1, "pins": {"commit": "0" * 40}, "edition": ED
         pytest.param("", "is not a plan: Expecting value", id="empty"),
         pytest.param("\0", "is not a plan: Expecting value", id="binary"),
         pytest.param(b"\xff", "is not a plan: 'utf-8' codec", id="not-text"),
-        pytest.param("[" * 100_000, "is not a plan: maximum recursion", id="deep"),
+        pytest.param("[" * 100_000, "is not a plan: it is nested too deeply", id="deep"),
         pytest.param("[]", "is not a plan of schema 1, expected what `fatwheel plan --out` writes", id="list"),
         pytest.param('{"schema": 2}', "is not a plan of schema 1", id="another-schema"),
-        pytest.param('{"schema": 1}', "pins no commit, expected 40 hex digits", id="no-pins"),
-        pytest.param('{"schema": 1, "pins": []}', "pins no commit", id="pins-are-a-list"),
-        pytest.param('{"schema": 1, "pins": {"commit": 1}}', "pins no commit", id="commit-is-a-number"),
-        pytest.param('{"schema": 1, "pins": {"commit": "../../x"}}', "pins no commit", id="commit-is-a-path"),
+        pytest.param('{"schema": 1}', "has no commit at pins.commit, expected 40 or 64 hex digits", id="no-pins"),
+        pytest.param('{"schema": 1, "pins": []}', "has no commit at pins", id="pins-are-a-list"),
+        pytest.param('{"schema": 1, "pins": {"commit": 1}}', "has no commit at pins", id="commit-is-a-number"),
+        pytest.param('{"schema": 1, "pins": {"commit": "../../x"}}', "has no commit at pins", id="commit-is-a-path"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str | bytes, message: str) -> None:

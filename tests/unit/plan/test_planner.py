@@ -259,7 +259,7 @@ def planned(
     evidence = Evidence(
         project=Project("demo", "1.0", ">=3.10", "x", "p:1"),
         source_sha256="",
-        commit="",
+        commit=None,
         platforms=tuple(shown(platform, api, abi, extensions) for platform in platforms),
     )
     return planner.make_plan(request, evidence, catalog.load())
@@ -396,7 +396,7 @@ def test_a_python_is_served_where_some_patch_release_is(requires: str, served: s
     evidence = Evidence(
         project=Project("demo", "1.0", requires, "x", "p:1"),
         source_sha256="",
-        commit="",
+        commit=None,
         platforms=(shown(plan.request.platforms[0], APIS[0], ABIS[0], Extensions.SOME),),
     )
     plan = planner.make_plan(plan.request, evidence, catalog.load())
@@ -465,7 +465,7 @@ def test_what_upstream_does_not_ship_is_skipped(accelerator: Accelerator, torch:
 @pytest.mark.parametrize(
     ("platform", "evidence", "fields", "message"),
     [
-        pytest.param(asked(owner=""), {}, {}, "linux-cuda has native code (a.cu) and no owner", id="no-owner"),
+        pytest.param(asked(owner=None), {}, {}, "linux-cuda has native code (a.cu) and no owner", id="no-owner"),
         pytest.param(asked(enabled=Enabled.TRUE), {"extensions": Extensions.NONE}, {},
                      "linux-cuda is enabled, but its native globs match no file: *.cu", id="nothing-to-build"),
         pytest.param(asked(), {"abi": ABIS[3]}, {"torch": Torch(lowest=Minor(2, 9))},
@@ -486,7 +486,7 @@ def test_a_source_that_contradicts_the_request_is_refused(
 
 
 def test_a_platform_that_is_switched_off_contradicts_nothing() -> None:
-    plan = planned([asked(owner="", enabled=Enabled.FALSE)], abi=ABIS[3], torch=Torch(lowest=Minor(2, 9)))
+    plan = planned([asked(owner=None, enabled=Enabled.FALSE)], abi=ABIS[3], torch=Torch(lowest=Minor(2, 9)))
     assert (plan.jobs, {item.reason for item in plan.skipped}) == (
         (), {"switched off by `enabled: false` (fatwheel.yml:4)"}
     )  # fmt: skip
@@ -505,7 +505,7 @@ def test_a_specifier_that_is_none_is_refused() -> None:
         InputError, match=r'p:3: requires-python is "3\.10 or so", expected a specifier such as >=3\.10'
     ):
         planner.make_plan(
-            plan.request, Evidence(project=project, source_sha256="", commit="", platforms=()), catalog.load()
+            plan.request, Evidence(project=project, source_sha256="", commit=None, platforms=()), catalog.load()
         )
 
 

@@ -16,7 +16,7 @@ from tests.unit.publish.test_units import plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-UNTAGGED = {"channel": None, "candidate": 0, "date": ""}
+UNTAGGED = {"channel": None, "candidate": None, "date": None}
 
 
 def folder_of(home: Path, **changes: Any) -> Path:  # noqa: ANN401 - JSON

@@ -61,7 +61,7 @@ def plan(**changes: object) -> dict[str, Any]:
         ],
         "project": {"name": "demo", "version": "1.0"},
         "pins": {"source_sha256": SOURCE, "commit": "c" * 40},
-        "edition": {"channel": "stable", "candidate": 0, "date": ""},
+        "edition": {"channel": "stable", "candidate": None, "date": None},
         "request": {
             "platforms": [
                 {"platform": "linux-cuda", "required": True},
@@ -218,7 +218,7 @@ def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, sentence: st
     [
         pytest.param({}, id="nothing"),
         pytest.param({"jobs": [{}]}, id="a-job-without-fields"),
-        pytest.param({"edition": {"channel": "weekly", "candidate": 0, "date": ""}}, id="an-unknown-channel"),
+        pytest.param({"edition": {"channel": "weekly", "candidate": None, "date": None}}, id="an-unknown-channel"),
         pytest.param({"request": None}, id="no-request"),
         pytest.param({"project": {"name": "../demo", "version": "1.0"}}, id="a-name-that-is-a-path"),
         pytest.param({"project": {"name": "demo", "version": "1.0/../x"}}, id="a-version-that-is-a-path"),
@@ -254,14 +254,16 @@ GPU_COMMAND = {"commands": [{"run": "demo --gpu", "needs_gpu": True}], "gpu_tria
 DEVICE = "NVIDIA H200, driver 580.65.06"
 
 
-def tried(outcome: Outcome = Outcome.PASSED, what: str = "demo --gpu", gpu: str = DEVICE) -> tuple[Validated, ...]:
+def tried(
+    outcome: Outcome = Outcome.PASSED, what: str = "demo --gpu", gpu: str | None = DEVICE
+) -> tuple[Validated, ...]:
     return (*TRIED, Validated("cuda on self-hosted h100", "", (Trial(what, outcome),), gpu))
 
 
 def asking(edition: str = "stable", **more: object) -> dict[str, Any]:
-    candidate = int(edition == "test")
+    candidate = 1 if edition == "test" else None
     asked = {**plan()["request"], "validate": GPU_COMMAND, **more}
-    date = "20261121" if edition == "nightly" else ""
+    date = "20261121" if edition == "nightly" else None
     return plan(request=asked, edition={"channel": edition, "candidate": candidate, "date": date})
 
 
@@ -269,7 +271,7 @@ def asking(edition: str = "stable", **more: object) -> dict[str, Any]:
     "places",
     [
         pytest.param(TRIED, id="elsewhere"),
-        pytest.param(tried(gpu=""), id="by-the-label-of-a-runner-alone"),
+        pytest.param(tried(gpu=None), id="by-the-label-of-a-runner-alone"),
         pytest.param(tried(Outcome.NOT_EXERCISED), id="not-exercised"),
         pytest.param(tried(what="import demo"), id="only-imported"),
     ],
@@ -296,11 +298,11 @@ def test_a_nightly_does_not_wait_and_says_so(found: Found) -> None:
 def test_wheels_of_a_torch_are_parts_of_their_own_of_a_release_that_there_is(found: Found) -> None:
     native = [job for job in plan()["jobs"] if job["platform"]]
     asked = {**plan()["request"], "run": {"torch": ["2.15"], "gpu_runner": []}}
-    units, _ = units_of(parse(plan(request=asked, sdist="", jobs=native)), found)
+    units, _ = units_of(parse(plan(request=asked, sdist=None, jobs=native)), found)
     assert names(units) == {"core-torch2.15": [CUDA], "linux-rocm-torch2.15": [ROCM]}
     assert {unit.tag for unit in units} == {"v1.0"}
 
 
 def test_no_other_plan_goes_without_an_sdist() -> None:
     with pytest.raises(RejectedInput, match="at sdist: expected a file; only a run with --torch makes no sdist"):
-        parse(plan(sdist=""))
+        parse(plan(sdist=None))

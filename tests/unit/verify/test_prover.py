@@ -29,16 +29,8 @@ from ci_tools.model.evidence import (
 from ci_tools.model.versions import Minor
 from ci_tools.plan import planner
 from ci_tools.plan.make import Planned
-from ci_tools.verify.prover import (
-    Claim,
-    Proof,
-    Verdict,
-    compare,
-    fingerprint,
-    prove,
-    status,
-    to_json,
-)
+from ci_tools.verify.fingerprint import Claim, Verdict, compare, fingerprint, read_record, write_record
+from ci_tools.verify.prover import Proof, prove, status, to_json
 from tests.builders.sources import PROJECT, demo, world
 from tests.builders.wheels import LINUX, PACKAGE, edited, entry, library, make, unit, with_section
 
@@ -290,3 +282,11 @@ def test_a_proof_is_one_json_object(tmp_path: Path) -> None:
         "detail": "",
     }
     assert written == [expected]
+
+
+def test_a_recorded_fingerprint_is_read_as_it_was_written_and_a_damaged_one_is_not(tmp_path: Path) -> None:
+    found = fingerprint(make(tmp_path, name=LINUX))
+    write_record(tmp_path / "a.json", found)
+    assert read_record(tmp_path / "a.json") == found
+    (tmp_path / "a.json").write_text((tmp_path / "a.json").read_text().replace('"members"', '"member"'))
+    assert read_record(tmp_path / "a.json") is None

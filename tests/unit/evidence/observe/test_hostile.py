@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.evidence.observe import run
-from ci_tools.machine.sandbox import Limits, living, why_not
+from ci_tools.machine.sandbox import Limits, why_not
+from ci_tools.machine.sandbox.usage import living
 from tests.builders.sources import plan_of, write
 
 if TYPE_CHECKING:

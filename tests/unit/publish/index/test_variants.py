@@ -390,8 +390,8 @@ def built(folder: Path, *, asked: bool) -> Path:
     plan = {
         "schema": plan_file.SCHEMA_VERSION,
         "project": {"name": "demo", "version": "1.0"},
-        "pins": {"source_sha256": "5" * 64, "commit": ""},
-        "edition": {"channel": "stable", "candidate": 0, "date": ""},
+        "pins": {"source_sha256": "5" * 64, "commit": None},
+        "edition": {"channel": "stable", "candidate": None, "date": None},
         "sdist": "demo-1.0.tar.gz",
         "jobs": [
             {"name": "pure", "wheel": PURE, **same, **pure},

@@ -47,7 +47,7 @@ def planned(wheel: str, *archs: str) -> Job:
         accelerator=Accelerator(AcceleratorKind.CUDA, Minor(13, 0)) if archs else None,
         archs=archs,
         runner="",
-        owner="",
+        owner=None,
         wheel=wheel,
         wheel_platform="",
         requires_torch="",

@@ -23,7 +23,7 @@ written bytes are measured many times a second but not continuously, so they can
 size of a file cannot be measured if it is unlinked and mapped, or belongs to a process that nobody may inspect: while
 there is such a file, all the space that the disk has lost since the start counts. The command can leave anything in its
 folder, such as links to the outside and, as root, set-user-ID files. So keep the folder private, follow no link in it,
-read it with `read_safely` and remove it with `clear`.
+read it with `leftovers.read_safely` and remove it with `leftovers.clear`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ import os
 import select
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -48,19 +47,30 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from ci_tools.errors import MachineError
 from ci_tools.machine.process import (
     LIFELINE,
-    output,
     redact,
     tail,
+)
+from ci_tools.machine.sandbox.journal import MOST_NOTED, Journal, make_pipe, open_journal
+from ci_tools.machine.sandbox.usage import (
+    OPEN_FILES,
+    Task,
+    buffers,
+    hides_files,
+    kernels_memory,
+    living,
+    own_memory,
+    size_of,
+    used_space,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Confined", "Limits", "Verdict", "clear", "read_safely", "run_in_sandbox", "why_not"]
+__all__ = ["Confined", "Limits", "Verdict", "run_in_sandbox", "why_not"]
 
 LOG = logging.getLogger(__name__)
 
-SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_confined.py")))
+SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).parent.with_name("_confined.py")))
 # The files that every program needs to start; none of them belongs to a user. Missing ones are skipped.
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 LOADER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives")
@@ -71,12 +81,6 @@ WRITABLE_DEVICES = ("/dev/null",)
 READY = b"\x06"  # ASCII's "acknowledge"
 MOST_LOGGED = 16 << 20  # bytes: nobody reads more of a build's output
 THREADS_EACH = 50  # per process on average: with more, the command multiplies threads instead of processes
-OPEN_FILES = 1024  # of one process
-BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another
-OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages do not include
-DEAD = frozenset({b"Z", b"X"})
-ENTRY = 1024  # bytes that each folder entry counts: empty files fill a disk, too
-MOST_NOTED = 64 << 20  # bytes of a journal
 PAUSE = 0.03  # seconds between two looks at the processes
 SCAN_PAUSE = 0.1  # seconds between two looks at the folder
 SHARE = 10  # slow looks are rare ones: they take at most a tenth of the time
@@ -111,14 +115,6 @@ class Confined(NamedTuple):
     seconds: float
     start: int  # the offset in the log, in bytes, at which its output begins
     journal: bytes = b""  # the bytes written into the journal
-
-
-class Task(NamedTuple):
-    """A living process of a group: its id, its memory in bytes, and its number of threads."""
-
-    pid: int
-    memory: int
-    threads: int
 
 
 @functools.cache
@@ -156,7 +152,7 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
     """
     folder, log = folder.resolve(), log.resolve()
     _refuse(command, folder, env, log)
-    pipe = journal and _make_pipe(journal)
+    pipe = journal and make_pipe(journal)
     rules = {
         "command": [str(part) for part in command],
         "env": dict(env),
@@ -177,42 +173,9 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
     with log.open("ab", buffering=0) as sink:
         sink.write(f"$ {redact(' '.join(map(str, command)))}\n".encode())
         start = sink.tell()
-        with _open_journal(pipe) as noted:
+        with open_journal(pipe) as noted:
             status, verdict = _supervise(rules, folder, sink, limits, noted)
     return Confined(status, verdict, log, time.monotonic() - started, start, bytes(noted.content))
-
-
-def read_safely(path: Path, most: int) -> bytes | None:
-    """Return a file that a confined command left; None unless it is a regular file of at most `most` bytes.
-
-    `path` must be free of symbolic links: any link on the way was put there by the command, and is not followed. A
-    FIFO, which would block the reader, is not waited for.
-    """
-    if path.parent.resolve() != path.parent:
-        return None
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else None
-    except OSError:
-        return None
-
-
-def clear(path: Path) -> None:
-    """Remove a folder that a confined command could write to, or the file or link that it put in its place.
-
-    A link is removed, not its target. Raises MachineError if the folder remains. shutil.rmtree fails at a folder whose
-    mode denies access, and in a tree too deep for Python's stack.
-    """
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-        output([*command, "--", path], timeout=600)
-    if path.exists():
-        msg = f"{path} cannot be removed"
-        raise MachineError(msg)
 
 
 def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str], log: Path) -> None:
@@ -228,22 +191,11 @@ def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str],
         raise MachineError(msg)
 
 
-def _make_pipe(path: Path) -> Path:
-    """Create a FIFO, replacing any file at `path`; raise MachineError if the file system does not support FIFOs."""
-    clear(path)
-    try:
-        os.mkfifo(path, 0o600)
-    except OSError as error:
-        msg = f"{path} cannot be made, expected a folder that can have a FIFO: {error.strerror}"
-        raise MachineError(msg) from error
-    return path.resolve()
-
-
 def _supervise(
-    rules: dict[str, object], folder: Path, sink: IO[bytes], limits: Limits, journal: _Journal
+    rules: dict[str, object], folder: Path, sink: IO[bytes], limits: Limits, journal: Journal
 ) -> tuple[int, Verdict]:
     """Run the command until it ends or exceeds a limit, then kill its group; return its exit status and the reason."""
-    before = _size(folder, ())
+    before = size_of(folder, ())
     deadline = time.monotonic() + limits.seconds
     with _group(rules, folder) as process:
         heard = _Heard(process.stdout, sink, min(limits.written, MOST_LOGGED), journal)
@@ -309,7 +261,7 @@ def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watc
 class _Heard:
     """The output of a command, written to its log up to a limit."""
 
-    def __init__(self, pipe: IO[bytes] | None, sink: IO[bytes], most: int, journal: _Journal) -> None:
+    def __init__(self, pipe: IO[bytes] | None, sink: IO[bytes], most: int, journal: Journal) -> None:
         self.source = pipe.fileno() if pipe else -1
         self.sink = sink
         self.most = most
@@ -355,34 +307,6 @@ class _Heard:
         self.sink.write(text[:room])
 
 
-class _Journal:
-    """The content of a FIFO, kept from the first byte on."""
-
-    def __init__(self, source: int | None) -> None:
-        self.source = source
-        self.content = bytearray()
-
-    def take(self) -> None:
-        """Read the available bytes, and keep at most one more than the limit."""
-        text = os.read(self.source, 1 << 20) if self.source is not None else b""
-        self.content += text[: max(MOST_NOTED + 1 - len(self.content), 0)]
-
-
-@contextmanager
-def _open_journal(journal: Path | None) -> Iterator[_Journal]:
-    """Yield the journal that reads a FIFO while the body runs."""
-    if journal is None:
-        yield _Journal(None)
-        return
-    source = os.open(journal, os.O_RDONLY | os.O_NONBLOCK)
-    held = os.open(journal, os.O_WRONLY)  # keeps the FIFO open after its first writer closes it
-    try:
-        yield _Journal(source)
-    finally:
-        os.close(held)
-        os.close(source)
-
-
 class _Watch:
     """Measures what a process group uses; the more a measurement costs, the rarer it is."""
 
@@ -390,7 +314,7 @@ class _Watch:
         self.group = group
         self.folder = folder
         self.before = before
-        self.used = _used(folder)
+        self.used = used_space(folder)
         self.limits = limits
         self.next_look = 0.0
         self.next_scan = 0.0
@@ -414,21 +338,21 @@ class _Watch:
         most = self.limits.processes
         if len(tasks) > most or sum(task.threads for task in tasks) > most * THREADS_EACH:
             return Verdict.TOO_MANY_PROCESSES
-        room = self.limits.memory - sum(map(_kernels_memory, tasks))
-        room -= _buffers(tasks, room - sum(task.memory for task in tasks))
+        room = self.limits.memory - sum(map(kernels_memory, tasks))
+        room -= buffers(tasks, room - sum(task.memory for task in tasks))
         if sum(task.memory for task in tasks) <= room:
             return None
         # Above, a page that a process shares with its children counts for each of them; here it counts once.
-        return Verdict.OUT_OF_MEMORY if sum(map(_own_memory, tasks)) > room else None
+        return Verdict.OUT_OF_MEMORY if sum(map(own_memory, tasks)) > room else None
 
     def written(self, tasks: Sequence[Task] = ()) -> Verdict | None:
         """Return TOO_MUCH_WRITTEN if the folder has grown by more than its limit."""
         try:
-            grown = _size(self.folder, tasks) - self.before
+            grown = size_of(self.folder, tasks) - self.before
         except OSError:  # a folder too deep or without read permission: created to hide its content
             return Verdict.TOO_MUCH_WRITTEN
-        if any(_hides(task, self.folder) for task in tasks):
-            grown = max(grown, _used(self.folder) - self.used)
+        if any(hides_files(task, self.folder) for task in tasks):
+            grown = max(grown, used_space(self.folder) - self.used)
         return Verdict.TOO_MUCH_WRITTEN if grown > self.limits.written else None
 
 
@@ -438,171 +362,3 @@ def _due(since: float, pause: float) -> float:
 
 
 # -- what a group uses
-
-
-def living(group: int) -> list[Task]:
-    """Return the living processes of a group; their threads are known only on Linux."""
-    if not Path("/proc/self/stat").exists():
-        return living_by_ps(group)
-    found = (_task(name, group) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - see _task
-    return [task for task in found if task]
-
-
-def _task(pid: str, group: int) -> Task | None:
-    """Return a process if it is alive and in the group; it is alive as long as any of its threads is."""
-    fields = _stat(f"/proc/{pid}")
-    if not fields or int(fields[2]) != group:
-        return None
-    threads = int(fields[17])
-    if fields[0] not in DEAD:
-        return Task(int(pid), _pages(fields), threads)
-    for thread in _list(f"/proc/{pid}/task") if threads > 1 else ():
-        fields = _stat(f"/proc/{pid}/task/{thread}")
-        if fields and fields[0] not in DEAD:
-            return Task(int(thread), _pages(fields), threads)  # the kernel shows a thread below /proc as well
-    return None
-
-
-def _stat(folder: str) -> list[bytes]:
-    """Return the fields of a process from its state on, [] if it has ended (proc_pid_stat(5))."""
-    try:
-        with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123 - every process is read, many times a second
-            # The name of the process is in brackets, and may hold any byte.
-            return file.read().rpartition(b")")[2].split()
-    except OSError:
-        return []
-
-
-def _pages(fields: Sequence[bytes]) -> int:
-    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _list(folder: str) -> list[str]:
-    """Return the names in a folder of /proc; raise PermissionError if they are hidden from this process."""
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - see _stat
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def living_by_ps(group: int) -> list[Task]:
-    """Return the living processes of a group from the output of ps: for systems without /proc."""
-    rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,stat="]) or "").splitlines()]
-    return [
-        Task(int(pid), int(kib) * 1024, 1)
-        for pid, its_group, kib, state in rows
-        if int(its_group) == group and not state.startswith("Z")
-    ]
-
-
-def _own_memory(task: Task) -> int:
-    """Return a process's proportional set size (PSS) in bytes; its resident memory if the kernel does not tell it."""
-    try:
-        lines = Path(f"/proc/{task.pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
-    except ProcessLookupError:
-        return 0
-    except OSError:
-        return task.memory
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
-
-
-def _kernels_memory(task: Task) -> int:
-    """Return a process's memory in bytes beyond its resident pages: page tables, swap and huge pages."""
-    try:
-        lines = Path(f"/proc/{task.pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(OF_THE_KERNEL))
-
-
-def _buffers(tasks: Sequence[Task], room: int) -> int:
-    """Return how many bytes the sockets of some processes may hold; 0 if even all descriptors as sockets fit `room`."""
-    each = 2 * _buffer()  # the last send may exceed the limit by as much as half of it
-    if (most := each * sum(map(_count_open, tasks))) <= max(room, 0):
-        return 0
-    found = [_sockets(task) for task in tasks]
-    sockets = set[int]().union(*filter(None, found))
-    return min(most, each * (len(sockets) + OPEN_FILES * found.count(None)))
-
-
-def _sockets(task: Task) -> set[int] | None:
-    """Return the inode numbers of a process's open sockets; None if they are hidden from this process."""
-    try:
-        return {status.st_ino for status in _descriptors(task) if stat.S_ISSOCK(status.st_mode)}
-    except PermissionError:
-        return None
-
-
-@functools.cache
-def _buffer() -> int:
-    """Return the default size of a socket's send buffer on this machine, in bytes (socket(7))."""
-    try:
-        return int(Path("/proc/sys/net/core/wmem_default").read_text(encoding="ascii"))
-    except OSError:
-        return BUFFER
-
-
-def _count_open(task: Task) -> int:
-    """Return the number of a process's open descriptors; the upper limit if they are hidden."""
-    try:
-        return len(_list(f"/proc/{task.pid}/fd"))
-    except PermissionError:
-        return OPEN_FILES
-
-
-def _descriptors(task: Task) -> Iterator[os.stat_result]:
-    """Yield the status of each open descriptor of a process; raise PermissionError if they are hidden."""
-    for name in _list(f"/proc/{task.pid}/fd"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            yield os.stat(f"/proc/{task.pid}/fd/{name}")  # noqa: PTH116 - see _stat
-
-
-def _hides(task: Task, folder: Path) -> bool:
-    """Whether a process may hold files whose size cannot be measured: unlinked files that are mapped but not open.
-
-    A process can hide its descriptors even from its own user, by running a program that nobody may read (prctl(2)).
-    """
-    own = b" " + os.fsencode(folder) + b"/"
-    try:
-        _list(f"/proc/{task.pid}/fd")
-        lines = Path(f"/proc/{task.pid}/maps").read_bytes().splitlines()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return any(line.endswith(b" (deleted)") and own in line for line in lines)
-
-
-def _used(folder: Path) -> int:
-    """Return the used bytes of the disk that holds a folder, whoever uses them."""
-    found = os.statvfs(folder)
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
-
-
-def _size(folder: Path, tasks: Sequence[Task]) -> int:
-    """Return the bytes that a folder uses on its disk, with the unlinked files that the processes have open."""
-    found = {(0, 0): 0}
-    entries = 0
-    for status in (*_below(folder), *_find_unlinked_files(tasks)):
-        entries += 1
-        found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two hard links counts once
-    return sum(found.values()) + entries * ENTRY
-
-
-def _below(folder: Path) -> Iterator[os.stat_result]:
-    """Yield the status of everything below a folder, without following links; raise OSError if it is unreadable."""
-    waiting = [str(folder)]
-    while waiting:
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    yield entry.stat(follow_symlinks=False)
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-
-
-def _find_unlinked_files(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
-    """Yield the status of each regular file that a process has open but that is unlinked."""
-    for task in tasks:
-        with suppress(OSError):
-            yield from (found for found in _descriptors(task) if stat.S_ISREG(found.st_mode) and found.st_nlink == 0)

@@ -1,0 +1,49 @@
+"""The folders of builds: the same on every machine, locked, and swept of what killed runs left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ci_tools.errors import MachineError
+
+__all__ = ["base_folder", "own_locks", "refuse_stranger", "sweep"]
+
+
+def base_folder() -> Path:
+    """Return the folder that contains every build's own folder, the same on every machine."""
+    return Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())  # noqa: S108 - see refuse_stranger
+
+
+def own_locks(base: Path) -> Path:
+    """Return the folder of this user's locks. It does not depend on the cache: all runs share the scratch."""
+    folder = base / f"fatwheel-locks-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    refuse_stranger(folder)
+    return folder
+
+
+def sweep(base: Path) -> None:
+    """Remove the folders of builds that were killed: those whose lock is free."""
+    for path in own_locks(base).glob("*.lock"):
+        folder = base / path.name.removesuffix(".lock")
+        if folder.is_dir() and not folder.is_symlink():
+            with suppress(Timeout), FileLock(path, timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def refuse_stranger(folder: Path) -> None:
+    """Raise MachineError for a folder in a world-writable place that another user made, or that is a link."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+        msg = f"{folder} belongs to somebody else, expected to work there"
+        raise MachineError(msg, hint="remove it, or build as the user who owns it")

@@ -1,0 +1,176 @@
+"""JSON to frozen values and back: a strict converter, whose errors name each wrong key."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+
+import cattrs
+from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
+from cattrs.gen import make_dict_structure_fn
+
+from ci_tools.errors import Problem, RejectedInput, nearest
+from ci_tools.model.names import Name
+from ci_tools.model.versions import Minor, Python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["parse", "structure", "structure_bytes", "unstructure"]
+
+Value = TypeVar("Value")
+
+KINDS = {  # the words of messages for the types of JSON
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def parse(data: bytes | str) -> Any:  # noqa: ANN401 - JSON
+    """Return the values of a JSON text; raise ValueError if it is not JSON, is not UTF-8, or is nested too deeply."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        msg = "it is nested too deeply"
+        raise ValueError(msg) from error
+
+
+def structure_bytes(data: bytes | str, kind: type[Value], where: str, *, hint: str = "") -> Value:
+    """Return the value that a JSON text holds, and no other key; raise RejectedInput with every wrong key.
+
+    `where` names the text in messages.
+    """
+    try:
+        value = parse(data)
+    except ValueError as error:
+        raise RejectedInput([Problem(where, f"this is not JSON: {error}")], hint=hint) from error
+    return structure(value, kind, where, exact=True, hint=hint)
+
+
+def structure(
+    value: object,
+    kind: type[Value],
+    where: str,
+    *,
+    exact: bool = False,
+    kept: tuple[type, ...] = (),
+    hint: str = "",
+) -> Value:
+    """Return JSON values as a frozen value; raise RejectedInput with every wrong key.
+
+    `where` is FILE or `FILE: KEY.KEY`, the place of the value. If `exact`, keys that no field has are wrong, too.
+    Values of the types in `kept` are frozen already.
+    """
+    file, _, keys = where.partition(": ")
+    try:
+        return _converter(exact=exact, kept=kept).structure(value, kind)
+    except cattrs.BaseValidationError as error:
+        found = cattrs.transform_error(error, path=keys or kind.__name__.lower(), format_exception=_describe_error)
+        # cattrs ends a message with its place: "… @ plan.jobs[0].wheel"
+        parts = (message.rpartition(" @ ") for message in found)
+        raise RejectedInput([Problem(f"{file}: {place}", what) for what, _, place in parts], hint=hint) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # raised outside the fields of any value
+        message = f"{keys or 'this'} is not a {kind.__name__.lower()}: {error}"
+        raise RejectedInput([Problem(file, message)], hint=hint) from error
+
+
+@functools.cache
+def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
+    """Return the strict converter: a number is not a text, and a text is neither a number nor a list."""
+    made = cattrs.Converter(forbid_extra_keys=exact)
+    made.register_structure_hook_factory(_is_tuple, _make_tuple_hook(made))
+    made.register_structure_hook_factory(is_dataclass, _require_object(make_dict_structure_fn, made))
+    made.register_structure_hook_factory(is_namedtuple, _require_object(namedtuple_dict_structure_factory, made))
+    for plain in (str, int, bool):
+        made.register_structure_hook(plain, _require_type)
+    made.register_structure_hook(float, lambda value, _: float(_require_type(value, float, int)))
+    for name in Name.__subclasses__():
+        made.register_structure_hook(name, _read_name)
+    for version in (Minor, Python):
+        made.register_structure_hook(version, lambda value, kind: kind.parse(_require_type(value, str)))
+    for own in kept:
+        made.register_structure_hook(own, lambda value, _: value)
+    return made
+
+
+def _read_name(value: object, kind: type[Name]) -> Name:
+    names = {str(name): name for name in kind}
+    text = _require_type(value, str)
+    if text not in names:
+        msg = f'"{text}" is unknown, {nearest(text, names)}'
+        raise ValueError(msg)
+    return names[text]
+
+
+def _is_tuple(kind: Any) -> bool:  # noqa: ANN401 - any type
+    return get_origin(kind) is tuple
+
+
+def _make_tuple_hook(own: cattrs.Converter) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    """Return the maker of hooks for tuples: cattrs itself would take a text as a list of characters."""
+
+    def make_hook(kind: Any) -> Callable[[Any, Any], Any]:  # noqa: ANN401 - any type
+        kinds = get_args(kind)
+        if kinds[-1] is Ellipsis:
+            return lambda value, _: tuple(own.structure(_require_type(value, list), list[kinds[0]]))  # type: ignore[valid-type]
+        return lambda value, _: tuple(
+            own.structure(item, one) for item, one in zip(_require_length(value, len(kinds)), kinds, strict=True)
+        )
+
+    return make_hook
+
+
+def _require_object(make_plain: Any, own: cattrs.Converter) -> Callable[[Any], Callable[[Any, Any], Any]]:  # noqa: ANN401
+    """Return the maker of hooks that refuse all but an object, before they ask it for each of its fields."""
+
+    def make_hook(kind: Any) -> Callable[[Any, Any], Any]:  # noqa: ANN401 - any type
+        plain = make_plain(kind, own)
+        return lambda value, _: plain(_require_type(value, dict), kind)
+
+    return make_hook
+
+
+def _require_length(value: Any, count: int) -> Any:  # noqa: ANN401 - JSON
+    if len(_require_type(value, list)) != count:
+        msg = f"expected {count} values, found {len(value)}"
+        raise ValueError(msg)
+    return value
+
+
+def _require_type(value: Any, *kinds: type) -> Any:  # noqa: ANN401 - JSON
+    """Return a value of exactly one of these types; raise ValueError for any other: True is not a number."""
+    if type(value) not in kinds:
+        msg = f"expected {KINDS[kinds[0]]}, found {KINDS.get(type(value), 'null')}"
+        raise ValueError(msg)  # the converter collects these errors
+    return value
+
+
+def _describe_error(error: BaseException, _: type | None) -> str:
+    """Return in words what is wrong with one value."""
+    if isinstance(error, KeyError):
+        return "this key is missing"
+    if isinstance(error, cattrs.ForbiddenExtraKeysError):
+        return f"unknown keys: {', '.join(sorted(error.extra_fields))}"
+    return "expected an object" if isinstance(error, AttributeError) else str(error)  # a mapping has items
+
+
+def unstructure(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return frozen values as JSON values: an object for each dataclass and NamedTuple, a list for each tuple."""
+    if isinstance(value, (Minor, Python, Name)):
+        return str(value)
+    if is_dataclass(value):
+        return {field.name: unstructure(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        items = [unstructure(item) for item in value]
+        return dict(zip(names, items, strict=True)) if names else items
+    if isinstance(value, Mapping):
+        return {str(key): unstructure(item) for key, item in value.items()}
+    return value

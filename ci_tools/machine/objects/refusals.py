@@ -1,0 +1,82 @@
+"""The errors of requests to a bucket, in the words of Fatwheel: who is to do what."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+    PartialCredentialsError,
+    ProfileNotFound,
+)
+
+from ci_tools.errors import InputError, MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+__all__ = ["HINT", "code_of", "explain_errors"]
+
+HINT = "the same command goes on where this one stopped"
+
+CREDENTIALS = frozenset({"ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"})
+DENIED = frozenset({"401", "403", "AccessDenied", "AllAccessDisabled"})
+# The permissions of an operation, where their names differ from its own. S3 answers 403 instead of 404 for a missing
+# key unless the caller may list the bucket.
+PERMISSIONS = {
+    "GetObject": "s3:GetObject and s3:ListBucket",
+    "HeadObject": "s3:GetObject and s3:ListBucket",
+    "ListObjectsV2": "s3:ListBucket",
+}
+
+
+@contextmanager
+def explain_errors(where: str) -> Iterator[None]:
+    """Convert errors of boto3 into errors that the user understands."""
+    try:
+        yield
+    except ClientError as error:
+        raise explain_refusal(where, error) from error
+    except (NoCredentialsError, PartialCredentialsError, ProfileNotFound, NoRegionError) as error:
+        msg = f"{where}: {describe_error(error)}"
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; in a workflow, assume a role before"
+        raise InputError(msg, hint=hint) from error
+    except (ParamValidationError, ValueError) as error:  # ValueError: the endpoint is not an address
+        msg = f"{where}: {describe_error(error)}"
+        raise InputError(msg) from error
+    except BotoCoreError as error:
+        msg = f"{where}: {describe_error(error)}"
+        raise MachineError(msg, hint=HINT) from error
+
+
+def explain_refusal(where: str, error: ClientError) -> InputError | MachineError:
+    """Return the error that an error answer of the server means."""
+    code, said = code_of(error), error.response.get("Error", {}).get("Message", "")
+    if code in CREDENTIALS:
+        return InputError(f"{where}: the credentials are refused: {said}", hint="renew them, or name other ones")
+    if code in DENIED:
+        operation = error.operation_name
+        needed = PERMISSIONS.get(operation, f"s3:{operation}")
+        return InputError(f"{where}: these credentials may not {operation}", hint=f"allow them {needed} there")
+    if code == "NoSuchBucket":
+        return InputError(f"{where}: there is no such bucket")
+    if code == "RequestTimeTooSkewed":
+        return MachineError(
+            f"{where}: this machine's clock is wrong: {said}", hint="set it and run the same command again"
+        )
+    return MachineError(f"{where}: {code}: {said}", hint=HINT)
+
+
+def code_of(error: ClientError) -> str:
+    """Return the code of an error as S3 names it, such as NoSuchKey."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def describe_error(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

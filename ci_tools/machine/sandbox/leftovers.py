@@ -1,0 +1,50 @@
+"""Reads and removes the files that a confined command left, without following a link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import MachineError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+from ci_tools.machine.process import (
+    output,
+)
+
+__all__ = ["clear", "read_safely"]
+
+
+def read_safely(path: Path, most: int) -> bytes | None:
+    """Return a file that a confined command left; None unless it is a regular file of at most `most` bytes.
+
+    `path` must be free of symbolic links: any link on the way was put there by the command, and is not followed. A
+    FIFO, which would block the reader, is not waited for.
+    """
+    if path.parent.resolve() != path.parent:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else None
+    except OSError:
+        return None
+
+
+def clear(path: Path) -> None:
+    """Remove a folder that a confined command could write to, or the file or link that it put in its place.
+
+    A link is removed, not its target. Raises MachineError if the folder remains. shutil.rmtree fails at a folder whose
+    mode denies access, and in a tree too deep for Python's stack.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        output([*command, "--", path], timeout=600)
+    if path.exists():
+        msg = f"{path} cannot be removed"
+        raise MachineError(msg)

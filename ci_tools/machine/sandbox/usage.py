@@ -1,0 +1,212 @@
+"""The processes of a group and their use of the machine: memory, open files, and space on the disk."""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.machine.process import (
+    output,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = [
+    "OPEN_FILES",
+    "Task",
+    "buffers",
+    "hides_files",
+    "kernels_memory",
+    "living",
+    "living_by_ps",
+    "own_memory",
+    "size_of",
+    "used_space",
+]
+
+OPEN_FILES = 1024  # of one process
+BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another
+OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages do not include
+DEAD = frozenset({b"Z", b"X"})
+ENTRY = 1024  # bytes that each folder entry counts: empty files fill a disk, too
+
+
+class Task(NamedTuple):
+    """A living process of a group: its id, its memory in bytes, and its number of threads."""
+
+    pid: int
+    memory: int
+    threads: int
+
+
+def living(group: int) -> list[Task]:
+    """Return the living processes of a group; their threads are known only on Linux."""
+    if not Path("/proc/self/stat").exists():
+        return living_by_ps(group)
+    found = (_task(name, group) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - see _task
+    return [task for task in found if task]
+
+
+def _task(pid: str, group: int) -> Task | None:
+    """Return a process if it is alive and in the group; it is alive as long as any of its threads is."""
+    fields = _stat(f"/proc/{pid}")
+    if not fields or int(fields[2]) != group:
+        return None
+    threads = int(fields[17])
+    if fields[0] not in DEAD:
+        return Task(int(pid), _pages(fields), threads)
+    for thread in _list(f"/proc/{pid}/task") if threads > 1 else ():
+        fields = _stat(f"/proc/{pid}/task/{thread}")
+        if fields and fields[0] not in DEAD:
+            return Task(int(thread), _pages(fields), threads)  # the kernel shows a thread below /proc as well
+    return None
+
+
+def _stat(folder: str) -> list[bytes]:
+    """Return the fields of a process from its state on, [] if it has ended (proc_pid_stat(5))."""
+    try:
+        with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123 - every process is read, many times a second
+            # The name of the process is in brackets, and may hold any byte.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _pages(fields: Sequence[bytes]) -> int:
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _list(folder: str) -> list[str]:
+    """Return the names in a folder of /proc; raise PermissionError if they are hidden from this process."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - see _stat
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def living_by_ps(group: int) -> list[Task]:
+    """Return the living processes of a group from the output of ps: for systems without /proc."""
+    rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,stat="]) or "").splitlines()]
+    return [
+        Task(int(pid), int(kib) * 1024, 1)
+        for pid, its_group, kib, state in rows
+        if int(its_group) == group and not state.startswith("Z")
+    ]
+
+
+def own_memory(task: Task) -> int:
+    """Return a process's proportional set size (PSS) in bytes; its resident memory if the kernel does not tell it."""
+    try:
+        lines = Path(f"/proc/{task.pid}/smaps_rollup").read_text(encoding="ascii", errors="replace").splitlines()
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        return task.memory
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def kernels_memory(task: Task) -> int:
+    """Return a process's memory in bytes beyond its resident pages: page tables, swap and huge pages."""
+    try:
+        lines = Path(f"/proc/{task.pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(OF_THE_KERNEL))
+
+
+def buffers(tasks: Sequence[Task], room: int) -> int:
+    """Return how many bytes the sockets of some processes may hold; 0 if even all descriptors as sockets fit `room`."""
+    each = 2 * _buffer()  # the last send may exceed the limit by as much as half of it
+    if (most := each * sum(map(count_open, tasks))) <= max(room, 0):
+        return 0
+    found = [_sockets(task) for task in tasks]
+    sockets = set[int]().union(*filter(None, found))
+    return min(most, each * (len(sockets) + OPEN_FILES * found.count(None)))
+
+
+def _sockets(task: Task) -> set[int] | None:
+    """Return the inode numbers of a process's open sockets; None if they are hidden from this process."""
+    try:
+        return {status.st_ino for status in _descriptors(task) if stat.S_ISSOCK(status.st_mode)}
+    except PermissionError:
+        return None
+
+
+@functools.cache
+def _buffer() -> int:
+    """Return the default size of a socket's send buffer on this machine, in bytes (socket(7))."""
+    try:
+        return int(Path("/proc/sys/net/core/wmem_default").read_text(encoding="ascii"))
+    except OSError:
+        return BUFFER
+
+
+def count_open(task: Task) -> int:
+    """Return the number of a process's open descriptors; the upper limit if they are hidden."""
+    try:
+        return len(_list(f"/proc/{task.pid}/fd"))
+    except PermissionError:
+        return OPEN_FILES
+
+
+def _descriptors(task: Task) -> Iterator[os.stat_result]:
+    """Yield the status of each open descriptor of a process; raise PermissionError if they are hidden."""
+    for name in _list(f"/proc/{task.pid}/fd"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield os.stat(f"/proc/{task.pid}/fd/{name}")  # noqa: PTH116 - see _stat
+
+
+def hides_files(task: Task, folder: Path) -> bool:
+    """Whether a process may hold files whose size cannot be measured: unlinked files that are mapped but not open.
+
+    A process can hide its descriptors even from its own user, by running a program that nobody may read (prctl(2)).
+    """
+    own = b" " + os.fsencode(folder) + b"/"
+    try:
+        _list(f"/proc/{task.pid}/fd")
+        lines = Path(f"/proc/{task.pid}/maps").read_bytes().splitlines()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return any(line.endswith(b" (deleted)") and own in line for line in lines)
+
+
+def used_space(folder: Path) -> int:
+    """Return the used bytes of the disk that holds a folder, whichever user they belong to."""
+    found = os.statvfs(folder)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def size_of(folder: Path, tasks: Sequence[Task]) -> int:
+    """Return the bytes that a folder uses on its disk, with the unlinked files that the processes have open."""
+    found = {(0, 0): 0}
+    entries = 0
+    for status in (*_below(folder), *_find_unlinked_files(tasks)):
+        entries += 1
+        found[status.st_dev, status.st_ino] = status.st_blocks * 512  # a file with two hard links counts once
+    return sum(found.values()) + entries * ENTRY
+
+
+def _below(folder: Path) -> Iterator[os.stat_result]:
+    """Yield the status of everything below a folder, without following links; raise OSError if it is unreadable."""
+    waiting = [str(folder)]
+    while waiting:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    yield entry.stat(follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+
+
+def _find_unlinked_files(tasks: Iterable[Task]) -> Iterator[os.stat_result]:
+    """Yield the status of each regular file that a process has open but that is unlinked."""
+    for task in tasks:
+        with suppress(OSError):
+            yield from (found for found in _descriptors(task) if stat.S_ISREG(found.st_mode) and found.st_nlink == 0)

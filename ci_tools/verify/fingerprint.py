@@ -1,0 +1,188 @@
+"""The parts of a wheel that `plan --prove` compares, and the comparison of two wheels."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping  # noqa: TC003 - the record of a fingerprint is read by the types of its fields
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from ci_tools.errors import RejectedInput
+from ci_tools.formats.elf import Extent, read_elf
+from ci_tools.formats.fatbinary import images, read_undefined_symbols
+from ci_tools.formats.json_file import structure_bytes, unstructure
+from ci_tools.formats.wheel import open_wheel, record_hash
+from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.model.names import Name, Sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from zipfile import ZipInfo
+
+    from ci_tools.formats.wheel import Wheel
+
+__all__ = ["Claim", "Fingerprint", "Interface", "Verdict", "compare", "fingerprint", "read_record", "write_record"]
+
+GENERATOR = re.compile(r"^Generator:.*\n?", re.MULTILINE)
+SYSTEM_VERSION = re.compile(r"GLIBC(XX)?_|CXXABI_|GCC_")
+MOST_SHOWN = 6  # lines or symbols of one member
+
+
+class Verdict(Name):
+    """The result of checking a claim that one wheel serves a cell."""
+
+    SAME_BYTES = "same bytes"
+    SAME_MEMBERS = "same members"  # the wheels differ only in the tool named in their WHEEL file
+    SERVES = "serves"  # other bytes, but equal in all that decides where the wheel works
+    SAME_INPUT = "same input"
+    DIFFERS = "differs"
+    REJECTED = "build rejected"
+    NOT_EXERCISED = "not exercised"
+    BROKEN = "machine failed"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the claim was shown to be wrong."""
+        return self in {Verdict.DIFFERS, Verdict.REJECTED}
+
+
+class Claim(Name):
+    """What must be equal between a job's wheel and a wheel that was built for one of its cells."""
+
+    MEMBERS = "members"
+    INTERFACE = "members; of libraries the device images, and the symbols that are not the system's"
+    LOADS = "names of members; of libraries the device images, and the symbols that are not the system's"
+
+
+class Interface(NamedTuple):
+    """The symbols that a library needs of torch, Python and the accelerator's libraries, and its device images."""
+
+    symbols: tuple[str, ...]
+    images: tuple[str, ...]
+    system: tuple[str, ...] = ()  # the symbols it needs of the system, which the platform tag guarantees
+
+
+class Fingerprint(NamedTuple):
+    """The compared parts of a wheel; RECORD is left out, since it repeats them."""
+
+    sha256: Sha256
+    members: Mapping[str, str]  # a hash of the content by name; WHEEL without its Generator line
+    metadata: tuple[str, ...]  # the lines of METADATA
+    generator: str
+    libraries: Mapping[str, Interface]
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Return the compared parts of the wheel at `path`; raise Rejected if it or one of its libraries is damaged."""
+    wheel = open_wheel(path)
+    with wheel.archive:
+        infos = [info for info in wheel.infos if info.filename != f"{wheel.dist_info}/RECORD"]
+        return Fingerprint(
+            sha256=sha256_of(path),
+            members={info.filename: _member(wheel, info) for info in infos},
+            metadata=tuple(wheel.dist_info_text("METADATA").splitlines()),
+            generator=str(wheel.wheel_metadata["Generator"] or ""),
+            libraries={info.filename: _interface(wheel.read(info)) for info in wheel.libraries},
+        )
+
+
+def _member(wheel: Wheel, info: ZipInfo) -> str:
+    """Return a hash of a member's permissions and content."""
+    data = wheel.read(info)
+    if info.filename == f"{wheel.dist_info}/WHEEL":
+        data = GENERATOR.sub("", data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    return f"{info.external_attr >> 16:o} {record_hash(data)}"
+
+
+def _interface(library: bytes) -> Interface:
+    file = io.BytesIO(library)
+    asked, system = read_undefined_symbols(file), _system_symbols(file)
+    return Interface(tuple(sorted(asked - system)), tuple(sorted(map(str, images(file)))), tuple(sorted(system)))
+
+
+def _system_symbols(library: BinaryIO) -> frozenset[str]:
+    """Return the symbols with a version of libc, libstdc++ or libgcc; raise Rejected for a damaged file."""
+    elf = read_elf(Extent.whole(library))
+    numbers = {version.number for version in elf.needed_versions() if SYSTEM_VERSION.match(version.name)}
+    return frozenset(symbol.name for symbol, number in elf.versioned_symbols() if number in numbers)
+
+
+def compare(own: Fingerprint, other: Fingerprint, claim: Claim) -> tuple[str, Verdict, str]:
+    """Return the compared parts of a job's wheel and a cell's own wheel, the verdict, and its details."""
+    if own.sha256 == other.sha256:
+        return "bytes", Verdict.SAME_BYTES, ""
+    different = list(_differences(own, other, claim))
+    if different:
+        return claim.value, Verdict.DIFFERS, "; ".join(different)
+    changed = sorted(name for name in own.members if own.members[name] != other.members[name])
+    if changed:
+        asks = (_system(name, own.libraries[name], other.libraries[name]) for name in changed if name in own.libraries)
+        return (
+            claim.value,
+            Verdict.SERVES,
+            "; ".join([f"the content differs of {', '.join(changed)}", *filter(None, asks)]),
+        )
+    return Claim.MEMBERS.value, Verdict.SAME_MEMBERS, f"made by {own.generator} and {other.generator}"
+
+
+def _differences(own: Fingerprint, other: Fingerprint, claim: Claim) -> Iterator[str]:
+    """Yield each member that differs in a way the claim excludes."""
+    for name in sorted(own.members.keys() | other.members.keys()):
+        mine, others = own.members.get(name), other.members.get(name)
+        if mine is None or others is None:
+            yield f"{name} ({_side(in_own=mine is not None)})"
+        elif mine == others:
+            continue
+        elif name.endswith(".dist-info/METADATA"):
+            yield f"METADATA ({_apart(own.metadata, other.metadata)})"
+        elif claim is not Claim.MEMBERS and name in own.libraries and name in other.libraries:
+            yield from _library(name, own.libraries[name], other.libraries[name])
+        elif claim is not Claim.LOADS:
+            yield name
+
+
+def _library(name: str, own: Interface, other: Interface) -> Iterator[str]:
+    for what, mine, others in (("symbols", own.symbols, other.symbols), ("images", own.images, other.images)):
+        if mine != others:
+            yield f"{name} ({what}: {_apart(mine, others)})"
+
+
+def _system(name: str, own: Interface, other: Interface) -> str:
+    """Return in words how two libraries differ in the system symbols they need, or ""."""
+    return (
+        f"{name} asks the system for other symbols: {_apart(own.system, other.system)}"
+        if own.system != other.system
+        else ""
+    )
+
+
+def _side(*, in_own: bool) -> str:
+    return f"only in the {'job' if in_own else 'cell'}'s wheel"
+
+
+def _apart(own: Sequence[str], other: Sequence[str]) -> str:
+    """Return the lines that only one of two texts has."""
+    mine, others = {*own}, {*other}
+    lines = [f"-{line}" for line in own if line not in others] + [f"+{line}" for line in other if line not in mine]
+    more = len(lines) - MOST_SHOWN
+    shown = ", ".join(lines[:MOST_SHOWN]) or "in the order or number of lines"
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+# ---------------------------------------------------------------- the record of a fingerprint
+
+
+def write_record(path: Path, found: Fingerprint) -> None:
+    """Write a fingerprint atomically, so that an interrupted run continues where it stopped."""
+    with write_atomically(path) as file:
+        file.write(json.dumps(unstructure(found)).encode())
+
+
+def read_record(path: Path) -> Fingerprint | None:
+    """Return the recorded fingerprint of a wheel, or None if there is none or it cannot be read."""
+    try:
+        return structure_bytes(path.read_bytes(), Fingerprint, str(path))
+    except (OSError, RejectedInput):
+        return None
