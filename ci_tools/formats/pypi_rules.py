@@ -250,7 +250,7 @@ def _wrong_classifiers(said: Iterable[str]) -> Iterator[str]:
         elif classifier.startswith("Private ::"):
             yield f"Classifier {classifier!r} says that this project is not for PyPI"
         elif classifier not in classifiers:
-            yield f"Classifier {classifier!r} is none that PyPI knows{_like(classifier)}"
+            yield f"Classifier {classifier!r} is unknown to PyPI{_like(classifier)}"
 
 
 def _like(classifier: str) -> str:
@@ -265,7 +265,7 @@ def _wrong_links(fields: Metadata) -> Iterator[str]:
     said = {"Home-page": fields.home_page, "Download-URL": fields.download_url, **(fields.project_urls or {})}
     for label, address in said.items():
         if address is not None and not address.startswith(("http://", "https://")):
-            yield f"the address of {label!r} is none of the web: {address!r}"
+            yield f"the address of {label!r} is not a web address: {address!r}"
 
 
 def _description(file: Archive) -> Iterator[str]:

@@ -93,7 +93,7 @@ def _platform_evidence(platform: PlatformEvidence, plan: Plan) -> dict[str, Any]
     return {
         "platform": str(platform.platform),
         "native_files": list(platform.native_files),
-        "cells": [{"cells": names, **unstructure(shown)} for shown, names in groups.values()],
+        "cells": [{"cells": names, **unstructure(shown)} for shown, names in groups.items()],
     }
 
 

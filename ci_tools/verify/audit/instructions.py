@@ -45,7 +45,7 @@ class Code(NamedTuple):
 def instructions(subject: Subject) -> Iterator[Flaw]:
     """Libraries for x86-64 run on each such CPU, or choose their code by the CPU that they meet.
 
-    An error if the loader is told to refuse older CPUs: the tag `x86_64` promises them (PEP 600), and installers do not
+    An error if the loader must refuse older CPUs: the tag `x86_64` promises them (PEP 600), and installers do not
     read that note. A warning if a library has AVX instructions, as of `-march=x86-64-v3` or `-march=native`, and no
     library of the wheel queries the CPU: on a CPU without AVX, it ends with "illegal instruction". It is not certain,
     since a caller in another package may have checked.

@@ -60,7 +60,7 @@ def hipify(
     hipify_extra_files_only: bool = False,
     **_: Any,
 ) -> dict[str, Any]:
-    """Write each matching source, and those of `extra_files`, under its translated name; return what became of each."""
+    """Write each matching source, and those of `extra_files`, under its translated name; return the result of each."""
     FACTS.note("hipify")
     root = os.path.abspath(output_directory or project_directory)
     if root != os.path.abspath(project_directory or os.getcwd()) or not is_pytorch_extension:
