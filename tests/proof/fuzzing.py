@@ -36,7 +36,7 @@ from ci_tools.evidence import backends, collector
 from ci_tools.evidence.backends import CellFacts
 from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.evidence.limited_api import uses
-from ci_tools.evidence.observe import journal, run
+from ci_tools.evidence.observe import journal, observation
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
 from ci_tools.formats import edits, receipts
@@ -49,7 +49,7 @@ from ci_tools.plan import plan_file, plan_reader
 from ci_tools.publish import folder as finished
 from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
-from ci_tools.publish.index import manifest, of_releases
+from ci_tools.publish.index import directory, manifest, of_releases
 from ci_tools.publish.index.foreign import pages as foreign_pages
 from ci_tools.publish.units import units_of
 from ci_tools.verify.audit import audit
@@ -332,7 +332,7 @@ def _journal(content: bytes, folder: Path) -> None:
     seal = hmac.new(WORD.encode(), content, hashlib.sha256).hexdigest().encode()
     journal.read(content, WORD)
     answer = journal.read(content + b"\nanswer " + seal + b" " + content, WORD)
-    run._parse_answer({**(answer or {}), "wheel": None})  # noqa: SLF001 - what a project's code had in its hands
+    observation.parse_answer({**(answer or {}), "wheel": None})  # what a project's code had in its hands
     unseal("name", content, WORD.encode())
 
 
@@ -344,7 +344,7 @@ def _read_or_refuse(read: Callable[[bytes], object], content: bytes) -> None:
 
 def _manifest(content: bytes, folder: Path) -> None:
     del folder
-    for read in (lambda data: manifest.parse_manifest(data, "demo"), manifest.parse_directory):
+    for read in (lambda data: manifest.parse_manifest(data, "demo"), directory.parse_directory):
         _read_or_refuse(read, content)
     with suppress(ValueError):
         manifest.parse_staged_keys(content)

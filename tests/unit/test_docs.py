@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shlex
 import sys
@@ -46,6 +47,7 @@ def name_of(page: Path) -> str:
     return page.relative_to(REPOSITORY).as_posix()
 
 
+@functools.cache
 def tokens(page: Path) -> list[tuple[str, str, str]]:
     """Return a page's blocks and spans: type, text, and the language or address."""
     found = []
@@ -215,10 +217,16 @@ def test_the_limits_of_an_observed_build_are_those_that_hold() -> None:
     }
 
 
+@functools.cache
+def trees() -> list[ast.Module]:
+    """Return every module of the toolkit."""
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((REPOSITORY / "ci_tools").rglob("*.py"))]
+
+
+@functools.cache
 def pages_in_code() -> list[str]:
     """Return every page, with its anchor, that an error names."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted((REPOSITORY / "ci_tools").rglob("*.py")))
-    texts = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    texts = (node.value for tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Constant))
     folders = "|".join(folder.name for folder in (REPOSITORY / errors.DOCUMENTATION).iterdir() if folder.is_dir())
     named = re.compile(rf"({folders})/[\w-]+\.md(#[\w-]+)?")
     return sorted({text for text in texts if isinstance(text, str) and named.fullmatch(text)})
@@ -233,13 +241,18 @@ def test_a_page_that_an_error_names_exists(link: str) -> None:
     assert not leads_nowhere(REPOSITORY / errors.DOCUMENTATION / "README.md", link)
 
 
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
 def test_every_page_of_an_error_is_written_out() -> None:
     calls = [
         word.value
-        for path in sorted((REPOSITORY / "ci_tools").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("Error", "Rejected", "Input", "Forbidden"))
+        for tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _called(node).endswith(("Error", "Rejected", "Input", "Forbidden"))
         for word in node.keywords
         if word.arg == "page" and isinstance(word.value, ast.Constant)
     ]
-    assert [node.value for node in calls if node.value not in pages_in_code()] == []
+    known = pages_in_code()
+    assert [node.value for node in calls if node.value not in known] == []

@@ -380,7 +380,7 @@ def test_hatchling_without_requires_python_is_warned_of(tmp_path: Path) -> None:
                       .replace("\\'", '"')}, (">2", "pyproject.toml:7"), id="marker"),
         pytest.param({"setup.cfg": "[options]\ninstall_requires =\n  torch<3\n  torchvision>4\n"},
                      ("<3", "setup.cfg:2"), id="setup.cfg"),
-        pytest.param({"pyproject.toml": f"{PROJECT}dependencies = [1, '???']\n"}, ("", ""), id="none"),
+        pytest.param({"pyproject.toml": f"{PROJECT}dependencies = [1, '???']\n"}, (None, ""), id="none"),
     ],
 )  # fmt: skip
 def test_which_torch_a_project_requires(tmp_path: Path, files: dict[str, str], expected: tuple[str, str]) -> None:

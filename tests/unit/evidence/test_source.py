@@ -61,14 +61,14 @@ def test_a_checkout_is_what_git_tracks_or_would_add(tmp_path: Path) -> None:
 def test_a_checkout_without_a_commit_is_one(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", {".gitignore": "*.so\n", "built.so": ""})
     git(folder, "init", "--quiet")
-    assert (set(opened(folder).files), opened(folder).commit) == ({*FIXED, ".gitignore"}, "")
+    assert (set(opened(folder).files), opened(folder).commit) == ({*FIXED, ".gitignore"}, None)
 
 
 def test_a_folder_its_checkout_ignores_is_a_plain_folder(tmp_path: Path) -> None:
     outer = write(tmp_path / "outer", {".gitignore": "/inner/\n*.cu\n"})
     committed(outer)
     tree = opened(demo(outer / "inner", {"a.cu": ""}))
-    assert (set(tree.files), tree.commit) == ({*FIXED, "a.cu"}, "")
+    assert (set(tree.files), tree.commit) == ({*FIXED, "a.cu"}, None)
 
 
 def test_a_folder_of_a_checkout_is_that_folder_alone(tmp_path: Path) -> None:

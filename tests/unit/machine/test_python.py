@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.machine.installers import INSTALLER
 from ci_tools.machine.python import Environment, create, find
 from ci_tools.model.versions import Minor, Python
 from tests.builders import wheels
@@ -67,10 +68,10 @@ def test_a_manylinux_image_s_interpreters_are_found(text: str, tmp_path: Path) -
 # ---------------------------------------------------------------- environments
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+@pytest.fixture(scope="module", params=["pip", "uv"])
+def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     folder = tmp_path_factory.mktemp("environment")
-    environ = {**os.environ, "CFLAGS": "-O0", "PIP_NO_INDEX": "1"}
+    environ = {**os.environ, "CFLAGS": "-O0", "PIP_NO_INDEX": "1", INSTALLER: request.param}
     return create(Path(sys.executable), folder / "env", folder / "log", environ, {"CUDA_HOME": "/cuda"})
 
 
@@ -100,13 +101,13 @@ def test_an_environment_is_made_from_nothing(environment: Environment, tmp_path:
 def test_what_makes_no_environment_is_one_sentence(tmp_path: Path) -> None:
     broken = script(tmp_path / "python3.99", "echo No module named ensurepip; exit 1")
     with pytest.raises(MachineError, match=r"cannot make an environment:\n.*No module named ensurepip") as refused:
-        create(broken, tmp_path / "env", tmp_path / "log", os.environ)
+        create(broken, tmp_path / "env", tmp_path / "log", {**os.environ, INSTALLER: "pip"})
     assert "python3-venv" in refused.value.hint
 
 
 def test_an_index_s_password_is_not_shown(environment: Environment) -> None:
     with pytest.raises(
-        FatwheelError, match=r"^pip cannot install --index-url http://\*\*\*@127\.0\.0\.1:1 demo"
+        FatwheelError, match=r"^(pip|uv) cannot install --index-url http://\*\*\*@127\.0\.0\.1:1 demo"
     ) as refused:
         environment.install("--index-url", "http://me:s3cret@127.0.0.1:1", "demo", variables={"PIP_RETRIES": "0"})
     assert "s3cret" not in f"{refused.value}{environment.log.read_text()}"
@@ -125,13 +126,19 @@ def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("fields", "kind", "sentence"),
     [
-        pytest.param("Requires-Python: >=9\n", Rejected, "requires a different Python", id="another-python"),
-        pytest.param("Requires-Dist: no-such-thing\n", MachineError, "versions: none", id="nothing-to-be-had"),
+        pytest.param(
+            "Requires-Python: >=9\n", Rejected, "(requires a different Python|Python>=9)", id="another-python"
+        ),
+        pytest.param(
+            "Requires-Dist: no-such-thing\n", MachineError, "(versions: none|not found)", id="nothing-to-be-had"
+        ),
     ],
 )
-def test_what_pip_refuses_is_told(
+def test_a_refusal_shows_the_last_lines_of_the_log(
     fields: str, kind: type[FatwheelError], sentence: str, environment: Environment, tmp_path: Path
 ) -> None:
     wheel = wheels.make(tmp_path, "other-1.0-py3-none-any.whl", fields=fields)
-    with pytest.raises(kind, match=f"(?s)^pip cannot install --no-index {wheel.name}; the last lines of .*{sentence}"):
+    with pytest.raises(
+        kind, match=f"(?s)^(pip|uv) cannot install --no-index {wheel.name}; the last lines of .*{sentence}"
+    ):
         environment.install("--no-index", wheel)
