@@ -149,7 +149,7 @@ def test_a_fork_that_may_write_gets_its_comment(hub: GitHub, talk: Talk) -> None
             id="fine-grained",
         ),
         pytest.param(5, refusal(403, "Forbidden"), "the token needs: pull_requests=write", id="unknown"),
-        pytest.param(1, refusal(401, "Bad credentials"), "does not take the token in GH_TOKEN", id="token"),
+        pytest.param(1, refusal(401, "Bad credentials"), "rejects the token in GH_TOKEN", id="token"),
         pytest.param(2, refusal(404, "Not Found"), "octo/demo has no pull request 1", id="pull-request"),
         pytest.param(5, refusal(422, "\x1b[2J"), "GitHub rejects a request for", id="invalid"),
     ],
@@ -229,9 +229,9 @@ def test_a_step_writes_the_comment_and_a_fork_gets_a_notice(hub: GitHub, talk: T
     [
         pytest.param(None, "1", "there is no file comparison.md", id="no-file"),
         pytest.param(b" \n", "1", "comparison.md is empty", id="empty"),
-        pytest.param(b"\xff\xfe", "1", "comparison.md is no UTF-8 text", id="no-text"),
-        pytest.param(b"text", "none", 'argument --pull: "none" is none, expected a number', id="no-number"),
-        pytest.param(b"text", "-1", '"-1" is none', id="negative"),
+        pytest.param(b"\xff\xfe", "1", "comparison.md is not UTF-8 text", id="no-text"),
+        pytest.param(b"text", "none", 'argument --pull: "none" is not a number', id="no-number"),
+        pytest.param(b"text", "-1", '"-1" is not a number', id="negative"),
     ],
 )
 @pytest.mark.usefixtures("talk")

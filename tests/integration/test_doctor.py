@@ -218,7 +218,7 @@ CASES = {
     "an-open-environment": Case(put(environments={"pypi": {}}), "environment-open", "without approval"),
     "pypi-without-environment": Case(edit("environment: pypi", ""), "publisher", "without an environment"),
     "an-environment-made-at-run-time": Case(
-        edit("environment: pypi", "environment: '${{ inputs.x }}'"), "unseen", "made"
+        edit("environment: pypi", "environment: '${{ inputs.x }}'"), "unseen", "computed by the run"
     ),
     "a-secret-of-no-organisation": Case(
         put(secrets=set(), shared_secrets={"S3_KEY"}, owner="User"), "secret", "there is no secret S3_KEY"
@@ -226,7 +226,7 @@ CASES = {
     "an-environment-that-waits": Case(
         put(environments={"pypi": {"protection_rules": [{"id": 1, "node_id": "text", "type": "wait_timer"}]}}),
         "environment-open",
-        "nobody approves",
+        "without approval",
     ),
     "no-secret": Case(put(secrets=set()), "secret", "gh secret set S3_KEY -R octo/demo"),
     "a-secret-not-passed": Case(
@@ -283,7 +283,7 @@ def test_a_repository_of_fatwheels_that_nobody_sees(hub: GitHub, settings: Setti
     settings.elsewhere.clear()
     told = doctor(hub)
     assert (told.status, set(told.rules)) == (1, {"unseen"})
-    assert "what .github/workflows/wheels.yml" in told.stdout
+    assert "permissions that .github/workflows/wheels.yml" in told.stdout
 
 
 def test_a_workflow_of_its_own_with_our_name_is_not_ours(hub: GitHub, settings: Settings) -> None:

@@ -393,7 +393,7 @@ REFUSALS = {
     "an organisation": (refusal(403, "`octo` forbids access via a personal access token"), "organisation octo decides"),
     "an archive": (refusal(403, "Repository was archived so is read-only."), "gh repo unarchive octo/demo"),
     "no role": (refusal(403, "Must have push access to repository"), "ask an owner of octo/demo"),
-    "a private repository": (refusal(404, "Not Found"), "is private and not open to the token in GH_TOKEN"),
+    "a private repository": (refusal(404, "Not Found"), "is private and the token in GH_TOKEN may not read it"),
     "a hostile text": (refusal(403, "\x1b[2J" + "x" * 5000), "permissions: contents: write"),
 }
 

@@ -303,7 +303,7 @@ def test_whatever_goes_wrong_once_there_is_one_issue_and_one_comment(
 @pytest.mark.parametrize(
     ("answer", "kind", "words"),
     [
-        pytest.param(refusal(401, "Bad credentials"), InputError, "does not take the token in GH_TOKEN", id="token"),
+        pytest.param(refusal(401, "Bad credentials"), InputError, "rejects the token in GH_TOKEN", id="token"),
         pytest.param(refusal(403, READ_ONLY), InputError, "permissions: issues: write", id="workflow"),
         pytest.param(
             refusal(403, "Resource not accessible by personal access token"),

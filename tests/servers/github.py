@@ -437,11 +437,14 @@ class Replied(NamedTuple):
     data: bytes
 
 
+DESCRIBED = "https://api.github.test"  # whatever the port of a test's server, its description stays the same
+
+
 @functools.cache
-def description(url: str) -> OpenAPI:
-    """Return GitHub's description, its servers being the one at `url`."""
+def description() -> OpenAPI:
+    """Return GitHub's description, checked itself, with one server for everything."""
     document = json.loads(json.dumps(DESCRIPTION))
-    document["servers"] = [{"url": url}]
+    document["servers"] = [{"url": DESCRIBED}]
     document["paths"]["/repos/{owner}/{repo}/releases/{release_id}/assets"]["post"].pop("servers")
     return OpenAPI.from_dict(document)
 
@@ -455,10 +458,10 @@ def complaint(hub: GitHub, asked: Asked, answer: Answer) -> str:
     parameters = RequestParameters(query=ImmutableMultiDict(asked.query), header=Headers(dict(asked.headers)))
     with_slashes = "(?<=/git/ref/).+|(?<=/contents/).*"
     path = re.sub(with_slashes, lambda part: quote(part[0], safe="") or "%2F", asked.path)
-    request = Described(hub.url, path, asked.method.lower(), parameters, kind, body or None)
+    request = Described(DESCRIBED, path, asked.method.lower(), parameters, kind, body or None)
     reply = Replied(answer.status, Headers(dict(answer.headers)), "application/json", answer.data)
     try:
-        described = description(hub.url)
+        described = description()
         described.validate_request(request)
         if answer.status in {200, 201, 204, 302}:
             described.validate_response(request, reply)

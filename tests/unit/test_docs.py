@@ -232,6 +232,7 @@ def pages_in_code() -> list[str]:
     return sorted({text for text in texts if isinstance(text, str) and named.fullmatch(text)})
 
 
+@pytest.mark.slow
 def test_errors_name_pages() -> None:
     assert len(pages_in_code()) >= 15
 

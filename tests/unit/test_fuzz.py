@@ -30,6 +30,7 @@ def test_a_mutant_is_the_same_each_time() -> None:
     assert mutant("meson", 1) == mutant("meson", 1) != mutant("meson", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("readers", GROUPS, ids=["sources", "wheels"])
 def test_a_few_mutants_are_read_or_refused(readers: tuple[str, ...]) -> None:
     read_mutants(",".join(readers), 0, A_FEW)

@@ -61,6 +61,7 @@ def test_a_platform_without_versions_has_none_in_its_image(tmp_path: Path) -> No
         loader.load(path, catalog.load())
 
 
+@pytest.mark.slow
 def test_each_required_job_of_our_own_has_a_compiler_on_a_hosted_runner(tmp_path: Path) -> None:
     plans = [make.make_plan(path, world(tmp_path)).plan for path in (ROOT / "package").glob("fatwheel*.yml")]
     required = [job for plan in plans for job in plan.jobs if job.required and job.accelerator]

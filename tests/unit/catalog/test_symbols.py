@@ -118,6 +118,7 @@ def test_what_is_torchs_shows_in_its_name(symbol: str, is_torchs: bool) -> None:
     assert is_torch_symbol(symbol) is is_torchs
 
 
+@pytest.mark.slow
 def test_the_installed_torch_has_what_its_table_says() -> None:
     installed = pytest.importorskip("torch", reason="needs torch")
     version = torch(".".join(installed.__version__.split(".")[:2]))
@@ -165,6 +166,7 @@ def release(version: str, cpu: bytes, cuda: bytes) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_a_release_is_added_from_the_index(tmp_path: Path) -> None:
     first = release("3.0.1", exporting("torch_one", "torch_two", "cblas_dot"), exporting("torch_gpu", "torch_one"))
     second = release("3.1.0", exporting("torch_two"), exporting("torch_gpu"))
@@ -244,6 +246,7 @@ def looked_at(folder: Path, job: Job | None, **libraries: bytes) -> tuple[Findin
     return tuple(one for one in found if one.rule == "torch-symbols")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "job",
     [

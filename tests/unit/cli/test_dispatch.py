@@ -21,6 +21,7 @@ def test_a_verb_takes_its_options_and_the_context(name: str) -> None:
     assert [*inspect.signature(dispatch.find_verb(name)).parameters] == ["options", "outside"]
 
 
+@pytest.mark.slow
 def test_a_verb_waits_for_no_other_verbs_modules() -> None:
     code = "import sys; from ci_tools.cli import main; print(*[name for name in sys.modules if name in sys.argv])"
     never = [f"ci_tools.cli.{name}" for name in sorted({*dispatch.VERBS.values()})]

@@ -317,6 +317,7 @@ def test_a_plan_tells_nobody(plan: Plan) -> None:
 # ---------------------------------------------------------------- what strangers may write
 
 
+@pytest.mark.slow
 @given(cells=st.lists(HOSTILE, min_size=1, max_size=4))
 def test_any_text_in_a_table_shows_as_itself(cells: list[str]) -> None:
     head = markdown.table_head(*("column" for _ in cells))
@@ -330,6 +331,7 @@ def test_any_text_in_a_table_shows_as_itself(cells: list[str]) -> None:
         assert (set(shown.tags) <= {"table", "thead", "tbody", "tr", "th", "td", "code"}, shown.addresses) == (True, [])
 
 
+@pytest.mark.slow
 @given(lines=st.lists(HOSTILE, min_size=1, max_size=4))
 def test_any_output_shows_as_itself_and_starts_no_command(lines: list[str]) -> None:
     page = "<pre>\n" + "".join(map(markdown.output, lines)) + "</pre>\n"
@@ -339,6 +341,7 @@ def test_any_output_shows_as_itself_and_starts_no_command(lines: list[str]) -> N
     assert "::" not in page
 
 
+@pytest.mark.slow
 @given(text=HOSTILE)
 def test_whatever_a_plan_says_its_page_has_the_same_elements(plan: Plan, text: str) -> None:
     usual, hostile = (Shown(plan_page(said(plan, words))) for words in ("x", text.replace("; ", ", ")))
@@ -346,6 +349,7 @@ def test_whatever_a_plan_says_its_page_has_the_same_elements(plan: Plan, text: s
     assert NAME.findall(hostile.prose) == []
 
 
+@pytest.mark.slow
 @given(text=HOSTILE)
 def test_whatever_a_release_says_its_page_has_the_same_elements(plan: Plan, text: str) -> None:
     usual, hostile = (Shown(release_page(told(plan, words))) for words in ("x", text.replace("; ", ", ")))
@@ -353,6 +357,7 @@ def test_whatever_a_release_says_its_page_has_the_same_elements(plan: Plan, text
     assert set(NAME.findall(hostile.prose)) <= {"@team/cuda"}
 
 
+@pytest.mark.slow
 @given(text=HOSTILE)
 def test_whatever_a_change_says_its_page_has_the_same_elements(plan: Plan, text: str) -> None:
     usual, hostile = (Shown(plan_page(plan, changed(plan, words))) for words in ("x", text.replace("; ", ", ")))

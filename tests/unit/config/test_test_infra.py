@@ -333,6 +333,7 @@ def test_without_a_matrix_job_a_person_chooses(tmp_path: Path) -> None:
     assert [platform.platform for platform in request_of(folder).platforms] == [Platform.MACOS_ARM64]
 
 
+@pytest.mark.slow
 def test_a_project_with_a_setup_py_alone_is_called_as_it_is_imported(tmp_path: Path) -> None:
     setup = "from setuptools import setup\nsetup(name='tally', version='1.0', py_modules=['tally'])\n"
     folder = write(

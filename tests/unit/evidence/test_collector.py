@@ -48,6 +48,7 @@ def unless(condition: str) -> str:
 # ---------------------------------------------------------------- whether anything is compiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pyproject", "files", "expected", "where"),
     [
@@ -137,12 +138,14 @@ def extensions(*texts: str) -> dict[str, str]:
     return {"pyproject.toml": SETUPTOOLS, "setup.py": setup, **sources}
 
 
+@pytest.mark.slow
 def test_two_sources_of_one_stem_overwrite_each_other(tmp_path: Path) -> None:
     platform = found(tmp_path, extensions("E('a', ['c/a.cpp', 'c/a.c'])"))
     said = "LinkError: c/a.c and c/a.cpp would be compiled into one object, a.o, and linked twice"
     assert platform.unsupported == f"{said} (observed by running setup.py)"
 
 
+@pytest.mark.slow
 def test_two_libraries_may_each_have_a_source_of_one_stem(tmp_path: Path) -> None:
     platform = found(tmp_path, extensions("E('a', ['c/a.cpp'])", "E('b', ['c/a.c'])"))
     assert [[one.source for one in built.compiles] for built in platform.built] == [["c/a.cpp"], ["c/a.c"]]
@@ -326,6 +329,7 @@ def test_an_excluded_source_is_not_read(tmp_path: Path) -> None:
     assert (platform.native_files, platform.shown.torch_abi.kind) == (("a.cu",), Binding.STABLE)
 
 
+@pytest.mark.slow
 def test_a_file_that_git_ignores_is_no_evidence(tmp_path: Path) -> None:
     folder = demo(
         tmp_path / "a", {"fatwheel.yml": CONFIG.replace("platforms", "source: {include: ['*.toml']}\nplatforms")}
@@ -344,6 +348,7 @@ def test_a_project_says_its_name_version_and_pythons(tmp_path: Path) -> None:
     assert (facts.backend, facts.where) == ("flit_core.buildapi", "pyproject.toml:4")
 
 
+@pytest.mark.slow
 def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:
     config = "[metadata]\nname = demo\nversion = 1.5\n[options]\npython_requires = >=3.11\n"
     files = {"pyproject.toml": "", "setup.py": "", "setup.cfg": config, "x/setup.py": ""}
@@ -355,6 +360,7 @@ def test_setup_cfg_says_it_as_well(tmp_path: Path) -> None:
     assert facts.where == "setup.cfg:5"
 
 
+@pytest.mark.slow
 def test_setup_py_says_its_name_version_and_pythons_when_it_runs(tmp_path: Path) -> None:
     script = (
         "from setuptools import *\nv = '.'.join('25')\nsetup(name='demo', version=v, python_requires='>=3.' + '11')\n"

@@ -232,6 +232,7 @@ def repository(repositories: Path, tmp_path: Path) -> Path:
     return tmp_path / "bare.git"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "ref", "files"),
     [
@@ -253,6 +254,7 @@ def test_a_git_source_can_be_a_commit(repository: Path) -> None:
     assert (opened(folder).commit, opened(folder).files[0]) == (commit, "a.cu")
 
 
+@pytest.mark.slow
 def test_a_pinned_commit_holds_when_the_branch_moves(repository: Path) -> None:
     folder = asking(repository.parent / "ask", "source: {git: ../bare.git, ref: main}")
     pinned = opened(folder)
@@ -305,6 +307,7 @@ def _with_submodule(folder: Path) -> Path:
     return folder / "whole"
 
 
+@pytest.mark.slow
 def test_a_git_source_has_its_submodules(tmp_path: Path) -> None:
     _with_submodule(tmp_path)
     folder = asking(tmp_path / "ask", "source: {git: ../whole, ref: main}")
@@ -359,6 +362,7 @@ def asking_sdist(folder: Path, content: bytes) -> Path:
 SDIST = {"demo-1.0/pyproject.toml": PROJECT, "demo-1.0/a.cu": "", "demo-1.0/PKG-INFO": ""}
 
 
+@pytest.mark.slow
 def test_an_sdist_is_fetched_checked_and_unpacked(tmp_path: Path) -> None:
     folder = asking_sdist(tmp_path / "ask", packed(tmp_path / "index", SDIST))
     with index(tmp_path / "index") as url:
@@ -367,6 +371,7 @@ def test_an_sdist_is_fetched_checked_and_unpacked(tmp_path: Path) -> None:
     assert opened(folder, PIP_INDEX_URL="http://127.0.0.1:1/") == tree
 
 
+@pytest.mark.slow
 def test_an_sdist_of_other_bytes_is_refused(tmp_path: Path) -> None:
     content = packed(tmp_path / "index", SDIST)
     folder = asking_sdist(tmp_path / "ask", b"other")
@@ -377,6 +382,7 @@ def test_an_sdist_of_other_bytes_is_refused(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache/sources").glob("sdist-*/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("members", "link", "message"),
     [
@@ -401,6 +407,7 @@ def test_an_sdist_that_is_none_is_refused(
     assert not list(tmp_path.rglob("evil"))
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_archive_are_refused(tmp_path: Path) -> None:
     packed(tmp_path / "index", {})
     write(tmp_path / "index", {"demo-1.0.tar.gz": "hello"})

@@ -33,6 +33,7 @@ def test_code_that_cannot_be_confined_is_not_run(project: Path, tmp_path: Path) 
     assert "--trust-source" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_code_that_is_trusted_runs_all_the_same(project: Path, tmp_path: Path) -> None:
     trusting = replace(world(tmp_path), trusts_source=True)
     assert [job.name for job in make.make_plan(project / "fatwheel.yml", trusting).plan.jobs] == ["pure"]

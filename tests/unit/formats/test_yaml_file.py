@@ -54,6 +54,7 @@ def test_a_value_is_what_was_written(tmp_path: Path, text: str, value: object) -
     assert (type(document["a"]), document["a"]) == (type(value), value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -80,15 +80,18 @@ def signed(tmp_path: Path) -> Signed:
     return Signed(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_release_that_was_signed_is_verified_file_by_file(signed: Signed) -> None:
     assert signed.verify() == list(FILES)
 
 
+@pytest.mark.slow
 def test_github_is_asked_where_there_is_no_bundle(signed: Signed) -> None:
     outside = Outside(environ=signed.environ, cache=signed.home / "cache", reporter=Silent())
     assert len(verify(signed.folder, "me/mine", OURS, None, outside)) == len(FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_was_changed_after_it_was_signed_is_named(name: str, signed: Signed) -> None:
     signed.write(name, b"another content")
@@ -98,6 +101,7 @@ def test_a_file_that_was_changed_after_it_was_signed_is_named(name: str, signed:
     assert f"{name}: it is not attested: Error: no attestations found for subject" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_all_that_is_not_attested_is_said_at_once(signed: Signed) -> None:
     for name in FILES:
         signed.write(name, b"another content of " + name.encode())
@@ -106,12 +110,14 @@ def test_all_that_is_not_attested_is_said_at_once(signed: Signed) -> None:
     assert str(refused.value).count("it is not attested") == len(FILES)
 
 
+@pytest.mark.slow
 def test_a_file_that_came_later_is_not_attested(signed: Signed) -> None:
     signed.write("demo-1.0+cu130-cp312-cp312-linux_x86_64.whl", b"smuggled in")
     with pytest.raises(Rejected, match=r"cu130-cp312-cp312-linux_x86_64\.whl: it is not attested"):
         signed.verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("repository", "signer", "words"),
     [
@@ -154,6 +160,7 @@ def test_one_bundle_is_expected(number: int, signed: Signed) -> None:
         signed.verify()
 
 
+@pytest.mark.slow
 def test_the_bundle_of_another_run_is_refused(signed: Signed) -> None:
     (signed.bundles / "attestation.json").write_text("{}", encoding="utf-8")
     with pytest.raises(Rejected, match="was not signed for"):
@@ -219,6 +226,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_name_is_a_name(name: str, signed: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(signed.home)
@@ -232,6 +240,7 @@ def test_a_hostile_name_is_a_name(name: str, signed: Signed, monkeypatch: pytest
     assert (text.count("\n"), "\x1b" in text, (signed.home / "HERE").exists()) == (1, False, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["-dist", "oci:", "--repo=you"])
 def test_a_hostile_folder_is_a_folder(folder: str, signed: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(signed.home)
@@ -250,6 +259,7 @@ ENDINGS: dict[str, tuple[Callable[[Signed], object], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "status"), ENDINGS.values(), ids=ENDINGS)
 def test_a_step_ends_by_what_was_found(spoil: Callable[[Signed], object], status: int, signed: Signed) -> None:
     spoil(signed)

@@ -469,6 +469,7 @@ def test_what_a_killed_run_left_is_never_used(hosted: Runner, name: str) -> None
     assert sorted(path.name for path in (hosted.root / "mnt").iterdir()) == ["fatwheel.swap", "x"]
 
 
+@needs_mkswap
 @needs_room
 @pytest.mark.parametrize("program", ["install", "fallocate", "mkswap", "mv", "swapon"])
 def test_a_step_that_fails_leaves_nothing(hosted: Runner, program: str) -> None:

@@ -70,6 +70,7 @@ def test_a_fill_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
 
 
+@pytest.mark.slow
 def test_a_killed_fill_is_done_again_from_nothing(tmp_path: Path) -> None:
     process = filling(tmp_path / "a", tmp_path / "log", 60)
     wait_for(tmp_path / "log")
@@ -115,6 +116,7 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
     holder.join()
 
 
+@pytest.mark.slow
 def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp_path: Path) -> None:
     lines: list[str] = []
     with (
@@ -192,6 +194,7 @@ def test_a_file_that_may_not_be_as_large_is_named(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full here")
 def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1.0"\n')
@@ -233,6 +236,7 @@ def test_the_cache_is_where_the_user_says(environ: dict[str, str], expected: Pat
     assert expected.is_absolute()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("other")], ids=["lost", "changed"])
 def test_what_is_not_what_was_filled_in_is_made_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     said: list[str] = []

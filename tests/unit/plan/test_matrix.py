@@ -162,6 +162,7 @@ def test_rows_that_ask_for_other_runners_are_never_put_together(plan: Plan) -> N
         assert {int(name[1:]) % 2 for name in row["jobs"].split(",")} == {int(row["runner"] == "own")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("minutes", "name"), [pytest.param(300, "builds", id="builds"), pytest.param(1, "sites", id="sites")]
 )

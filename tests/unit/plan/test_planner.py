@@ -123,6 +123,7 @@ STABLE = "#include <torch/csrc/stable/library.h>\n"
 SETUP = {"setup.py": "from setuptools import setup\nopen('/etc/hostname')\nsetup(ext_modules=[])\n"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "files"),
     [
@@ -304,6 +305,7 @@ def test_every_job_has_a_name_and_a_wheel_of_its_own() -> None:
         assert len({job.wheel for job in plan.jobs}) == len(plan.jobs)
 
 
+@pytest.mark.slow
 def test_every_python_can_install_the_wheel_it_is_given() -> None:
     for plan in EVERY_PLAN:
         for job in plan.jobs:
@@ -342,6 +344,7 @@ def test_every_axis_that_stays_keeps_its_cells_apart() -> None:
                 assert job.requires_torch == f">={job.torch},<{job.torch and job.torch.next}"
 
 
+@pytest.mark.slow
 def test_the_same_request_makes_the_same_plan() -> None:
     assert tuple(plans()) == EVERY_PLAN
 
@@ -426,6 +429,7 @@ STABLE = "#define TORCH_TARGET_VERSION 0x020a000000000000\n#include <torch/csrc/
 UNBUILT = "its build requires torch ==2.14.0 (pyproject.toml:2)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "covered", "built_with"),
     [

@@ -91,6 +91,7 @@ def tried(plan: Plan, built: Path, folder: Path, file: str, *places: Validated) 
     return folder.parent
 
 
+@pytest.mark.slow
 def test_what_several_machines_made_and_tried_comes_together(
     plan: Plan, built: Path, tmp_path: Path, outside: Outside
 ) -> None:
@@ -106,6 +107,7 @@ def test_what_several_machines_made_and_tried_comes_together(
     assert found.trials == (Trial("import demo", Outcome.PASSED),) * (1 + len(others))
 
 
+@pytest.mark.slow
 def test_a_site_that_nothing_was_heard_from_has_failed(
     plan: Plan, built: Path, tmp_path: Path, outside: Outside
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_site_that_nothing_was_heard_from_has_failed(
     assert not found.is_sound
 
 
+@pytest.mark.slow
 def test_what_a_receipt_says_of_an_audit_or_of_no_site_is_not_taken(
     plan: Plan, built: Path, tmp_path: Path, outside: Outside
 ) -> None:
@@ -130,6 +133,7 @@ def test_what_a_receipt_says_of_an_audit_or_of_no_site_is_not_taken(
     assert "a site of nobody's" not in [place.where for place in found.validated]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("liar", ["0", "2"])
 def test_a_pass_that_others_claim_hides_no_failure(
     plan: Plan, built: Path, tmp_path: Path, outside: Outside, liar: str
@@ -144,6 +148,7 @@ def test_a_pass_that_others_claim_hides_no_failure(
     assert (found.at(first), found.is_sound) == (failed, False)
 
 
+@pytest.mark.slow
 def test_a_builder_that_claims_findings_and_an_audit_is_audited_again(
     plan: Plan, built: Path, filed: Path, tmp_path: Path, outside: Outside
 ) -> None:
@@ -156,6 +161,7 @@ def test_a_builder_that_claims_findings_and_an_audit_is_audited_again(
     assert f"{PURE}: it was rejected" in refused.value.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"version": "2.0"}, {"sha256": "0" * 64}, {"size": 1}, {"file": SDIST}])
 def test_a_receipt_of_another_run_is_not_believed(
     plan: Plan, built: Path, filed: Path, tmp_path: Path, outside: Outside, change: dict[str, object]
@@ -167,6 +173,7 @@ def test_a_receipt_of_another_run_is_not_believed(
         assembly.assemble([built], filed, tmp_path / "dist", "", outside)
 
 
+@pytest.mark.slow
 def test_a_receipt_of_other_bytes_says_nothing(plan: Plan, built: Path, tmp_path: Path, outside: Outside) -> None:
     other = make(tmp_path / "other", PURE, {"demo.py": b"other = 1\n"})
     noted(plan, other, "pure", *map(passed, sites_of(plan, PURE)))
@@ -177,6 +184,7 @@ def test_a_receipt_of_other_bytes_says_nothing(plan: Plan, built: Path, tmp_path
     assert set(found.trials) == {UNSEEN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -210,6 +218,7 @@ def test_what_is_not_the_plan_s_is_refused(
     assert not (tmp_path / "dist").exists()
 
 
+@pytest.mark.slow
 def test_other_bytes_under_one_name_are_refused(plan: Plan, built: Path, tmp_path: Path, outside: Outside) -> None:
     noted(plan, make(tmp_path / "again", PURE, {"demo.py": b"other = 1\n"}), "pure")
     with pytest.raises(RejectedInput, match="it has other bytes than"):
@@ -246,6 +255,7 @@ def filed(plan: Plan, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_release_that_is_not_whole_is_bad_and_says_what_is_missing(
     built: Path, filed: Path, tmp_path: Path, outside: Outside
 ) -> None:
@@ -255,6 +265,7 @@ def test_a_release_that_is_not_whole_is_bad_and_says_what_is_missing(
     assert (tmp_path / "dist" / "plan.json").read_bytes() == filed.read_bytes()
 
 
+@pytest.mark.slow
 def test_an_optional_platform_that_is_missing_is_withheld(
     plan: Plan, built: Path, filed: Path, tmp_path: Path, outside: Outside
 ) -> None:

@@ -128,6 +128,7 @@ def test_the_notes_say_which_wheels_were_tried_on_a_gpu(count: int, device: str,
     assert shown in Shown(notes(unit(*items, USUAL.items[1]))).text
 
 
+@pytest.mark.slow
 def test_notes_of_very_many_ways_to_build_are_cut() -> None:
     items = (built(f"{n}.whl", "", "", image=f"image {n}")._replace(gpu=f"tried on {n}") for n in range(3000))
     text = notes(unit(*items))
@@ -184,6 +185,7 @@ def test_a_text_leads_nowhere_where_github_makes_links_of_bare_addresses() -> No
     assert not any(start in row.lower() for start in ("www.", "https:", "://"))
 
 
+@pytest.mark.slow
 def test_a_long_table_ends_with_where_the_rest_is() -> None:
     many = unit(*(item(f"demo-1.0-{number}-py3-none-any.whl", PURE) for number in range(2000)))
     text = notes(many)

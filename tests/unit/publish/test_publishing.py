@@ -54,6 +54,7 @@ def test_a_runner_s_own_folder_is_no_target(target: str, tmp_path: Path) -> None
         preview(folder_of(tmp_path), Destination(("github:me/mine", target), distant=True), world(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_target_is_known_to_be_wrong_before_anything_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "nothing.yml", "--distant", "--to", "s3://wheels/whl", "--to", "dir:own"]) == 2
     assert "dir:own is a folder of the runner" in capsys.readouterr().err

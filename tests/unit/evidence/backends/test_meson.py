@@ -195,6 +195,7 @@ def test_architectures_in_flags_are_read(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- files that nobody wrote
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "repeated"),
     [

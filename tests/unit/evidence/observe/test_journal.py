@@ -53,6 +53,7 @@ def test_what_was_told_on_the_way_cannot_be_left_out() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "doubt"),
     [

@@ -287,6 +287,7 @@ def test_where_there_was_no_plan_there_is_nothing_to_compare_with(tmp_path: Path
     assert not found.is_same
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [True, False])
 def test_what_only_running_its_setup_tells_is_said_of_its_setup(tmp_path: Path, *, seen: bool) -> None:
     limited = "[Extension('demo_c', ['k.cpp'], py_limited_api=True, define_macros=[('Py_LIMITED_API', '0x030b0000')])]"

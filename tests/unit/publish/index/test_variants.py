@@ -243,6 +243,7 @@ class Breaking(FolderStore):
         return super().put(key, content, instead_of=instead_of, generation=generation)
 
 
+@pytest.mark.slow
 def test_wherever_publishing_stops_no_page_names_what_is_not_there_and_a_retry_finishes(
     release: Unit, tmp_path: Path
 ) -> None:

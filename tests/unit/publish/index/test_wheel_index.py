@@ -259,6 +259,7 @@ def test_one_name_twice_at_once_is_refused(root: Path, tmp_path: Path, files: li
     assert not root.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metadata", "sentence"),
     [

@@ -51,6 +51,7 @@ def test_a_folder_is_one_target_however_it_is_written(tmp_path: Path, monkeypatc
     assert [target.address for target in targets_of(spellings, world(tmp_path))] == [f"dir:{tmp_path / 'there'}"]
 
 
+@pytest.mark.slow
 def test_a_bucket_is_one_target_however_it_is_written(tmp_path: Path) -> None:
     spellings = (
         "s3://bucket/whl?endpoint=http://host:1&region=here",
@@ -64,6 +65,7 @@ def test_pypi_is_one_target_with_and_without_its_name(tmp_path: Path) -> None:
     assert [target.address for target in targets_of(["pypi", "pypi:pypi"], world(tmp_path))] == ["pypi"]
 
 
+@pytest.mark.slow
 def test_two_servers_with_a_bucket_of_one_name_are_two_places(tmp_path: Path) -> None:
     addresses = ["s3://bucket/whl?endpoint=http://host:1&region=a", "s3://bucket/whl?endpoint=http://host:2&region=a"]
     assert [target.address for target in targets_of(addresses, world(tmp_path))] == addresses
@@ -170,6 +172,7 @@ SHOWN = "cu130/demo-1.0%2Bcu130-py3-none-any.whl"
 REGION, URL, URL_S3, PROFILE = "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "environ", "shown"),
     [

@@ -265,6 +265,7 @@ def test_a_member_that_is_there_twice_is_found(tmp_path: Path) -> None:
     assert ("paths", "2", "1") in {(finding.rule, finding.found, finding.expected) for finding in findings(wheel)}
 
 
+@pytest.mark.slow
 def test_ten_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -> None:
     wheel = make(tmp_path, files={f"demo/m{number}.txt": b"" for number in range(10_000)})
     with opened_below(tmp_path / "work") as opened:

@@ -138,6 +138,7 @@ def test_a_file_of_ours_that_others_list_is_ours_as_before(root: Path, tmp_path:
     assert WHEEL in (root / "demo" / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_an_adoption_on_a_full_disk_leaves_the_pages_and_goes_on(root: Path) -> None:
     put(
         root,

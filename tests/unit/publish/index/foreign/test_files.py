@@ -108,6 +108,7 @@ def test_what_is_no_wheel_has_no_metadata(content: bytes, tmp_path: Path) -> Non
     assert (done.file.metadata_sha256, done.metadata) == ("", b"")
 
 
+@pytest.mark.slow
 def test_metadata_of_a_hundred_megabytes_is_not_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("demo-1.0.dist-info/METADATA", b"Name: demo\nVersion: 1.0\n" + b"x" * (100 << 20))

@@ -136,6 +136,7 @@ HOSTILE = ["<", "<!", "<!--", "<a ", "<a href='", "<![foo", "</", "<?", "=", "<s
 HOSTILE += ["<a x=\"'", "</body", "&", "<a href=x/>\n", "\0", "\xff\xfe", '"projects": [']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE, ids=repr)
 def test_a_page_of_one_piece_takes_no_time(piece: str) -> None:
     page, started = f"<a {piece * (LONG // len(piece))}".encode("latin-1"), time.monotonic()
@@ -145,6 +146,7 @@ def test_a_page_of_one_piece_takes_no_time(piece: str) -> None:
     assert time.monotonic() - started < SECONDS
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=60), max_size=4), st.sampled_from(['<a href="{}">', "{}", '<base href="{}">']))
 def test_whatever_a_page_lists_a_manifest_can_keep(hrefs: list[str], way: str) -> None:
     page = "".join(way.format(href) + f'<a href="{href}/{WHEEL}#sha256={SHA256}">' for href in hrefs)

@@ -42,6 +42,7 @@ def bad(folder: Path) -> Path:
     return edited(wheel, {"bad-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: good\nVersion: 1.0\n"})
 
 
+@pytest.mark.slow
 def test_files_of_others_are_added_and_labelled(index: WheelIndex, tmp_path: Path, outside: Outside) -> None:
     files = (make(tmp_path, FLASH), sdist(tmp_path / SDIST), make(tmp_path, "more-1.0-py3-none-any.whl"))
     added = add([index], Addition(files), outside)

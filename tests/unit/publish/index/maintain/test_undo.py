@@ -46,6 +46,7 @@ def entries(index: WheelIndex) -> list[object]:
     return files
 
 
+@pytest.mark.slow
 def test_what_a_repair_changed_is_put_back(index: WheelIndex, outside: Outside) -> None:
     before, files = break_all(index), entries(index)
     flaws = found(index, outside)
@@ -58,6 +59,7 @@ def test_what_a_repair_changed_is_put_back(index: WheelIndex, outside: Outside) 
     assert not list((root(index) / ".fatwheel").rglob("undo*"))
 
 
+@pytest.mark.slow
 def test_what_has_changed_since_is_left(index: WheelIndex, outside: Outside) -> None:
     break_all(index)
     maintain.repair(index, outside, remove_unlisted=True)
@@ -70,6 +72,7 @@ def test_what_has_changed_since_is_left(index: WheelIndex, outside: Outside) -> 
     assert LATER in listed(root(index), "cu130")
 
 
+@pytest.mark.slow
 def test_metadata_that_was_not_there_is_removed_again(index: WheelIndex, outside: Outside) -> None:
     (root(index) / f"{PURE}.metadata").unlink()
     maintain.repair(index, outside)
@@ -77,6 +80,7 @@ def test_metadata_that_was_not_there_is_removed_again(index: WheelIndex, outside
     assert not (root(index) / f"{PURE}.metadata").exists()
 
 
+@pytest.mark.slow
 def test_a_repair_that_changes_nothing_of_others_leaves_the_record_of_the_last(
     index: WheelIndex, outside: Outside
 ) -> None:
@@ -87,6 +91,7 @@ def test_a_repair_that_changes_nothing_of_others_leaves_the_record_of_the_last(
     assert [flaw.key for flaw in maintain.undo_repair(index, outside)] == [f"cu130/{CUDA}"]
 
 
+@pytest.mark.slow
 def test_the_next_repair_that_changes_something_forgets_the_last(index: WheelIndex, outside: Outside) -> None:
     leave(index, STRAY)
     maintain.repair(index, outside, remove_unlisted=True)
@@ -96,11 +101,13 @@ def test_the_next_repair_that_changes_something_forgets_the_last(index: WheelInd
     assert not (root(index) / STRAY).exists()
 
 
+@pytest.mark.slow
 def test_where_nothing_was_changed_there_is_nothing_to_undo(index: WheelIndex, outside: Outside) -> None:
     with pytest.raises(InputError, match="there is no repair of dir:"):
         maintain.undo_repair(index, outside)
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_no_record(index: WheelIndex, outside: Outside) -> None:
     (root(index) / ".fatwheel/undo.json").write_text('{"done": true}')
     with pytest.raises(InputError, match="which says what the last repair changed, is damaged"):
@@ -147,6 +154,7 @@ def repaired(index: WheelIndex, outside: Outside, writes: int) -> int:
     return store.left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_repair_killed_at_any_write_is_run_again_and_undone_whole(
     seed: int, index: WheelIndex, outside: Outside
