@@ -17,7 +17,7 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.process import output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["INSTALLER", "PIP", "Installer", "choose_installer"]
 
@@ -51,8 +51,8 @@ class Installer(Protocol):
         """Return the command that creates an empty environment."""
         ...
 
-    def install(self, python: Path, variables: Mapping[str, str]) -> list[str | Path]:
-        """Return the command that installs what its further arguments name for an environment's interpreter."""
+    def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
+        """Return the command that installs what these arguments of `pip install` name for an interpreter."""
         ...
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
@@ -66,9 +66,9 @@ class _Pip:
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
         return [interpreter, "-m", "venv", "--without-pip", folder]
 
-    def install(self, python: Path, variables: Mapping[str, str]) -> list[str | Path]:
+    def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
         del variables
-        return [sys.executable, "-m", "pip", "--python", python, "install", "--no-input", "--no-compile"]
+        return [sys.executable, "-m", "pip", "--python", python, "install", "--no-input", "--no-compile", *arguments]
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         return variables
@@ -83,10 +83,11 @@ class _Uv:
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
         return [self.program, "venv", "--quiet", "--no-config", "--no-project", "--python", interpreter, folder]
 
-    def install(self, python: Path, variables: Mapping[str, str]) -> list[str | Path]:
-        offline = ["--no-index"] if variables.get("PIP_NO_INDEX", "").lower() not in OFF else []
-        options = ["--no-config", "--link-mode=copy", "--index-strategy=unsafe-best-match", "--no-progress", *offline]
-        return [self.program, "pip", "install", "--python", python, *options]
+    def install(self, python: Path, arguments: Sequence[str | Path], variables: Mapping[str, str]) -> list[str | Path]:
+        options = ["--no-config", "--link-mode=copy", "--index-strategy=unsafe-best-match", "--no-progress"]
+        if variables.get("PIP_NO_INDEX", "").lower() not in OFF and "--no-index" not in arguments:
+            options.append("--no-index")  # uv knows no variable for it, and takes it once
+        return [self.program, "pip", "install", "--python", python, *options, *arguments]
 
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables with pip's settings, from variables and configuration files, under uv's names."""

@@ -37,7 +37,7 @@ IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (
 # Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".
 MACHINE_SIGNS = (
     "(from versions: none)",
-    "was not found in the package registry",
+    "was not found in the p",  # … package registry, … provided package locations
     "Connection",
     "Failed to fetch",
     "Max retries",
@@ -89,8 +89,8 @@ class Environment:
         Raises MachineError if the network or the disk failed, Rejected if the installer refuses.
         """
         known = {**self.variables, **(variables or {})}
-        command = self.installer.install(self.python, known)
-        ended = run([*command, *arguments], log=self.log, env=self.installer.translate(known))
+        command = self.installer.install(self.python, arguments, known)
+        ended = run(command, log=self.log, env=self.installer.translate(known))
         if ended.status:
             raise self._explain_failure(arguments, ended)
 

@@ -449,7 +449,7 @@ def description() -> OpenAPI:
     return OpenAPI.from_dict(document)
 
 
-def complaint(hub: GitHub, asked: Asked, answer: Answer) -> str:
+def complaint(asked: Asked, answer: Answer) -> str:
     """Return what GitHub's description says against a request or its answer."""
     if not asked.path.startswith("/repos/"):
         return ""

@@ -367,7 +367,7 @@ def test_an_sdist_is_fetched_checked_and_unpacked(tmp_path: Path) -> None:
     folder = asking_sdist(tmp_path / "ask", packed(tmp_path / "index", SDIST))
     with index(tmp_path / "index") as url:
         tree = opened(folder, PIP_INDEX_URL=url)
-    assert (tree.files, tree.commit) == (("PKG-INFO", "a.cu", "pyproject.toml"), "")
+    assert (tree.files, tree.commit) == (("PKG-INFO", "a.cu", "pyproject.toml"), None)
     assert opened(folder, PIP_INDEX_URL="http://127.0.0.1:1/") == tree
 
 

@@ -53,8 +53,13 @@ def test_a_configuration_file_of_pip_counts_and_a_variable_wins(tmp_path: Path) 
 
 @pytest.mark.parametrize(("value", "is_offline"), [("1", True), ("true", True), ("0", False), ("", False)])
 def test_no_index_is_an_option_of_uv(value: str, is_offline: bool) -> None:  # noqa: FBT001 - a parameter
-    assert ("--no-index" in UV.install(Path("python"), {"PIP_NO_INDEX": value})) == is_offline
+    assert ("--no-index" in UV.install(Path("python"), (), {"PIP_NO_INDEX": value})) == is_offline
+
+
+def test_no_index_is_said_once() -> None:
+    command = UV.install(Path("python"), ("--no-index", "demo.whl"), {"PIP_NO_INDEX": "1"})
+    assert command.count("--no-index") == 1
 
 
 def test_files_are_copied_since_a_build_may_change_them() -> None:
-    assert "--link-mode=copy" in UV.install(Path("python"), {})
+    assert "--link-mode=copy" in UV.install(Path("python"), (), {})
