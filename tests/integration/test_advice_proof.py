@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.builders.sources import committed, git, write
-from tests.unit.plan.advise.test_advice import CMAKE, EXTENSION, SCIKIT, SETUPTOOLS
+from tests.integration.plan.advise.test_advice import CMAKE, EXTENSION, SCIKIT, SETUPTOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -506,7 +506,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault is Fault.DELAY:
             time.sleep(1)
         answer = fault if isinstance(fault, Answer) else self._answer(asked, fault)
-        if problem := complaint(self.hub, asked, answer):
+        if problem := complaint(asked, answer):
             self.hub.problems.append(problem)
         if fault is Fault.FORGET or (fault is Fault.CUT and UPLOAD.fullmatch(asked.path) and asked.method == "POST"):
             self._drop()

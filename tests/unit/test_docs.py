@@ -21,7 +21,7 @@ from ci_tools.config import loader
 from ci_tools.evidence.observe.run import LIMITS
 from ci_tools.verify.fingerprint import Verdict
 from docs import generate
-from tests.unit.verify.audit.test_mutation import BEYOND_AN_AUDIT
+from tests.integration.verify.audit.test_mutation import BEYOND_AN_AUDIT
 
 if sys.version_info >= (3, 11):
     import tomllib
