@@ -234,8 +234,8 @@ def readable() -> tuple[Path, ...]:
 def identify_tools() -> tuple[str, ...]:
     """Return the observer's hash and the versions of the packages that run beside the observed code.
 
-    The observer is compiled once in this process, if Python may keep bytecode beside its files: each observation starts
-    it anew, without the right to write there, and compiling took a tenth of an observation's time.
+    The observer is compiled once in this process, if Python may keep bytecode beside its files: each observation loads
+    it again, without the right to write there, and compiling took a tenth of an observation's time.
     """
     if not sys.dont_write_bytecode:
         compileall.compile_dir(OBSERVER, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
