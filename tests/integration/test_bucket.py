@@ -17,8 +17,9 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.formats import receipts
 from ci_tools.machine import waits
 from ci_tools.machine.context import Outside, Silent
-from ci_tools.machine.objects import bucket as bucket_store
-from ci_tools.machine.objects.bucket import ATTEMPTS, BucketStore
+from ci_tools.machine.objects import bucket_reader
+from ci_tools.machine.objects.bucket import BucketStore
+from ci_tools.machine.objects.bucket_reader import ATTEMPTS
 from ci_tools.machine.objects.place import place_of
 from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.model.request import Channel, Edition
@@ -702,7 +703,7 @@ def test_bytes_that_a_server_stores_wrong_are_sent_again_a_few_times(times: int,
 
 
 def test_more_than_any_page_has_is_not_read(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket_store, "MOST_READ", 10)
+    monkeypatch.setattr(bucket_reader, "MOST_READ", 10)
     with proxy(here.bucket.port) as between:
         store = store_of(here, between)
         assert put(store, "page", b"1234567890")

@@ -7,39 +7,29 @@ If a server does not support them, a lock lets one writer in at a time (`lease`)
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import os
 import platform
-import posixpath
 import secrets
 import threading
-import time
 from contextlib import contextmanager, nullcontext
-from email.utils import parsedate_to_datetime
-from typing import IO, TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from typing import IO, TYPE_CHECKING, Any
 
-import boto3
-from botocore import UNSIGNED
-from botocore.config import Config
 from botocore.exceptions import (
     ClientError,
 )
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.machine.objects.lease import Claim, Lock, Terms
-from ci_tools.machine.objects.refusals import HINT, code_of, explain_errors
+from ci_tools.machine.objects.bucket_reader import ATTEMPTS, GENERATION, GONE, SHA256, BucketReader, md5
+from ci_tools.machine.objects.lease import Lock, Terms
+from ci_tools.machine.objects.lock_board import Board
+from ci_tools.machine.objects.refusals import HINT, code_of
 from ci_tools.machine.objects.store import (
     INDEX,
     Content,
-    Entry,
     Found,
     content_of_bytes,
-    utc,
 )
-from ci_tools.machine.storage import CHUNK
-from ci_tools.machine.waits import Waits
 from ci_tools.model.request import Channel
 
 if TYPE_CHECKING:
@@ -52,18 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BucketStore"]
 
-ATTEMPTS = 5  # of one request, with a growing pause between them
-CONNECTIONS = 32  # at the same time, one for each thread
 LARGEST_PUT = 5 << 30  # bytes of one request (S3's own limit)
-MOST_READ = 64 << 20  # bytes of a manifest or a page
-TORN = (0.05, 0.2, 0.5)  # seconds between two reads of an incomplete object: not every server writes atomically
-BEAT_ATTEMPTS = 2  # of a request for the lock, which is useless when it is late
 OWN = ".fatwheel/"  # the folder of an index that no client reads
 LOCK = f"{OWN}lock/"
 PROBE = f"{OWN}conditional-writes"
 CHANNELS = tuple(f"{channel}/" for channel in Channel if channel is not Channel.STABLE)  # each with an index of its own
-SHA256 = "checksum-sha256"  # a metadata key, the same as in PyTorch's own bucket
-GENERATION = "fatwheel-generation"  # a metadata key: the generation of the manifest that a page was made from
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -77,178 +60,23 @@ EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
 PAGE_TYPE = "application/vnd.pypi.simple.v1+json"  # PEP 691, of every index.json
 FOR_EVER, NOT_AT_ALL = "public, max-age=31536000, immutable", "no-cache"
 UNKNOWN_CONDITION = frozenset({"501", "NotImplemented"})
-GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED = frozenset({"409", "412", "ConditionalRequestConflict", "PreconditionFailed"})
-_T = TypeVar("_T")
 
 
 class UnknownConditionError(Exception):
     """A server's answer that it does not support conditional writes."""
 
 
-class AddressKnownError(Exception):
-    """Carries the address of a request that is about to be sent, and stops it."""
-
-
-class BucketStore:
-    """The keys of a bucket below a prefix; `terms` are the lock's, for a server without conditional writes."""
+class BucketStore(BucketReader):
+    """The keys of a bucket below a prefix; `terms` are those of the lock, for a server without conditional writes."""
 
     def __init__(self, place: Place, reporter: Reporter, terms: Terms | None = None) -> None:
-        self.place = place
-        self.address = place.address
-        self.reporter = reporter
+        super().__init__(place, reporter)
         self.terms = terms or Terms()
-        self._waits = Waits(reporter.say)
         self._has_conditions: bool | None = None  # None: not asked yet
         self._leases: dict[str, Lease] = {}  # the locks that this store holds, by the root of the index
         self._one_at_a_time = threading.RLock()  # among the threads of this process
         self._tags_are_hashes = True  # until an ETag is not the MD5 of the content, as with KMS encryption
-        with explain_errors(self.address):
-            self._session = boto3.Session(region_name=place.region or None)
-        self.client = self._make_client(
-            max_pool_connections=CONNECTIONS,
-            retries={"mode": "standard", "max_attempts": ATTEMPTS},
-            connect_timeout=int(place.timeout),
-            read_timeout=int(place.timeout),
-        )
-        self._top = ""  # the address of the bucket, filled on first use
-
-    def _make_client(self, **options: object) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
-        place = self.place
-        config = Config(
-            s3={"addressing_style": "path"} if place.endpoint else {},
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_supported",
-            **options,
-        )
-        with explain_errors(self.address):
-            return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
-
-    # -- reading
-
-    def find(self, key: str) -> Found | None:
-        """Return the object at a key, or None."""
-        with self._asking(key):
-            try:
-                return _found(self.client.head_object(Bucket=self.place.bucket, Key=self.key_of(key)))
-            except ClientError as error:
-                if code_of(error) in GONE:
-                    return None
-                raise
-
-    def read(self, key: str) -> tuple[bytes, Found] | None:
-        """Return the object at a key with its bytes; raise MachineError if it is larger than any manifest or page.
-
-        If the bytes do not match the sha256 in the metadata, they are read again a few times: some servers show
-        unfinished writes.
-        """
-        read = self._read_once(key)
-        for pause in TORN:
-            if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
-                break
-            time.sleep(pause)
-            read = self._read_once(key)
-        return read
-
-    def _read_once(self, key: str) -> tuple[bytes, Found] | None:
-        with self._asking(key):
-            answer = self._got(key)
-            if answer is None:
-                return None
-            with answer["Body"] as body:
-                if answer["ContentLength"] > MOST_READ:
-                    size = f"{answer['ContentLength']:,} bytes"
-                    msg = f"{self._describe_key(key)} has {size}, expected at most {MOST_READ:,}"
-                    raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
-                return body.read(), _found(answer)
-
-    def chunks(self, key: str) -> Iterator[bytes]:
-        """Yield the bytes at a key piece by piece."""
-        with self._asking(key):
-            answer = self._got(key)
-        pieces = answer["Body"].iter_chunks(CHUNK) if answer else iter(())
-        while piece := self._next(key, pieces, b""):
-            yield piece
-
-    def is_whole(self, key: str, found: Found, content: Content) -> bool:
-        """Return whether the object at a key has the bytes that its metadata names.
-
-        The bytes are read, unless the tag shows that they are those of `content`.
-        """
-        is_same = (found.sha256, found.size) == (content.sha256, content.size)
-        if is_same and content.path is None and found.tag.strip('"') == _md5(content.data):
-            return True
-        digest = hashlib.sha256()
-        for chunk in self.chunks(key) if found.sha256 else ():
-            digest.update(chunk)
-        return digest.hexdigest() == found.sha256
-
-    def listed(self, folder: str = "") -> Iterator[str]:
-        """Yield every key below a folder."""
-        yield from (entry.key for entry in self.entries(folder))
-
-    def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Yield every key below a folder, with its size and time; one request returns up to a thousand."""
-        pages = self.client.get_paginator("list_objects_v2")
-        found = iter(pages.paginate(Bucket=self.place.bucket, Prefix=self.key_of(folder)))
-        start = len(self.key_of(""))
-        while page := self._next(folder, found, {}):
-            for one in page.get("Contents", ()):
-                yield Entry(one["Key"][start:], one["Size"], utc(one["LastModified"]))
-
-    def folders(self, below: str = "") -> frozenset[str]:
-        """Return the direct subfolders of a folder."""
-        pages, prefix = self.client.get_paginator("list_objects_v2"), self.key_of(below)
-        with self._asking(""):
-            found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")
-            names = [one["Prefix"] for page in found for one in page.get("CommonPrefixes", ())]
-        return frozenset(name.removeprefix(prefix).rstrip("/") for name in names)
-
-    def part(self, key: str, start: int, size: int) -> bytes:
-        """Return a part of the bytes at a key, by a range request; raise MachineError if the key does not exist."""
-        wanted = f"bytes={start}-{start + size - 1}" if start >= 0 else f"bytes={start}"
-        with self._asking(key):
-            answer = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key), Range=wanted)
-            with answer["Body"] as body:
-                data: bytes = body.read()
-                return data
-
-    def outside(self, path: str) -> Iterator[bytes]:
-        """Yield the bytes at a path outside the prefix, but inside the bucket."""
-        key = posixpath.normpath(f"{self.place.prefix}/{path}")
-        if key.startswith("../"):
-            return
-        with explain_errors(f"{key} in {self.place.bucket}"):
-            try:
-                answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
-            except ClientError as error:
-                if code_of(error) in GONE:
-                    return
-                raise
-            yield from answer["Body"].iter_chunks(CHUNK)
-
-    def _next(self, key: str, parts: Iterator[_T], end: _T) -> _T:
-        """Return the next part of an answer, or `end`; the time the reader takes between two parts is not a wait."""
-        with self._asking(key):
-            return next(parts, end)
-
-    @contextmanager
-    def _asking(self, key: str) -> Iterator[None]:
-        """Explain the errors of a request, and report every few seconds while its answer is awaited."""
-        where = self._describe_key(key)
-        with self._waits.over(where), explain_errors(where):
-            yield
-
-    def _got(self, key: str) -> dict[str, Any] | None:
-        try:
-            answer: dict[str, Any] = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key))
-        except ClientError as error:
-            if code_of(error) in GONE:
-                return None
-            raise
-        return answer
-
-    # -- writing
 
     def put(self, key: str, content: Content, *, instead_of: Found | None, generation: int = 0) -> bool:
         """Put content at a key in one request; the server checks its hash and its condition.
@@ -310,7 +138,7 @@ class BucketStore:
 
         If the tag is not the MD5 of the bytes, they are read back. If they are right, the server's tags are not hashes.
         """
-        if content.path is not None or not self._tags_are_hashes or tag.strip('"') == _md5(content.data):
+        if content.path is not None or not self._tags_are_hashes or tag.strip('"') == md5(content.data):
             return True
         read = self._read_once(key)
         if read is None or read[1].tag != tag:  # replaced by another publisher, who had read these bytes
@@ -397,7 +225,7 @@ class BucketStore:
         with self._asking(key):
             self.client.delete_object(Bucket=self.place.bucket, Key=self.key_of(key))
 
-    # -- where
+    # -- the lock
 
     def page_keys(self, folder: str) -> tuple[str, ...]:
         """Return both keys of a page: the name with a slash for the REST endpoint, `index.html` for the website's."""
@@ -415,7 +243,7 @@ class BucketStore:
             return
         place = f"{self.address.partition('?')[0]}/{root}".rstrip("/")
         who = f"process {os.getpid()} on {platform.node() or 'another machine'}"
-        lock = Lock(_Board(self), f"{root}{LOCK}", place, who, self.terms)
+        lock = Lock(Board(self, self.terms.lease), f"{root}{LOCK}", place, who, self.terms)
         with lock.held(self.reporter.say) as lease:
             self._leases[root] = lease
             try:
@@ -423,103 +251,10 @@ class BucketStore:
             finally:
                 del self._leases[root]
 
-    def url(self, key: str) -> str:
-        """Return the address at which a client downloads a key; `+` is written `%2B`, as S3 requires."""
-        if self.place.public:
-            return f"{self.place.public.rstrip('/')}/{quote(key)}"
-        return f"{self._address_of_bucket()}{quote(self.key_of(key))}"
-
-    def _address_of_bucket(self) -> str:
-        """Return the start of every key's address: prepare a request with botocore, take its address, and stop it.
-
-        Region, partition, style and endpoint come from so many places that only botocore itself knows the result. Its
-        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint).
-        """
-        if not self._top:
-            unsigned = self._make_client(signature_version=UNSIGNED)
-            unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
-            with explain_errors(self.address):
-                try:
-                    unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
-                except AddressKnownError as known:
-                    self._top = str(known).removesuffix(INDEX)
-        return self._top
-
-    def key_of(self, key: str) -> str:
-        """Return the full name of a key in the bucket, with the prefix."""
-        return f"{self.place.prefix}/{key}" if self.place.prefix else key
-
-    def _describe_key(self, key: str) -> str:
-        return f"{key} in {self.address}" if key else self.address
-
-
-class _Board:
-    """The claims of a lock in a bucket, with its own client, whose timeouts are shorter than a lease."""
-
-    def __init__(self, store: BucketStore) -> None:
-        self._store, self._bucket = store, store.place.bucket
-        seconds = max(store.terms.lease / 5, 1)
-        self._client = store._make_client(  # noqa: SLF001 - it is a part of the store
-            retries={"mode": "standard", "max_attempts": BEAT_ATTEMPTS}, connect_timeout=seconds, read_timeout=seconds
-        )
-
-    def claims(self, folder: str) -> list[Claim]:
-        """Return every object below a folder, with its age by the server's clock."""
-        pages = self._client.get_paginator("list_objects_v2")
-        where = {"Bucket": self._bucket, "Prefix": self._store.key_of(folder)}
-        start = len(self._store.key_of(""))
-        claims = []
-        with explain_errors(self._store.address):
-            for page in pages.paginate(**where):
-                entries = page.get("Contents", ())
-                newest = max((entry["LastModified"] for entry in entries), default=None)
-                date = page["ResponseMetadata"]["HTTPHeaders"].get("date")
-                now = parsedate_to_datetime(date) if date else newest
-                claims += [Claim(one["Key"][start:], (now - one["LastModified"]).total_seconds()) for one in entries]
-        return claims
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write an object unconditionally."""
-        with explain_errors(self._store.address):
-            self._client.put_object(Bucket=self._bucket, Key=self._store.key_of(key), Body=data)
-
-    def read(self, key: str) -> bytes:
-        """Return an object's bytes; b"" if it does not exist."""
-        with explain_errors(self._store.address):
-            try:
-                with self._client.get_object(Bucket=self._bucket, Key=self._store.key_of(key))["Body"] as body:
-                    return bytes(body.read())
-            except ClientError as error:
-                if code_of(error) in GONE:
-                    return b""
-                raise
-
-    def erase(self, key: str) -> None:
-        """Remove an object, if it exists."""
-        with explain_errors(self._store.address):
-            self._client.delete_object(Bucket=self._bucket, Key=self._store.key_of(key))
-
-
-def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketStore._make_client
-    raise AddressKnownError(request.url)
-
 
 def _root_of(key: str) -> str:
     """Return the root of the index that a key belongs to: a channel's folder, or "" for the stable index."""
     return next((channel for channel in CHANNELS if key.startswith(channel)), "")
-
-
-def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _found(answer: dict[str, Any]) -> Found:
-    generation = answer.get("Metadata", {}).get(GENERATION, "")
-    sha256 = answer.get("Metadata", {}).get(SHA256, "")
-    number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
-    # Some servers store the transfer encoding (aws-chunked) in the Content-Encoding, beside gzip.
-    encoding = encoding.replace("aws-chunked", "").strip(", ")
-    return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
 
 
 @contextmanager
@@ -532,6 +267,3 @@ def _type(key: str) -> str:
     if key.endswith("/index.json"):
         return PAGE_TYPE
     return next((kind for ending, kind in TYPES.items() if key.endswith(ending)), "application/octet-stream")
-
-
-# ---------------------------------------------------------------- what went wrong

@@ -1,0 +1,244 @@
+"""Reading an S3 bucket, or a prefix of one, on Amazon S3 or on any server with the same API."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import boto3
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.objects.refusals import code_of, explain_errors
+from ci_tools.machine.objects.store import INDEX, Content, Entry, Found, utc
+from ci_tools.machine.storage import CHUNK
+from ci_tools.machine.waits import Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.machine.context import Reporter
+    from ci_tools.machine.objects.place import Place
+
+__all__ = ["ATTEMPTS", "GENERATION", "GONE", "SHA256", "BucketReader", "md5"]
+
+ATTEMPTS = 5  # of one request, with a growing pause between them
+CONNECTIONS = 32  # at the same time, one for each thread
+MOST_READ = 64 << 20  # bytes of a manifest or a page
+TORN = (0.05, 0.2, 0.5)  # seconds between two reads of an incomplete object: not every server writes atomically
+SHA256 = "checksum-sha256"  # a metadata key, the same as in PyTorch's own bucket
+GENERATION = "fatwheel-generation"  # a metadata key: the generation of the manifest that a page was made from
+GONE = frozenset({"404", "NoSuchKey", "NotFound"})
+_T = TypeVar("_T")
+
+
+class AddressKnownError(Exception):
+    """Carries the address of a request that is about to be sent, and stops it."""
+
+
+class BucketReader:
+    """The keys of a bucket below a prefix."""
+
+    def __init__(self, place: Place, reporter: Reporter) -> None:
+        self.place = place
+        self.address = place.address
+        self.reporter = reporter
+        self._waits = Waits(reporter.say)
+        with explain_errors(self.address):
+            self._session = boto3.Session(region_name=place.region or None)
+        self.client = self.make_client(
+            max_pool_connections=CONNECTIONS,
+            retries={"mode": "standard", "max_attempts": ATTEMPTS},
+            connect_timeout=int(place.timeout),
+            read_timeout=int(place.timeout),
+        )
+        self._top = ""  # the address of the bucket, filled on first use
+
+    def make_client(self, **options: object) -> Any:  # noqa: ANN401 - boto3 makes its types at run time
+        """Return a client of the bucket's server with these options of botocore."""
+        place = self.place
+        config = Config(
+            s3={"addressing_style": "path"} if place.endpoint else {},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_supported",
+            **options,
+        )
+        with explain_errors(self.address):
+            return self._session.client("s3", endpoint_url=place.endpoint or None, config=config)
+
+    def find(self, key: str) -> Found | None:
+        """Return the object at a key, or None."""
+        with self._asking(key):
+            try:
+                return _found(self.client.head_object(Bucket=self.place.bucket, Key=self.key_of(key)))
+            except ClientError as error:
+                if code_of(error) in GONE:
+                    return None
+                raise
+
+    def read(self, key: str) -> tuple[bytes, Found] | None:
+        """Return the object at a key with its bytes; raise MachineError if it is larger than any manifest or page.
+
+        If the bytes do not match the sha256 in the metadata, they are read again a few times: some servers show
+        unfinished writes.
+        """
+        read = self._read_once(key)
+        for pause in TORN:
+            if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
+                break
+            time.sleep(pause)
+            read = self._read_once(key)
+        return read
+
+    def _read_once(self, key: str) -> tuple[bytes, Found] | None:
+        with self._asking(key):
+            answer = self._got(key)
+            if answer is None:
+                return None
+            with answer["Body"] as body:
+                if answer["ContentLength"] > MOST_READ:
+                    size = f"{answer['ContentLength']:,} bytes"
+                    msg = f"{self._describe_key(key)} has {size}, expected at most {MOST_READ:,}"
+                    raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
+                return body.read(), _found(answer)
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes at a key piece by piece."""
+        with self._asking(key):
+            answer = self._got(key)
+        pieces = answer["Body"].iter_chunks(CHUNK) if answer else iter(())
+        while piece := self._next(key, pieces, b""):
+            yield piece
+
+    def is_whole(self, key: str, found: Found, content: Content) -> bool:
+        """Return whether the object at a key has the bytes that its metadata names.
+
+        The bytes are read, unless the tag shows that they are those of `content`.
+        """
+        is_same = (found.sha256, found.size) == (content.sha256, content.size)
+        if is_same and content.path is None and found.tag.strip('"') == md5(content.data):
+            return True
+        digest = hashlib.sha256()
+        for chunk in self.chunks(key) if found.sha256 else ():
+            digest.update(chunk)
+        return digest.hexdigest() == found.sha256
+
+    def listed(self, folder: str = "") -> Iterator[str]:
+        """Yield every key below a folder."""
+        yield from (entry.key for entry in self.entries(folder))
+
+    def entries(self, folder: str = "") -> Iterator[Entry]:
+        """Yield every key below a folder, with its size and time; one request returns up to a thousand."""
+        pages = self.client.get_paginator("list_objects_v2")
+        found = iter(pages.paginate(Bucket=self.place.bucket, Prefix=self.key_of(folder)))
+        start = len(self.key_of(""))
+        while page := self._next(folder, found, {}):
+            for one in page.get("Contents", ()):
+                yield Entry(one["Key"][start:], one["Size"], utc(one["LastModified"]))
+
+    def folders(self, below: str = "") -> frozenset[str]:
+        """Return the direct subfolders of a folder."""
+        pages, prefix = self.client.get_paginator("list_objects_v2"), self.key_of(below)
+        with self._asking(""):
+            found = pages.paginate(Bucket=self.place.bucket, Prefix=prefix, Delimiter="/")
+            names = [one["Prefix"] for page in found for one in page.get("CommonPrefixes", ())]
+        return frozenset(name.removeprefix(prefix).rstrip("/") for name in names)
+
+    def part(self, key: str, start: int, size: int) -> bytes:
+        """Return a part of the bytes at a key, by a range request; raise MachineError if the key does not exist."""
+        wanted = f"bytes={start}-{start + size - 1}" if start >= 0 else f"bytes={start}"
+        with self._asking(key):
+            answer = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key), Range=wanted)
+            with answer["Body"] as body:
+                data: bytes = body.read()
+                return data
+
+    def outside(self, path: str) -> Iterator[bytes]:
+        """Yield the bytes at a path outside the prefix, but inside the bucket."""
+        key = posixpath.normpath(f"{self.place.prefix}/{path}")
+        if key.startswith("../"):
+            return
+        with explain_errors(f"{key} in {self.place.bucket}"):
+            try:
+                answer = self.client.get_object(Bucket=self.place.bucket, Key=key)
+            except ClientError as error:
+                if code_of(error) in GONE:
+                    return
+                raise
+            yield from answer["Body"].iter_chunks(CHUNK)
+
+    def _next(self, key: str, parts: Iterator[_T], end: _T) -> _T:
+        """Return the next part of an answer, or `end`; the time the reader takes between two parts is not a wait."""
+        with self._asking(key):
+            return next(parts, end)
+
+    @contextmanager
+    def _asking(self, key: str) -> Iterator[None]:
+        """Explain the errors of a request, and report every few seconds while its answer is awaited."""
+        where = self._describe_key(key)
+        with self._waits.over(where), explain_errors(where):
+            yield
+
+    def _got(self, key: str) -> dict[str, Any] | None:
+        try:
+            answer: dict[str, Any] = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key))
+        except ClientError as error:
+            if code_of(error) in GONE:
+                return None
+            raise
+        return answer
+
+    # -- where
+
+    def url(self, key: str) -> str:
+        """Return the address at which a client downloads a key; `+` is written `%2B`, as S3 requires."""
+        if self.place.public:
+            return f"{self.place.public.rstrip('/')}/{quote(key)}"
+        return f"{self._address_of_bucket()}{quote(self.key_of(key))}"
+
+    def _address_of_bucket(self) -> str:
+        """Return the start of every key's address: prepare a request with botocore, take its address, and stop it.
+
+        Region, partition, style and endpoint come from so many places that only botocore itself knows the result. Its
+        presigned addresses leave out the region (botocore.signers._should_use_global_endpoint).
+        """
+        if not self._top:
+            unsigned = self.make_client(signature_version=UNSIGNED)
+            unsigned.meta.events.register("before-send.s3.HeadObject", _keep_address)
+            with explain_errors(self.address):
+                try:
+                    unsigned.head_object(Bucket=self.place.bucket, Key=INDEX)
+                except AddressKnownError as known:
+                    self._top = str(known).removesuffix(INDEX)
+        return self._top
+
+    def key_of(self, key: str) -> str:
+        """Return the full name of a key in the bucket, with the prefix."""
+        return f"{self.place.prefix}/{key}" if self.place.prefix else key
+
+    def _describe_key(self, key: str) -> str:
+        return f"{key} in {self.address}" if key else self.address
+
+
+def _keep_address(request: Any, **_: object) -> None:  # noqa: ANN401 - see BucketReader.make_client
+    raise AddressKnownError(request.url)
+
+
+def md5(data: bytes) -> str:
+    """Return the MD5 of the bytes, in hex: the tag that S3 gives an object put in one request."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _found(answer: dict[str, Any]) -> Found:
+    generation = answer.get("Metadata", {}).get(GENERATION, "")
+    sha256 = answer.get("Metadata", {}).get(SHA256, "")
+    number, encoding = int(generation) if generation.isdigit() else 0, answer.get("ContentEncoding", "")
+    # Some servers store the transfer encoding (aws-chunked) in the Content-Encoding, beside gzip.
+    encoding = encoding.replace("aws-chunked", "").strip(", ")
+    return Found(answer["ETag"], answer["ContentLength"], number, sha256, encoding)
