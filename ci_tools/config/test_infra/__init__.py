@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_tools.config.test_infra import callers as callers_
+from ci_tools.config.test_infra.callers import read
 from ci_tools.config.test_infra.carrier import CARRIERS, carry_over
 from ci_tools.config.test_infra.inputs import SYSTEMS, Fate, Known, Move, Row, Wish, load_fates, newest
 from ci_tools.errors import Problem, RejectedInput, nearest
@@ -27,7 +27,7 @@ def move(workflows: Sequence[Path], folder: Path, catalog: Catalog) -> Move:
 
     Raises InputError if a file does not call test-infra, or passes it an input that it does not have.
     """
-    found = [caller for path in workflows for caller in callers_.read(path, str(path))]
+    found = [caller for path in workflows for caller in read(path, str(path))]
     problems = [problem for caller in found for problem in _unknown(caller)]
     if problems:
         raise RejectedInput(problems)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ci_tools.config.commands import script_of
-from ci_tools.config.test_infra import callers as callers_
+from ci_tools.config.test_infra.callers import Given
 from ci_tools.config.test_infra.env_script import parse_exports
 from ci_tools.config.test_infra.inputs import SERVED, UNSERVED, Fate, Known, Row, Wish, load_fates, newest
 from ci_tools.model.platforms import Accelerator, AcceleratorKind
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
-    from ci_tools.config.test_infra.callers import Caller, Given
+    from ci_tools.config.test_infra.callers import Caller
     from ci_tools.config.test_infra.env_script import Exported
 
 __all__ = ["CARRIERS", "carry_over"]
@@ -60,7 +60,7 @@ class _Carrier:
         for name, given in self.caller.secrets.items():
             yield self.row(name, given, *secrets.get(name, other))
         if "ref" not in self.caller.inputs:
-            yield from self.fate_of("ref", callers_.Given("nightly", self.caller.where))
+            yield from self.fate_of("ref", Given("nightly", self.caller.where))
 
     def fate_of(self, name: str, given: Given) -> Iterator[Row | Wish]:
         """Yield the row and the wishes of one input."""
@@ -119,7 +119,7 @@ class _Carrier:
             return
         for system, kind in self.asked():
             if f"with-{kind}" not in self.caller.matrix:
-                yield self.platform_row(f"with-{kind}", callers_.Given("(enable)", self.caller.where), system, kind)
+                yield self.platform_row(f"with-{kind}", Given("(enable)", self.caller.where), system, kind)
 
     def platform_row(self, name: str, given: Given, system: str, kind: str) -> Row:
         platform = SERVED.get((system, kind))
