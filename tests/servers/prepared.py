@@ -155,6 +155,7 @@ def _answer(channel: socket.socket) -> NoReturn:
         traceback.print_exc()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the caller may go as soon as it knows how this ended
     channel.send(bytes([status & 255]))
     os._exit(status & 255)
 
