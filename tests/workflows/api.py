@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.servers import prepared
 from tests.servers.github import GitHub, github_server
 from tests.servers.github_issues import settle
 from tests.workflows import harness
@@ -32,6 +31,6 @@ def opened(home: Path, files: Mapping[str, str] | None = None) -> Iterator[Api]:
     with github_server() as hub:
         hub.tokens.add(harness.TOKEN)
         asks = f"sed -i '2i export GITHUB_API_URL={hub.url}' \"$RUNNER_TEMP/fatwheel/bin/fatwheel\"\n"
-        script = {".github/actions/setup/install.sh": harness._installed(prepared.start()) + asks}  # noqa: SLF001 - and one line more
+        script = {".github/actions/setup/install.sh": harness._installed() + asks}  # noqa: SLF001 - and one line more
         ours = harness.ours(home, files={**script, **(files or {})})
         yield Api(hub, settle(hub), ours)

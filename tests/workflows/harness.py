@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers import prepared
 from tests.workflows import records, rules
 from tests.workflows.startup import refusals
 
@@ -47,7 +46,7 @@ toolkit=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "PREPARED" "$toolkit" "\\$@"
+STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "$toolkit" "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
@@ -183,17 +182,13 @@ def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool
     for path in (path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
-    is_changed = any(path.startswith("ci_tools/") for path in files or {})
-    setup = _installed("" if is_changed else prepared.start())
-    installed = {} if installs else {".github/actions/setup/install.sh": setup}
+    installed = {} if installs else {".github/actions/setup/install.sh": _installed()}
     return repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})})
 
 
-def _installed(address: str) -> str:
-    """Return a setup that runs the toolkit of the tests' own environment, by a prepared server where there is one."""
+def _installed() -> str:
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
     command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
-    command = command.replace("PREPARED", address)
     return command.replace("TOOLKIT", str(STANDINS / "toolkit.py"))
 
 
