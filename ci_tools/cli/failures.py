@@ -21,14 +21,9 @@ from ci_tools.github import step as steps
 from ci_tools.machine.storage import NO_ROOM, cache_folder
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console
-
-    from ci_tools.machine.context import Outside
-
-    Verb = Callable[[argparse.Namespace, Outside], int]
 
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 LITTLE = 1 << 20  # bytes: a disk with less free space counts as full

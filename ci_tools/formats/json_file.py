@@ -1,8 +1,13 @@
-"""JSON to frozen values and back: a strict converter, whose errors name each wrong key."""
+"""JSON to frozen values and back: a strict converter, whose errors name each wrong key.
+
+Fatwheel's own files carry a digest of their content, so that a byte damaged on the disk is detected. The digest is not
+a signature: anyone who can write the file can also write a digest.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -19,7 +24,9 @@ from ci_tools.model.versions import Minor, Python
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["parse", "structure", "structure_bytes", "unstructure"]
+__all__ = ["SEAL", "digest", "parse", "sealed", "structure", "structure_bytes", "unsealed", "unstructure"]
+
+SEAL = "seal"  # the key of the digest
 
 Value = TypeVar("Value")
 
@@ -174,3 +181,29 @@ def unstructure(value: object) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, Mapping):
         return {str(key): unstructure(item) for key, item in value.items()}
     return value
+
+
+# ---------------------------------------------------------------- files with a digest
+
+
+def sealed(table: dict[str, Any]) -> bytes:
+    """Return an object as JSON, with the digest of its content."""
+    return json.dumps({**table, SEAL: digest(_spelled(table))}, indent=1).encode()
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return the object that `sealed` wrote; raise ValueError if its content has changed."""
+    table = parse(data)
+    if not isinstance(table, dict) or table.pop(SEAL, None) != digest(_spelled(table)):
+        msg = "its content has changed since it was written"
+        raise ValueError(msg)
+    return table
+
+
+def digest(data: bytes) -> str:
+    """Return the sha256 of the bytes, in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _spelled(table: dict[str, Any]) -> bytes:
+    return json.dumps(table, indent=1).encode()

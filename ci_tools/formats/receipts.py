@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import RejectedInput
-from ci_tools.formats.checked_json import sealed, unsealed
-from ci_tools.formats.json_file import structure, unstructure
+from ci_tools.formats.json_file import sealed, structure, unsealed, unstructure
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.files import Receipt, Trial
 

@@ -6,6 +6,7 @@ does. Its files are copied and not linked, since a build may change those of its
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import sys
@@ -24,8 +25,10 @@ __all__ = ["INSTALLER", "PIP", "Installer", "choose_installer"]
 INSTALLER = "FATWHEEL_INSTALLER"  # the variable that names the program
 # https://docs.astral.sh/uv/reference/environment/ beside https://pip.pypa.io/en/stable/cli/pip/
 OF_UV = {
-    "PIP_CERT": "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE": "SSL_CERT_FILE",
+    "PIP_CERT": "SSL_CERT_FILE",  # the later of two that set the same wins
     "PIP_CLIENT_CERT": "SSL_CLIENT_CERT",
+    "PIP_TIMEOUT": "UV_HTTP_TIMEOUT",
     "PIP_DEFAULT_TIMEOUT": "UV_HTTP_TIMEOUT",
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
@@ -34,7 +37,6 @@ OF_UV = {
     "PIP_NO_CACHE_DIR": "UV_NO_CACHE",
     "PIP_PROXY": "ALL_PROXY",
     "PIP_RETRIES": "UV_HTTP_RETRIES",
-    "PIP_TIMEOUT": "UV_HTTP_TIMEOUT",
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
 }
 LISTS = {"UV_FIND_LINKS": ",", "UV_INDEX": " ", "UV_INSECURE_HOST": " "}  # pip separates all by spaces
@@ -46,6 +48,7 @@ class Installer(Protocol):
     """A program that installs packages."""
 
     name: str
+    command: str  # as a person types an installation
 
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
         """Return the command that creates an empty environment."""
@@ -61,7 +64,7 @@ class Installer(Protocol):
 
 
 class _Pip:
-    name = "pip"
+    name, command = "pip", "pip install"
 
     def create(self, interpreter: Path, folder: Path) -> list[str | Path]:
         return [interpreter, "-m", "venv", "--without-pip", folder]
@@ -75,7 +78,7 @@ class _Pip:
 
 
 class _Uv:
-    name = "uv"
+    name, command = "uv", "uv pip install"
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -92,7 +95,7 @@ class _Uv:
     def translate(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables with pip's settings, from variables and configuration files, under uv's names."""
         known = {**_pip_configuration(tuple(variables.get(name, "") for name in NAME_FILES)), **variables}
-        settings = {OF_UV[name]: value for name, value in known.items() if name in OF_UV and value}
+        settings = {of_uv: known[name] for name, of_uv in OF_UV.items() if known.get(name)}
         lists = {name: settings[name].split() for name in LISTS if name in settings}
         joined = {name: LISTS[name].join(words) for name, words in lists.items()}
         return {"UV_PYTHON_DOWNLOADS": "never", **variables, **settings, **joined}
@@ -124,16 +127,20 @@ def choose_installer(environ: Mapping[str, str]) -> Installer:
 def _pip_configuration(values: tuple[str, ...]) -> dict[str, str]:
     """Return the settings in the configuration files that pip reads, under the names of its variables.
 
-    `values` are those of the variables in `NAME_FILES`.
+    `values` are those of the variables in `NAME_FILES`. Raises MachineError if pip cannot tell: without its settings,
+    uv would install from other indexes.
     """
     environ = {name: value for name, value in zip(NAME_FILES, values, strict=True) if value}
     if environ.get("PIP_CONFIG_FILE") == os.devnull:  # pip then reads no file
         return {}
-    lines = (output([sys.executable, "-m", "pip", "config", "list"], env=environ) or "").splitlines()
-    pairs = [line.partition("=") for line in lines]
+    listed = output([sys.executable, "-m", "pip", "config", "list"], env=environ)
+    if listed is None:
+        msg = "pip does not list its settings, which uv is to install with"
+        raise MachineError(msg, hint=f"`{sys.executable} -m pip config list` shows why, or let pip install")
+    pairs = [line.partition("=") for line in listed.splitlines()]
     ordered = sorted(pairs, key=lambda pair: pair[0].startswith("install."))  # a command's own section wins
     return {
-        "PIP_" + key.partition(".")[2].upper().replace("-", "_"): value.strip("'\"").replace("\\n", " ")
+        "PIP_" + key.partition(".")[2].upper().replace("-", "_"): " ".join(str(ast.literal_eval(value)).split())
         for key, _, value in ordered
         if key.startswith(("global.", "install."))
     }

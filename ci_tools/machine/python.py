@@ -37,7 +37,8 @@ IMAGES = Path("/opt/python")  # where manylinux images keep their interpreters (
 # Messages of pip and uv if they cannot reach an index or the disk is full. A misspelt name also gives "none".
 MACHINE_SIGNS = (
     "(from versions: none)",
-    "was not found in the p",  # … package registry, … provided package locations
+    "was not found in the package registry",
+    "was not found in the provided package locations",
     "Connection",
     "Failed to fetch",
     "Max retries",

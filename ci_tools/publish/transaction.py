@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, Problem, RejectedInput
-from ci_tools.formats.checked_json import sealed, unsealed
+from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import UNFINISHED, write_atomically
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from packaging.utils import parse_wheel_filename
 from ci_tools.config.commands import resolve_script, script_of
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.wheel import open_wheel
+from ci_tools.machine.installers import choose_installer
 from ci_tools.machine.process import (
     output,
     redact,
@@ -103,7 +104,8 @@ class Validator:
     def key(self, what: str) -> str:
         """Return a hash of `what` and of everything else that decides a trial's outcome."""
         scripts = [sha256_of(path) for path in self._scripts()]
-        parts = [what, repr(self.validation), str(self.interpreter), self.gpu, *scripts]
+        installer = choose_installer(self.outside.environ).name
+        parts = [what, repr(self.validation), str(self.interpreter), self.gpu, installer, *scripts]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _scripts(self) -> Iterator[Path]:
@@ -134,7 +136,7 @@ class Validator:
         log.unlink(missing_ok=True)
         with self._environment(log) as environment:
             shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
-            what = redact(f"{environment.installer.name} install {shown}")
+            what = redact(f"{environment.installer.command} {shown}")
             try:
                 self._install_torch(environment)
                 environment.install(*arguments)

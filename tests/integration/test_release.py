@@ -36,8 +36,11 @@ def release(fatwheel: CommandLine, project: Path, *more: str, **env: str) -> Ran
     return fatwheel("release", "--to", "dir:dist/index", *more, cwd=project, **env)
 
 
-def test_release_goes_all_the_way_and_prints_how_to_install(fatwheel: CommandLine, project: Path) -> None:
-    ran = release(fatwheel, project)
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_release_goes_all_the_way_and_prints_how_to_install(
+    installer: str, fatwheel: CommandLine, project: Path
+) -> None:
+    ran = release(fatwheel, project, FATWHEEL_INSTALLER=installer)
     assert ran.status == 0, ran.stderr
     assert ran.stdout.rstrip().endswith(
         f"pip install --extra-index-url {(project / 'dist/index/cpu').as_uri()} tiny==1.0"

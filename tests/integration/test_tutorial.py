@@ -61,7 +61,8 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
 def typed(command: str, project: Path) -> str:
     """Return what a terminal shows of a command."""
     words = command.replace("fatwheel", f"{sys.executable} -m ci_tools", 1).split()
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+    kept = {name: value for name, value in os.environ.items() if name != "FATWHEEL_INSTALLER"}  # as a user: pip
+    environ = {**kept, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     ran = subprocess.run(
         words, cwd=project, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

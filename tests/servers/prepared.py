@@ -51,31 +51,16 @@ def run_prepared(
         done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
         return Called(done.returncode, _text(done.stdout), _text(done.stderr))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        files = (out.fileno(), err.fileno())
-        status = call(start(), arguments, cwd=str(cwd or Path.cwd()), env=env, files=files, timeout=timeout)
+        request = json.dumps([list(arguments), str(cwd or Path.cwd()), dict(env)]).encode()
+        with socket.socket(socket.AF_UNIX) as channel:
+            channel.settimeout(timeout)
+            channel.connect(_start())
+            socket.send_fds(channel, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
+            channel.sendall(request)
+            status = channel.recv(1)
         for file in (out, err):
             file.seek(0)
-        return Called(status, _text(out.read()), _text(err.read()))
-
-
-def call(
-    address: str,
-    arguments: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[str, str],
-    files: tuple[int, int] = (1, 2),
-    timeout: float | None = None,
-) -> int:
-    """Run `fatwheel` in a fork of the server at `address`, with these descriptors as its output; return its status."""
-    request = json.dumps([list(arguments), cwd, dict(env)]).encode()
-    with socket.socket(socket.AF_UNIX) as channel:
-        channel.settimeout(timeout)
-        channel.connect(address)
-        socket.send_fds(channel, [len(request).to_bytes(8, "big")], list(files))
-        channel.sendall(request)
-        status = channel.recv(1)
-    return status[0] if status else -signal.SIGKILL
+        return Called(status[0] if status else -signal.SIGKILL, _text(out.read()), _text(err.read()))
 
 
 def _changes_python(env: Mapping[str, str]) -> bool:
@@ -89,12 +74,12 @@ def _text(output: bytes) -> str:
 
 
 @cache
-def start() -> str:
+def _start() -> str:
     """Start the server of this process, unless it runs already; it ends with this process. Return its address."""
     folder = tempfile.mkdtemp(prefix="fatwheel-tests-")
     address = f"{folder}/prepared"
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-m", __name__, address], env=variables, stdin=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-m", __name__, address], env=variables, stdin=subprocess.DEVNULL)
     atexit.register(process.kill)
     while not Path(address).exists():
         if process.poll() is not None:
@@ -108,7 +93,7 @@ def start() -> str:
 
 
 def serve(address: str) -> NoReturn:
-    """Answer each connection in a fork of its own; end when standard input is closed."""
+    """Answer each connection in a fork of its own; end soon after the process that started this one."""
     import_everything()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     parent = os.getppid()

@@ -21,7 +21,7 @@ MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 PURE = tuple(
     # ruff: noqa: SIM905 - as words they fit on a page
     "cli.pages cli.pages.change cli.pages.layout cli.pages.plan cli.pages.release cli.pages.trials config.overrides "
-    "errors evidence.includes evidence.limited_api formats.checked_json formats.edits formats.markdown "
+    "errors evidence.includes evidence.limited_api formats.json_file formats.edits formats.markdown "
     "formats.pypi_rules formats.schema github.commands github.doctor.grants github.doctor.report "
     "github.doctor.rules github.doctor.rules.environments github.doctor.rules.jobs github.doctor.rules.permissions "
     "github.doctor.rules.pins github.doctor.rules.repository github.doctor.rules.secrets "

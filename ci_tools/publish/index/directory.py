@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.formats.checked_json import SEAL, digest
+from ci_tools.formats.json_file import SEAL, digest
 from ci_tools.model.files import FOLDER
 from ci_tools.model.names import Name
 from ci_tools.publish.index.manifest import GENERIC, is_project, read_table, refuse_changed

@@ -15,7 +15,7 @@ import reprlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.formats.checked_json import SEAL, digest
+from ci_tools.formats.json_file import SEAL, digest
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages
 from ci_tools.publish.index.pages import IndexedFile, Link

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.formats import receipts
-from ci_tools.formats.checked_json import sealed, unsealed
+from ci_tools.formats.json_file import sealed, unsealed
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import (
     BuiltWith,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.installers import INSTALLER, PIP, choose_installer
 
 NO_FILE = {"PIP_CONFIG_FILE": os.devnull}
@@ -31,6 +31,9 @@ def test_an_unknown_installer_is_refused() -> None:
         pytest.param({"PIP_EXTRA_INDEX_URL": "https://a https://b"}, {"UV_INDEX": "https://a https://b"}, id="extra"),
         pytest.param({"PIP_FIND_LINKS": "/a /b"}, {"UV_FIND_LINKS": "/a,/b"}, id="links"),
         pytest.param({"PIP_CERT": "/a.pem"}, {"SSL_CERT_FILE": "/a.pem"}, id="certificates"),
+        pytest.param(
+            {"PIP_CERT": "/a.pem", "REQUESTS_CA_BUNDLE": "/b.pem"}, {"SSL_CERT_FILE": "/a.pem"}, id="pip-s-own-first"
+        ),
         pytest.param({"PIP_EXTRA_INDEX_URL": ""}, {}, id="switched-off"),
     ],
 )
@@ -49,6 +52,12 @@ def test_a_configuration_file_of_pip_counts_and_a_variable_wins(tmp_path: Path) 
     found = UV.translate({"PIP_CONFIG_FILE": str(file), "HOME": str(tmp_path), "PIP_INDEX_URL": "https://variable"})
     assert (found["UV_DEFAULT_INDEX"], found["SSL_CERT_FILE"]) == ("https://variable", "/c.pem")
     assert found["UV_FIND_LINKS"].endswith("/a,/b")
+
+
+def test_settings_that_pip_cannot_list_are_no_reason_to_ask_other_indexes(tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text("index-url = https://outside-of-any-section\n")
+    with pytest.raises(MachineError, match="pip does not list its settings"):
+        UV.translate({"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(("value", "is_offline"), [("1", True), ("true", True), ("0", False), ("", False)])
