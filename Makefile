@@ -7,6 +7,9 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --
   --python-version 3.10 --only-binary :all:
 PARSER := tests/workflows/node_modules/.package-lock.json
 
+# Without bytecode, each of the thousands of processes that a test run starts would compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help release test test-fast proof lint lock benchmark clean
 

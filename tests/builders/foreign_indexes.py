@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import urllib.request
 import zipfile
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from pypi_simple import ProjectPage, RepositoryPage
 from ci_tools.machine.storage import cache_folder, fill_once
 from tests.builders.wheels import hexdigest, make, members_of
 from tests.servers.buckets import BUCKET, CREDENTIALS, NO_PROXY
+from tests.servers.threads import serve
 from tests.servers.uploads import UV, sdist
 
 if TYPE_CHECKING:
@@ -158,10 +158,8 @@ def website(bucket: Bucket) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def _object(bucket: Bucket, path: str, asked: BaseHTTPRequestHandler | None) -> tuple[int, dict[str, str], bytes]:

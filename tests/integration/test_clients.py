@@ -10,7 +10,6 @@ import os
 import platform
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from ci_tools.model.versions import Python
 from tests.builders import releases
 from tests.builders.wheels import edited, make, members_of
 from tests.servers.package_index import over_http
+from tests.servers.threads import serve
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
@@ -115,10 +115,8 @@ def as_json(root: Path) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(root))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(root)))) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def publish(root: Path, project: str, named: str = "", needs: tuple[str, ...] = (), folder: str = "") -> None:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,6 +30,7 @@ from ci_tools.publish.index.finder import (
 from ci_tools.publish.index.pages import IndexedFile, project_html
 from ci_tools.publish.units import Offer
 from tests.builders import wheels
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,10 +99,8 @@ def browser(chromium: str) -> Iterator[Browser]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("an index") / "$(whl) it's"
     write_index(root)
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(root.parent))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(root.parent)))) as server:
         yield Site(root, f"http://127.0.0.1:{server.server_port}/{quote(root.name)}/")
-        server.shutdown()
 
 
 def write_index(root: Path) -> None:

@@ -46,6 +46,7 @@ from tests.servers.github import (
     rate_limited,
     refusal,
 )
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -678,7 +679,5 @@ def web(folder: Path) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Quiet)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()

@@ -90,7 +90,8 @@ def bucket_address(release: Unit) -> Iterator[str]:
 
 def run(command: tuple[str, ...], folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "NV_VARIANT"))}
-    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", **env}
+    settings = {"PIP_CONFIG_FILE": os.devnull, "no_proxy": "127.0.0.1", "UV_LINK_MODE": "copy"}  # else uv warns
+    environ = {**kept, **settings, **env}
     whole = [*command, "--target", str(folder / "there"), *arguments]
     return subprocess.run(whole, env=environ, capture_output=True, text=True, check=False)
 

@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from tests.servers.threads import serve
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -238,13 +240,11 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def proxy(port: int) -> Iterator[Proxy]:
     """Stand before the server at a port of this machine."""
-    with Proxy(port) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(Proxy(port)) as server:
         try:
             yield server
         finally:
             server.over.set()
-            server.shutdown()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
+from tests.servers.threads import serve
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -605,12 +607,10 @@ def github_server() -> Iterator[GitHub]:
     """Run a server with one empty repository; at the end, fail where GitHub's description was not kept to."""
     hub = GitHub()
     handler = type("OwnHandler", (Handler,), {"hub": hub})
-    with Server(("127.0.0.1", 0), handler) as server:
+    with serve(Server(("127.0.0.1", 0), handler)) as server:
         server.hub = hub
         hub.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield hub
-        server.shutdown()
     assert not hub.problems, "\n".join(hub.problems[:5])
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 from ci_tools.machine.package_index import Index
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,10 +24,8 @@ def over_http(root: Path) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @contextmanager
@@ -66,7 +64,5 @@ def index_of(project: str, files: Mapping[str, bytes], *, ranges: bool = True, m
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield Index(f"http://127.0.0.1:{server.server_port}/simple/")
-        server.shutdown()

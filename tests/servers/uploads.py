@@ -30,6 +30,7 @@ from ci_tools.publish.units import (
     Unit,
 )
 from tests.builders.wheels import hexdigest
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -221,11 +222,9 @@ class Handler(BaseHTTPRequestHandler):
 def between(server: Server) -> Iterator[tuple[Between, Server]]:
     """Stand between, and yield what can be set to go wrong, and the index as it is seen from before it."""
     port = urlsplit(server.upload).port or 0
-    with Gate(port) as gate:
-        threading.Thread(target=gate.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(Gate(port)) as gate:
         here, there = f"127.0.0.1:{gate.server_port}", f"127.0.0.1:{port}"
         yield gate.state, Server(server.upload.replace(there, here), server.simple.replace(there, here), server.environ)
-        gate.shutdown()
 
 
 def _forwarded(port: int, method: str, path: str, headers: Message, body: bytes) -> tuple[int, dict[str, str], bytes]:

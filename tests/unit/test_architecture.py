@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.language.modules import ROOT, list_modules, parse_nodes
+
 REPOSITORY = Path(__file__).parents[2]
-ROOT = REPOSITORY / "ci_tools"
 MOST_MODULES = 15  # in a room; docs/explanation/architecture.md
 
 # These decide and do not act: what they know of the world is in their arguments.
@@ -52,23 +53,9 @@ READS_VERSIONS = ("model.pep440", INSIDE)  # the observer answers a project's co
 ACTS = frozenset({"open", "print", "input", "exec", "eval", "exit", "read_text", "read_bytes", "write_text", "mkdir"})
 
 
-def modules() -> dict[str, ast.Module]:
-    """Return every module, by its dotted name below ci_tools; a package by its own."""
-    files = {path: path.relative_to(ROOT).with_suffix("").parts for path in ROOT.rglob("*.py")}
-    return {
-        ".".join(parts).removesuffix(".__init__"): ast.parse(path.read_text(encoding="utf-8"))
-        for path, parts in files.items()
-        if parts != ("__init__",)
-    }
-
-
-MODULES = modules()
-NODES = {name: list(ast.walk(module)) for name, module in MODULES.items()}
-
-
 def below(rooms: tuple[str, ...]) -> list[str]:
     """Return the modules that are not of these rooms."""
-    return [name for name in sorted(MODULES) if not f"{name}.".startswith(tuple(f"{room}." for room in rooms))]
+    return [name for name in list_modules() if not f"{name}.".startswith(tuple(f"{room}." for room in rooms))]
 
 
 def contract(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -100,13 +87,13 @@ def test_a_room_holds_few_modules() -> None:
 
 
 def test_imports_are_never_relative() -> None:
-    nodes = (node for module in MODULES.values() for node in ast.walk(module) if isinstance(node, ast.ImportFrom))
+    nodes = (node for name in list_modules() for node in parse_nodes(name) if isinstance(node, ast.ImportFrom))
     assert [node.lineno for node in nodes if node.level] == []
 
 
 @pytest.mark.parametrize("name", PURE)
 def test_a_pure_module_does_nothing(name: str) -> None:
-    nodes = list(ast.walk(MODULES[name]))
+    nodes = parse_nodes(name)
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     assert (imported & OUTSIDE_WORLD, called(name) & ACTS) == (set(), set())
@@ -122,14 +109,14 @@ def test_a_library_module_never_exits() -> None:
 
 
 def test_a_module_asserts_nothing() -> None:
-    assert [name for name in MODULES for node in NODES[name] if isinstance(node, ast.Assert)] == []
+    assert [name for name in list_modules() for node in parse_nodes(name) if isinstance(node, ast.Assert)] == []
 
 
 def test_a_module_reads_no_environment_by_itself() -> None:
     asked = [
         f"{name}:{node.lineno}"
         for name in below(KNOWS_THE_ENVIRONMENT)
-        for node in NODES[name]
+        for node in parse_nodes(name)
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and _name(node.value) == "os"
     ]
     assert asked == []
@@ -137,7 +124,7 @@ def test_a_module_reads_no_environment_by_itself() -> None:
 
 def called(name: str) -> set[str]:
     """Return the names of all that a module calls."""
-    return {_name(node.func) for node in NODES[name] if isinstance(node, ast.Call)}
+    return {_name(node.func) for node in parse_nodes(name) if isinstance(node, ast.Call)}
 
 
 def _name(node: ast.expr) -> str:
@@ -145,7 +132,7 @@ def _name(node: ast.expr) -> str:
 
 
 def test_the_benchmarks_of_style_hold() -> None:
-    functions = [node for module in MODULES.values() for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    functions = [node for name in list_modules() for node in parse_nodes(name) if isinstance(node, ast.FunctionDef)]
     lengths = sorted((node.end_lineno or node.lineno) - node.lineno + 1 for node in functions)
     median, high, longest = lengths[len(lengths) // 2], lengths[len(lengths) * 9 // 10], lengths[-1]
     assert (median <= 9, high <= 30, longest <= 50) == (True, True, True), (median, high, longest)
@@ -159,5 +146,5 @@ def test_versions_of_others_are_read_in_one_place() -> None:
 
 def caught(name: str) -> set[str]:
     """Return the names of all exceptions that a module catches."""
-    handlers = (node for node in NODES[name] if isinstance(node, ast.ExceptHandler))
+    handlers = (node for node in parse_nodes(name) if isinstance(node, ast.ExceptHandler))
     return {_name(one) for node in handlers for one in ast.walk(node.type or node) if isinstance(one, ast.expr)}

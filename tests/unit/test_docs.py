@@ -22,6 +22,7 @@ from ci_tools.evidence.observe.run import LIMITS
 from ci_tools.verify.fingerprint import Verdict
 from docs import generate
 from tests.integration.verify.audit.test_mutation import BEYOND_AN_AUDIT
+from tests.language.modules import list_modules, parse_nodes
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -96,14 +97,6 @@ def completed(example: Example) -> str:
     said = re.findall(r"^(\w+):", example.text, re.MULTILINE)
     missing = [line for key, line in REST.items() if key not in said and example.language == "yaml fragment"]
     return "\n".join([*missing, example.text])
-
-
-def imported(module: Path) -> set[str]:
-    """Return the modules of the toolkit that a module imports, for types as well."""
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
-    return names | {str(node.module) for node in nodes}
 
 
 def rooms() -> list[list[str]]:
@@ -218,28 +211,18 @@ def test_the_limits_of_an_observed_build_are_those_that_hold() -> None:
 
 
 @functools.cache
-def trees() -> list[ast.Module]:
-    """Return every module of the toolkit."""
-    return [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((REPOSITORY / "ci_tools").rglob("*.py"))]
-
-
-@functools.cache
 def pages_in_code() -> list[str]:
     """Return every page, with its anchor, that an error names."""
-    texts = (node.value for tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    texts = (node.value for name in list_modules() for node in parse_nodes(name) if isinstance(node, ast.Constant))
     folders = "|".join(folder.name for folder in (REPOSITORY / errors.DOCUMENTATION).iterdir() if folder.is_dir())
     named = re.compile(rf"({folders})/[\w-]+\.md(#[\w-]+)?")
     return sorted({text for text in texts if isinstance(text, str) and named.fullmatch(text)})
 
 
-@pytest.mark.slow
-def test_errors_name_pages() -> None:
-    assert len(pages_in_code()) >= 15
-
-
-@pytest.mark.parametrize("link", pages_in_code())
-def test_a_page_that_an_error_names_exists(link: str) -> None:
-    assert not leads_nowhere(REPOSITORY / errors.DOCUMENTATION / "README.md", link)
+def test_a_page_that_an_error_names_exists() -> None:
+    links = pages_in_code()
+    assert len(links) >= 15
+    assert [link for link in links if leads_nowhere(REPOSITORY / errors.DOCUMENTATION / "README.md", link)] == []
 
 
 def _called(call: ast.Call) -> str:
@@ -249,8 +232,8 @@ def _called(call: ast.Call) -> str:
 def test_every_page_of_an_error_is_written_out() -> None:
     calls = [
         word.value
-        for tree in trees()
-        for node in ast.walk(tree)
+        for name in list_modules()
+        for node in parse_nodes(name)
         if isinstance(node, ast.Call) and _called(node).endswith(("Error", "Rejected", "Input", "Forbidden"))
         for word in node.keywords
         if word.arg == "page" and isinstance(word.value, ast.Constant)

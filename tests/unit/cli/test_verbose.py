@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import subprocess
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from ci_tools.machine.process import output
 from ci_tools.machine.storage import fill_once
 from docs import generate
 from tests.builders.sources import demo
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +51,8 @@ def heard() -> Iterator[io.StringIO]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serve(HTTPServer(("127.0.0.1", 0), Answers)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import io
 import os
 import shutil
 import tarfile
-import threading
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from ci_tools.evidence import source
 from ci_tools.model.request import Globs
 from ci_tools.plan import plan_file
 from tests.builders.sources import CONFIG, PROJECT, committed, demo, git, plan_of, request_of, world, write
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -331,10 +331,8 @@ class Quiet(SimpleHTTPRequestHandler):
 @contextmanager
 def index(folder: Path) -> Iterator[str]:
     """Serve a folder as a package index."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))) as server:
         yield f"http://127.0.0.1:{server.server_port}/simple/"
-        server.shutdown()
 
 
 def packed(folder: Path, members: Mapping[str, str], link: tuple[str, str] | None = None) -> bytes:

