@@ -11,6 +11,7 @@ silence is a problem of the run (`Run.problems`).
 
 from __future__ import annotations
 
+import compileall
 import functools
 import hashlib
 import json
@@ -21,6 +22,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -182,6 +184,8 @@ def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool
     for path in (path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
+    if not installs:  # every job has a copy of its own, and would compile it anew
+        compileall.compile_dir(folder / "ci_tools", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
     installed = {} if installs else {".github/actions/setup/install.sh": _installed()}
     return repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})})
 
