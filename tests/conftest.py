@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,14 +23,11 @@ settings.load_profile("any machine")
 # uv installs the same files as pip in a tenth of the time; tests of pip itself, and of what users type, take pip.
 os.environ.setdefault("FATWHEEL_INSTALLER", "uv")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
-MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own there
+MEMORY = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own there
 ROOM = 8 << 30  # bytes; a run of all tests takes less than half
-
-
-def pytest_configure() -> None:
-    """Keep the files of tests in memory, where there is room: each publisher waits for the disk at every step."""
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    # Publishers wait for the disk at every step, and an environment with torch takes it twice as long as memory.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 def pytest_collection_finish() -> None:
