@@ -107,8 +107,8 @@ class Build:
             return f"{RAN}: compiles {observed.commands[0].source}"
         if not observed.is_pure:
             return f"{RAN}: its wheel is for one platform, though nothing is compiled"
-        files = len(observed.members)
-        return f"{RAN}: compiles nothing; its wheel has {files} file{'' if files == 1 else 's'}"
+        members = len(observed.members)
+        return f"{RAN}: compiles nothing; its wheel has {members} file{'' if members == 1 else 's'}"
 
     @property
     def hipify_place(self) -> str:
