@@ -145,13 +145,13 @@ class Catalog:
         host = self.platforms[platform].host
         release = self.torch[torch]
         if python not in release.pythons.get(host, ()):
-            return f"the catalog has no torch {torch} for Python {python} on {host}"
+            return "the catalog has no such torch for this Python"
         if accelerator is None:
             return ""
         shipped = release.accelerators.get((host, accelerator.kind), frozenset())
         if accelerator.version in shipped or (accelerator.version is None and shipped):
             return ""
-        return f"the catalog has no torch {torch} for {accelerator.label} on {host}"
+        return "the catalog has no such torch for this accelerator"
 
 
 @functools.cache

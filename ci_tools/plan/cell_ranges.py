@@ -6,26 +6,28 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from ci_tools.model.cell import Cell
     from ci_tools.model.plan import Plan
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["SKIPPED", "Axes", "accelerator_of", "blocks", "group_cells"]
+    Place = tuple[str, str]  # a platform, and the label of its accelerator or ""
+
+__all__ = ["SKIPPED", "Axes", "Ranges", "accelerator_of", "blocks", "group_cells"]
 
 SKIPPED = "skipped"  # used in place of a job for a skipped cell
+MOST_NAMED = 3  # platforms that are named although they are all of the plan's
 
 
 def group_cells(plan: Plan) -> Iterator[tuple[tuple[str, str], list[Cell]]]:
-    """Yield the cells of each platform and accelerator that share a reason and a job, or are skipped."""
-    groups: dict[tuple[str, str, str, str], list[Cell]] = {}
+    """Yield the cells that share a job and a reason, or are skipped for the same reason."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
     covered = ((cell, job, reason) for cell, job, reason in plan.covered)
     skipped = ((cell, SKIPPED, reason) for cell, reason in plan.skipped)
     for cell, job, reason in chain(covered, skipped):
-        groups.setdefault((cell.platform, accelerator_of(cell), job, reason), []).append(cell)
-    for (_, _, job, reason), cells in groups.items():
-        yield (job, reason), cells
+        groups.setdefault((job, reason), []).append(cell)
+    yield from groups.items()
 
 
 def accelerator_of(cell: Cell) -> str:
@@ -34,19 +36,47 @@ def accelerator_of(cell: Cell) -> str:
 
 
 def blocks(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Split cells into blocks, each a full product of torch versions and Pythons, so that ranges describe it."""
-    by_torch: dict[Minor | None, list[Cell]] = {}
+    """Split cells into blocks, each a full product of places, torch versions and Pythons, so that ranges describe it.
+
+    A place is a platform with an accelerator or none.
+    """
+    pythons: dict[tuple[Minor | None, Place], list[Python]] = {}
     for cell in cells:
-        by_torch.setdefault(cell.torch, []).append(cell)
-    found: dict[tuple[Python, ...], list[Cell]] = {}
-    for same_torch in by_torch.values():
-        found.setdefault(tuple(cell.python for cell in same_torch), []).extend(same_torch)
-    yield from found.values()
+        pythons.setdefault((cell.torch, _place_of(cell)), []).append(cell.python)
+    places: dict[tuple[Minor | None, tuple[Python, ...]], list[Place]] = {}
+    for (torch, place), served in pythons.items():
+        places.setdefault((torch, tuple(served)), []).append(place)
+    torches: dict[tuple[tuple[Place, ...], tuple[Python, ...]], list[Minor | None]] = {}
+    for (torch, served_alike), alike in places.items():
+        torches.setdefault((tuple(alike), served_alike), []).append(torch)
+    for (block_places, block_pythons), block_torches in torches.items():
+        yield [
+            cell
+            for cell in cells
+            if _place_of(cell) in block_places and cell.torch in block_torches and cell.python in block_pythons
+        ]
+
+
+def _place_of(cell: Cell) -> Place:
+    return cell.platform, accelerator_of(cell)
+
+
+class Ranges(NamedTuple):
+    """A block of cells in words: its platforms with their accelerators, its torch versions, and its Pythons."""
+
+    platforms: str
+    torch: str  # "" without torch
+    pythons: str
+
+    def __str__(self) -> str:
+        torch = f"torch {self.torch}" if self.torch else ""
+        return " / ".join(part for part in (self.platforms, torch, f"Python {self.pythons}") if part)
 
 
 class Axes(NamedTuple):
-    """Every torch version and Python of a plan, in order."""
+    """Every place, torch version and Python of a plan, in order."""
 
+    places: list[Place]
     torches: list[Minor]
     pythons: list[Python]
 
@@ -54,15 +84,26 @@ class Axes(NamedTuple):
     def of(cls, plan: Plan) -> Axes:
         """Return the axes of all cells of a plan."""
         cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
-        return cls(sorted({cell.torch for cell in cells if cell.torch}), sorted({cell.python for cell in cells}))
+        places = dict.fromkeys(map(_place_of, cells))
+        torches, pythons = {cell.torch for cell in cells if cell.torch}, {cell.python for cell in cells}
+        return cls(list(places), sorted(torches), sorted(pythons))
 
-    def describe(self, cells: Sequence[Cell]) -> str:
-        """Describe a block of cells of one platform and accelerator in a few words."""
+    def describe(self, cells: Sequence[Cell]) -> Ranges:
+        """Describe a block of cells in a few words."""
         torches = [torch for torch in self.torches if any(cell.torch == torch for cell in cells)]
         pythons = [python for python in self.pythons if any(cell.python == python for cell in cells)]
-        torch = f"torch {_span(torches, self.torches)}" if torches else ""
-        axes = (cells[0].platform, accelerator_of(cells[0]), torch, f"Python {_span(pythons, self.pythons)}")
-        return " / ".join(str(axis) for axis in axes if axis)
+        torch = _span(torches, self.torches) if torches else ""
+        return Ranges(self._name_places(dict.fromkeys(map(_place_of, cells))), torch, _span(pythons, self.pythons))
+
+    def _name_places(self, places: Collection[Place]) -> str:
+        """Name places: all of them, or each platform with its accelerators where its name does not say them."""
+        if len(places) == len(self.places) > MOST_NAMED:
+            return "all platforms"
+        labels: dict[str, list[str]] = {}
+        for platform, label in places:
+            labels.setdefault(platform, []).extend([label] if label and not platform.endswith(f"-{label}") else [])
+        named = (f"{platform} ({', '.join(shown)})" if shown else platform for platform, shown in labels.items())
+        return ", ".join(named)
 
 
 def _span(versions: Sequence[object], axis: Sequence[object]) -> str:

@@ -63,7 +63,7 @@ def list_skips(plan: Plan) -> Iterator[Section]:
     axes = Axes.of(plan)
     by_reason: dict[str, list[str]] = {}
     for cells, reason in skipped:
-        by_reason.setdefault(reason, []).extend(axes.describe(block) for block in blocks(cells))
+        by_reason.setdefault(reason, []).extend(str(axes.describe(block)) for block in blocks(cells))
     rows = ((cut(reason), join_lines(map(cut, which))) for reason, which in by_reason.items())
     yield from fold(title, table("", ("Why", "Which"), rows))
 

@@ -37,12 +37,13 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
     """
     asked, left = count(plan.cells, "cell"), count(len(plan.jobs), "wheel")
     title = f"{plan.project.name} {plan.project.version}: {asked} asked for, {left} to build"
-    jobs = new_table(title, "job", "cells", "wheel", "owner")
     apart = {platform.platform for platform in plan.request.platforms if platform.own_workflow}
+    owned = any(job.owner or job.platform in apart for job in plan.jobs)
+    jobs = new_table(title, "job", "cells", "wheel", *(["owner"] if owned else []))
     for job in plan.jobs:
         owner = job.owner or ""
         whose = f"{owner} (in its own workflow)".strip() if job.platform in apart else owner
-        add_row(jobs, job.name, len(job.covers), job.wheel, whose)
+        add_row(jobs, job.name, len(job.covers), job.wheel, *([whose] if owned else []))
     yield jobs
     yield from _each_cell(plan) if explain else _group_cells(plan)
     if plan.warnings:
@@ -103,11 +104,13 @@ def _each_cell(plan: Plan) -> Iterator[Table]:
 def _group_cells(plan: Plan) -> Iterator[Table]:
     reasons: dict[str, int] = {}
     axes = Axes.of(plan)
-    cells = new_table("cells", "cells", "job", "why")
+    torch = ["torch"] if axes.torches else []
+    cells = new_table("cells", "platforms", *torch, "Python", "job", "why")
     for (job, reason), group in group_cells(plan):
         number = reasons.setdefault(reason, len(reasons) + 1)
         for block in blocks(group):
-            add_row(cells, axes.describe(block), job, number)
+            ranges = axes.describe(block)
+            add_row(cells, ranges.platforms, *([ranges.torch] if torch else []), ranges.pythons, job, number)
     yield cells
     why = new_table("why", "", "")
     why.show_header = False

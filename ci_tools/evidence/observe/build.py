@@ -107,7 +107,8 @@ class Build:
             return f"{RAN}: compiles {observed.commands[0].source}"
         if not observed.is_pure:
             return f"{RAN}: its wheel is for one platform, though nothing is compiled"
-        return f"{RAN}: compiles nothing, {len(observed.members)} members"
+        members = len(observed.members)
+        return f"{RAN}: compiles nothing; its wheel has {members} file{'' if members == 1 else 's'}"
 
     @property
     def hipify_place(self) -> str:

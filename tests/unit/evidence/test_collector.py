@@ -104,7 +104,7 @@ def unless(condition: str) -> str:
         pytest.param(f"{SCIKIT}wheel.cmake = true\n[[tool.scikit-build.overrides]]\nif.state = 'x'\nsdist.a = 1\n",
                      {}, SOME, "pyproject.toml:7: wheel.cmake = true", id="override-of-something-else"),
         # setuptools
-        pytest.param(SETUPTOOLS, {}, NONE, "observed by running setup.py: compiles nothing, 1 members",
+        pytest.param(SETUPTOOLS, {}, NONE, "observed by running setup.py: compiles nothing; its wheel has 1 file",
                      id="no-setup.py"),
         pytest.param("", {"setup.py": "import setuptools\nsetuptools.setup(name='demo', version='1.0')\n",
                           "setup.cfg": "[metadata]\nversion = 1.0\n"}, NONE, "observed by running setup.py: ",
