@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import run_simple
+from werkzeug.serving import WSGIRequestHandler, run_simple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +34,12 @@ class OneAtATime:
             return self.application({**environ, "wsgi.input": body}, start_response)
 
 
+class KeepsConnections(WSGIRequestHandler):
+    """Answers all requests of a client on one connection, as S3 does."""
+
+    protocol_version = "HTTP/1.1"
+
+
 if __name__ == "__main__":
     served = OneAtATime(DomainDispatcherApplication(create_backend_app))
-    run_simple("127.0.0.1", int(sys.argv[1]), served, threaded=True)
+    run_simple("127.0.0.1", int(sys.argv[1]), served, threaded=True, request_handler=KeepsConnections)

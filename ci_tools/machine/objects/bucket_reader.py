@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import posixpath
 import time
@@ -13,6 +14,8 @@ import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from botocore.loaders import create_loader
+from botocore.session import Session
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.objects.refusals import code_of, explain_errors
@@ -38,6 +41,16 @@ GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 _T = TypeVar("_T")
 
 
+def _open_session(region: str | None) -> boto3.Session:
+    """Return a session of its own credentials; the descriptions of S3's API are read once in a process."""
+    session = Session()
+    session.register_component("data_loader", _load_descriptions(session.get_config_variable("data_path")))
+    return boto3.Session(region_name=region or None, botocore_session=session)
+
+
+_load_descriptions = functools.cache(create_loader)  # parsing them takes 0.1 s for each client
+
+
 class AddressKnownError(Exception):
     """Carries the address of a request that is about to be sent, and stops it."""
 
@@ -51,7 +64,7 @@ class BucketReader:
         self.reporter = reporter
         self._waits = Waits(reporter.say)
         with explain_errors(self.address):
-            self._session = boto3.Session(region_name=place.region or None)
+            self._session = _open_session(place.region)
         self.client = self.make_client(
             max_pool_connections=CONNECTIONS,
             retries={"mode": "standard", "max_attempts": ATTEMPTS},
