@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import catalog, errors
-from ci_tools.cli import arguments, failures, values
+from ci_tools.cli import statuses
+from ci_tools.cli import verbs as command_line
 from ci_tools.config import loader
 from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside, Silent
@@ -119,7 +120,9 @@ def cli() -> Iterator[str]:
     """Describe every verb and its arguments, then the exit statuses."""
     yield CLI
     for name, verb in verbs().items():
+        example = command_line.VERBS[name].example
         yield from ("", f"## fatwheel {name}", "", str(verb.description), "", "```", _usage(name, verb), "```")
+        yield from ("", "```console", f"$ {example}", "```")
         yield from table(("argument", "meaning"), map(_argument, _arguments(verb)))
     yield from ("", "## Exit status")
     yield from table(("status", "meaning"), _statuses())
@@ -131,18 +134,7 @@ def cli() -> Iterator[str]:
 
 def verbs() -> Mapping[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
-    parser = arguments.parser()
-    return dict(_below(parser, ""))
-
-
-def _below(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield a verb, or the verbs below it: `index verify`."""
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
-    if not groups:
-        yield name, parser
-    for group in groups:
-        for verb, own in group.choices.items():
-            yield from _below(own, f"{name} {verb}".strip())
+    return {name: command_line.parser_of(name) for name in command_line.VERBS}
 
 
 def _arguments(verb: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -171,10 +163,10 @@ def _argument(action: argparse.Action) -> tuple[str, str]:
 
 
 def _statuses() -> Iterator[tuple[object, str]]:
-    yield values.DONE, "The work is done."
+    yield statuses.DONE, "The work is done."
     for kind in (errors.Rejected, errors.InputError, errors.MachineError):
         yield kind.status, str(kind.__doc__)
-    yield failures.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+    yield statuses.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
 
 
 # ---------------------------------------------------------------- config.md
@@ -890,7 +882,7 @@ def action() -> Iterator[str]:
 
 
 def _does(name: str, verb: steps.Verb) -> str:
-    return f"The same as `{verb.verb}`, to be read." if verb.verb else str(verbs()[name].description)
+    return f"The same as `{verb.verb}`, to be read." if verb.verb else str(verbs()[verb.command(name)].description)
 
 
 def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
@@ -901,7 +893,7 @@ def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
-    "cli.md": ("the parser in ci_tools/cli/arguments.py", cli),
+    "cli.md": ("the verbs in ci_tools/cli/verbs", cli),
     "config.md": ("ci_tools/config/fatwheel.schema.json", config_keys),
     "plan.md": ("ci_tools/plan/plan_file.py", plan_keys),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence_keys),

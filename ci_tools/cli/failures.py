@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-INTERRUPTED = 130  # 128 + SIGINT, as in shells
 LITTLE = 1 << 20  # bytes: a disk with less free space counts as full
 STDOUT = "standard output"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 from rich.console import Console
 
 from ci_tools.cli import verbose
-from ci_tools.cli.dispatch import run
-from ci_tools.cli.failures import INTERRUPTED, drop_stdout, explain_os_error, print_error
-from ci_tools.cli.values import DONE
+from ci_tools.cli.dispatch import help_of, run
+from ci_tools.cli.failures import drop_stdout, explain_os_error, print_error
+from ci_tools.cli.statuses import DONE, INTERRUPTED
 from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.machine.workplace import scratch
 
@@ -27,16 +28,20 @@ TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if page := help_of(words):
+        sys.stdout.write(page)
+        return DONE
     stderr = Console(stderr=True)
     signal.signal(signal.SIGTERM, _interrupt)
     with verbose.log_until_end():
-        return _run(stderr, arguments)
+        return _run(stderr, words)
 
 
-def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
+def _run(stderr: Console, words: Sequence[str]) -> int:
     try:
         with _own_temporary():
-            return run(stderr, arguments)
+            return run(stderr, words)
     except FatwheelError as error:
         return print_error(stderr, error)
     except KeyboardInterrupt:

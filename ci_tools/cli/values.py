@@ -1,4 +1,4 @@
-"""The values that several verbs read from their options, and their exit statuses."""
+"""The values that several verbs read from their options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ci_tools.plan import make, plan_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Edition
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
-
-    Verb = Callable[[argparse.Namespace, Outside], int]
-
-DONE, BAD = 0, 1  # the other exit statuses belong to the errors
 
 
 def make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
@@ -65,15 +61,6 @@ def read_python(text: str) -> Python:
         msg = f'--python: there is no Python "{text}" in the catalog, {nearest(text, known)}'
         raise InputError(msg)
     return known[text]
-
-
-def read_repository(options: argparse.Namespace, outside: Outside) -> str:
-    """Return the repository to write to; raise InputError if none is named."""
-    found = options.repository or outside.environ.get("GITHUB_REPOSITORY", "")
-    if not found:
-        msg = "no repository is named, expected --repository OWNER/REPO"
-        raise InputError(msg, hint="in a workflow, GITHUB_REPOSITORY names it")
-    return str(found)
 
 
 def outputs(values: Mapping[str, str]) -> str:
