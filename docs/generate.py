@@ -213,6 +213,7 @@ OTHER_DEFAULTS = {
     "build.swap-gib": "`0`",
     "build.job-memory-gib": "not known",
     **{f"platforms.{key}": "that of `build`" for key in loader.SHARED},
+    "platforms.owner": "that of the file",
     "validate.torch-index": "pip's own",
 }
 

@@ -87,6 +87,7 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
     source = root.get("source") or {}
     name = _name_in_source(path, path.parent, source)
     shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
+    shared |= {"owner": root["owner"]} if "owner" in root else {}
     return Request(
         name=root["package"],
         config=name,

@@ -76,11 +76,12 @@ class Project(NamedTuple):
         return self.file.rpartition("/")[0]
 
 
-def package_lines(project: Project) -> list[str]:
-    """Return the lines for the project's name, version and folder."""
+def package_lines(project: Project, owner: str = "") -> list[str]:
+    """Return the lines for the project's name, version, owner of native code, if any, and folder."""
     return [
         f"package: {to_scalar(project.name)}",
         *([] if project.has_version else ['version: "0.0.0" # the project\'s own is dynamic: say which is released']),
+        *([f"owner: {to_scalar(owner)} # who looks after the native code"] if owner else []),
         *(["", "source:", f"  subdirectory: {to_scalar(project.folder)}"] if project.folder else []),
     ]
 

@@ -1,6 +1,6 @@
 """The verbs about a published index: adopt, add, verify, repair, pages, promote, yank, unyank and retract.
 
-`retract` also reaches GitHub Releases and PyPI. It is here since people look for it beside `yank`, which marks one index.
+`retract` also reaches GitHub Releases and PyPI. People look for it beside `yank`, which marks one index.
 """
 
 from __future__ import annotations
