@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import catalog, errors
-from ci_tools.cli import statuses
+from ci_tools.cli import statuses, variables
 from ci_tools.cli import verbs as command_line
 from ci_tools.config import loader
 from ci_tools.github import step as steps
@@ -113,7 +113,12 @@ The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in
 
 Every verb takes `--verbose` (`-v`): it then logs on standard error each command, HTTP request and use of the cache, and
 after an error its causes. `FATWHEEL_VERBOSE=1` does the same, and so does debug logging in GitHub Actions
-(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out."""
+(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out.
+
+An option whose meaning names a variable in brackets is also set by that environment variable, for every verb that has
+the option. The command line goes before the variable, the variable before the config; one that is blank counts as
+unset. A flag is set by `1` or `true`; several values are separated by blanks. `fatwheel plan --explain` says which
+config and which variables it read. Options that mean different things to different verbs have none: `--out` is one."""
 
 
 def cli() -> Iterator[str]:
@@ -124,12 +129,31 @@ def cli() -> Iterator[str]:
         yield from ("", f"## fatwheel {name}", "", str(verb.description), "", "```", _usage(name, verb), "```")
         yield from ("", "```console", f"$ {example}", "```")
         yield from table(("argument", "meaning"), map(_argument, _arguments(verb)))
+    yield from ("", "## Environment variables")
+    yield from table(("variable", "what it sets"), _by_variable())
     yield from ("", "## Exit status")
     yield from table(("status", "meaning"), _statuses())
     yield from (
         "",
         "Wrong input never gives a traceback. Each mistake is one sentence with its place, all of them at once.",
     )
+
+
+def _by_variable() -> Iterator[tuple[str, str]]:
+    """Yield each variable and what it sets, by name."""
+    for name, what in sorted({**variables.OTHERS, **_variables()}.items()):
+        yield f"`{name}`", what
+
+
+def _variables() -> Mapping[str, str]:
+    """Return each variable of an option with that option."""
+    found: dict[str, dict[str, None]] = {}
+    for verb in verbs().values():
+        for action in _arguments(verb):
+            if action.dest in variables.VARIABLES:
+                option = action.option_strings[-1] if action.option_strings else str(action.metavar)
+                found.setdefault(variables.VARIABLES[action.dest], {})[f"`{option}`"] = None
+    return {name: " and ".join(options) for name, options in found.items()}
 
 
 def verbs() -> Mapping[str, argparse.ArgumentParser]:
@@ -178,6 +202,10 @@ What to build and for whom. The file is YAML, read strictly: an unknown key, a k
 an error. All mistakes are reported at once, each with its line and column. A number with a point stays the text that
 was written, so `python: [3.10]` means 3.10. `source.path` is relative to the file; every other path and every path
 pattern is relative to the source root.
+
+The config may also be the table `[tool.fatwheel]` of `pyproject.toml`, with the same keys:
+`[tool.fatwheel.platforms.linux-cuda]`. A folder has one or the other; both are an error. A verb that is named no config
+takes the nearest, in this folder or above it, up to the root of the repository, and says so where it is above.
 
 `publish` and `release` go into the plan, and `fatwheel publish` acts on them; `--to` takes the place of the targets
 that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows both.

@@ -12,8 +12,10 @@ from typing import NoReturn
 from ci_tools.errors import InputError
 
 __all__ = [
+    "NEAREST_CONFIG",
     "Parser",
     "add_config",
+    "add_config_path",
     "add_edition",
     "add_format",
     "add_targets",
@@ -22,7 +24,7 @@ __all__ = [
     "parse_number",
 ]
 
-DEFAULT_CONFIG = "fatwheel.yml"
+NEAREST_CONFIG = "the fatwheel.yml or [tool.fatwheel] of this folder, or of the nearest above"
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,10 +58,14 @@ class Parser(argparse.ArgumentParser):
 
 def add_config(parser: Parser) -> None:
     """Add the config as a positional argument, and the option to trust the source that it names."""
-    text = "the config; default: %(default)s"
-    default = Path(DEFAULT_CONFIG)
-    parser.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
+    add_config_path(parser)
     add_trust(parser)
+
+
+def add_config_path(parser: Parser) -> None:
+    """Add the config as a positional argument."""
+    text = f"the config; default: {NEAREST_CONFIG}"
+    parser.add_argument("config", nargs="?", type=Path, metavar="fatwheel.yml", help=text)
 
 
 def add_trust(parser: Parser) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ci_tools import __version__
-from ci_tools.cli import verbs
+from ci_tools.cli import variables, verbs
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -34,20 +35,28 @@ def help_of(words: Sequence[str]) -> str:
 _HELPS = tuple([word] for word in HELP)
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command line; `verb` is the name of its verb. Raise InputError if it is wrong."""
+def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:
+    """Return the options of a command line, or of variables in its place; raise InputError if one is wrong.
+
+    `verb` is the name of the verb, and `variables` has the environment variables that set an option.
+    """
     name, rest = verbs.split(words)
-    return verbs.parser_of(name).parse_args(rest)
+    options, used = variables.parse(verbs.parser_of(name), rest, environ)
+    options.variables = used
+    return options
 
 
 def run(stderr: Console, words: Sequence[str]) -> int:
     """Run the verb of a command line, and return its exit status."""
     from ci_tools.cli import verbose
 
-    options = parse(words)
+    options = parse(words, os.environ)
     if verbose.is_wanted(os.environ, asked=options.verbose):
         verbose.start(stderr)
-    status = verbs.find_run(options.verb)(options, _outside(stderr, options))
+    outside = _outside(stderr, options)
+    for line in variables.find_unknown(os.environ):
+        outside.reporter.say(line)
+    status = verbs.find_run(options.verb)(options, outside)
     _flush_stdout()  # here, where a full disk is still reported as such
     return status
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
+from ci_tools.config import location
 from ci_tools.errors import InputError, nearest
 from ci_tools.model import edition
 from ci_tools.model.platforms import Platform
@@ -14,13 +17,37 @@ from ci_tools.plan import make, plan_file
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.model.request import Edition
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
+
+
+def find_config(options: argparse.Namespace, outside: Outside) -> Path:
+    """Return the config that is named, or else the nearest; report one in another folder.
+
+    Raises InputError if there is none.
+    """
+    if options.config:
+        return Path(options.config)
+    path = location.find_config(Path(), _home(outside))
+    if path.parent != Path():
+        outside.reporter.say(f"the config is {location.describe(path)}")
+    return path
+
+
+def find_project(outside: Outside) -> Path:
+    """Return the nearest folder with a project, this one or one above, else this one; report one above."""
+    path = location.find_project(Path(), _home(outside))
+    if path != Path():
+        outside.reporter.say(f"the project is in {path}")
+    return path
+
+
+def _home(outside: Outside) -> Path:
+    return Path(outside.environ.get("HOME") or outside.environ.get("USERPROFILE") or os.sep)
 
 
 def make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:

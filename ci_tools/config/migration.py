@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config import test_infra
-from ci_tools.config.loader import DEFAULT_NAME
+from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,

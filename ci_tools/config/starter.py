@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.config.loader import DEFAULT_NAME
+from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,

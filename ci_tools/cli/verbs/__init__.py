@@ -203,10 +203,13 @@ def _help_of(words: Sequence[str]) -> str:
 def parser_of(name: str) -> Parser:
     """Return the parser of a verb's arguments."""
     from ci_tools.cli.arguments import Parser
+    from ci_tools.cli.variables import VARIABLES
 
     verb = VERBS[name]
     parser = Parser(name, verb.text, verb.example)
     getattr(_module(name), f"declare_{_function(name)}")(parser)
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way
+        action.help = f"{action.help} [{VARIABLES[action.dest]}]" if action.dest in VARIABLES else action.help
     return parser
 
 

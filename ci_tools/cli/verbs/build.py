@@ -36,21 +36,19 @@ def declare_build(parser: Parser) -> None:
 def run_build(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel build`."""
     from ci_tools.build import jobs
-    from ci_tools.cli.values import make_plan
-    from ci_tools.config import loader
+    from ci_tools.cli.values import find_config, make_plan
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
 
-    path = options.config
-    if options.plan and path == Path(loader.DEFAULT_NAME):
-        path = plan_file.config_of(options.plan)
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
         raise InputError(msg)
     if options.plan and (options.torch or options.gpu_runner):
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
+    is_named = options.config or not options.plan
+    path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
     names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
     for made in jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import parse_nonempty, parse_number
+from ci_tools.cli.arguments import add_config_path, parse_nonempty, parse_number
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError, LeftUndone
 
@@ -227,9 +227,7 @@ def _read_repository(options: argparse.Namespace, outside: Outside) -> str:
 
 def declare_tell(parser: Parser) -> None:
     """Add the arguments of `fatwheel ci tell`."""
-    text = "the config that names the owner; default: %(default)s"
-    default = Path("fatwheel.yml")
-    parser.add_argument("config", nargs="?", type=Path, default=default, metavar="fatwheel.yml", help=text)
+    add_config_path(parser)
     parser.add_argument("--platform", required=True, type=parse_nonempty, metavar="PLATFORM", help="such as linux-rocm")
     text = "the result of a job: success, failure, cancelled or skipped; may be given several times"
     parser.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
@@ -240,11 +238,12 @@ def run_tell(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel ci tell`."""
     from datetime import datetime, timezone
 
+    from ci_tools.cli.values import find_config
     from ci_tools.github import owners
     from ci_tools.github.client import Hub
 
     run, now = owners.run_of(outside.environ), datetime.now(timezone.utc)
-    told = owners.news(options.config, options.platform, options.result, run, now)
+    told = owners.news(find_config(options, outside), options.platform, options.result, run, now)
     print(owners.tell(Hub(_read_repository(options, outside), outside, permission=owners.PERMISSION), told))
     return DONE
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.arguments import parse_nonempty
+from ci_tools.cli.arguments import NEAREST_CONFIG, parse_nonempty
 from ci_tools.cli.statuses import BAD, DONE
 from ci_tools.errors import InputError
 
@@ -235,8 +235,8 @@ def declare_retract(parser: Parser) -> None:
     parser.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
     text = "a target that may have it; may be given several times; default: the config's publish: targets"
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
-    text = "the config that names the targets; default: %(default)s"
-    parser.add_argument("--config", type=Path, default=Path("fatwheel.yml"), metavar="FILE", help=text)
+    text = f"the config that names the targets; default: {NEAREST_CONFIG}"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
     text = "the reason and what to use instead, shown by the finder, pip and uv"
     parser.add_argument("--reason", metavar="TEXT", help=text)
     parser.add_argument("--undo", action="store_true", help="remove the mark, and restore everything as it was before")
@@ -246,12 +246,13 @@ def run_retract(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel index retract`."""
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import retraction_table
+    from ci_tools.cli.values import find_config
     from ci_tools.publish import retraction
 
     if options.undo == (options.reason is not None):
         msg = "expected --reason, which says what is wrong with the release, or --undo"
         raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
-    addresses = tuple(options.to) or retraction.targets_in(options.config)
+    addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside))
     if options.undo:
         outcomes = retraction.restore(options.release, addresses, outside)
     else:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def declare_init(parser: Parser) -> None:
     """Add the arguments of `fatwheel init`."""
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
+    text = "the project; default: this folder, or the nearest above with a pyproject.toml or setup.py"
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
     text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
     parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
 
@@ -29,21 +30,21 @@ def declare_init(parser: Parser) -> None:
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel init`."""
     from ci_tools import catalog
+    from ci_tools.cli.values import find_project
     from ci_tools.config import starter
 
+    folder = options.folder or find_project(outside)
     if options.from_test_infra:
         from ci_tools.cli.tables.change import move_table
         from ci_tools.cli.tables.layout import show
         from ci_tools.config import migration
 
-        written = migration.write_from_test_infra(
-            options.folder, options.from_test_infra, catalog.load(), outside.environ
-        )
+        written = migration.write_from_test_infra(folder, options.from_test_infra, catalog.load(), outside.environ)
         show([move_table(written.rows)], on_stderr=True)
         print(*written.paths, sep="\n")
         outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
         return DONE
-    path = starter.write(options.folder, catalog.load(), outside.environ)
+    path = starter.write(folder, catalog.load(), outside.environ)
     print(path)
     outside.reporter.say(f"wrote {path}; look through it, then run `fatwheel plan {path}`")
     return DONE
@@ -74,7 +75,7 @@ def declare_plan(parser: Parser) -> None:
 
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel plan`."""
-    from ci_tools.cli.values import make_plan, narrow, share
+    from ci_tools.cli.values import find_config, make_plan, narrow, share
     from ci_tools.machine.storage import write_atomically
     from ci_tools.plan import plan_file
 
@@ -88,7 +89,8 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         from ci_tools.publish.targets import addresses
 
         addresses.refuse_wrong(options.to, distant=options.distant)
-    planned = make_plan(options, options.config, outside)
+    path = find_config(options, outside)
+    planned = make_plan(options, path, outside)
     _refuse_another(planned.plan, options.package)
     text = plan_file.dumps(planned.plan)
     if options.out:
@@ -100,11 +102,17 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     if options.ask_targets:
         _say_held(planned.plan, outside)
     if options.against:
-        return _compare(planned, options, outside)
+        return _compare(planned, path, options, outside)
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.prove:
         return _prove(planned, options, outside)
+    if options.explain and options.format == "table":
+        from ci_tools.cli.tables.layout import show
+        from ci_tools.cli.tables.plan import request_table
+        from ci_tools.config.location import describe
+
+        show(request_table(describe(path), options.variables))
     _print_plan(planned, options.format, explain=options.explain)
     return DONE
 
@@ -148,7 +156,7 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     return prover.status(proofs)
 
 
-def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
+def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli import pages
     from ci_tools.cli.tables.change import comparison_tables
     from ci_tools.cli.tables.layout import show
@@ -160,7 +168,7 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
     if folder.is_plan(Path(options.against)):
         found = folder.compare_folders(folder.Finished(planned.plan, {}), Path(options.against))
     else:
-        found = baseline.compare_with_revision(planned, options.config, options.against, outside)
+        found = baseline.compare_with_revision(planned, path, options.against, outside)
     if options.format == "github":
         compared = {"base": options.against, "changed": json.dumps(found.is_change)}
         print(outputs({**matrix.outputs(plan_file.together(planned.plan)), **compared}), end="")
@@ -204,9 +212,10 @@ def declare_evidence(parser: Parser) -> None:
 
 def run_evidence(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel evidence`."""
+    from ci_tools.cli.values import find_config
     from ci_tools.plan import make, plan_file
 
-    planned = make.make_plan(options.config, outside)
+    planned = make.make_plan(find_config(options, outside), outside)
     print(plan_file.evidence_json(planned.evidence, planned.plan), end="")
     return DONE
 
@@ -226,10 +235,11 @@ def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel advise`."""
     from ci_tools.cli.tables.change import advice_tables, patch_proof_table
     from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.values import find_config
     from ci_tools.plan import make
     from ci_tools.verify import patches
 
-    planned = make.make_plan(options.config, outside)
+    planned = make.make_plan(find_config(options, outside), outside)
     advised, patched = patches.consult(planned, options.out)
     if options.format == "table":
         show(advice_tables(planned.plan, advised, patched))

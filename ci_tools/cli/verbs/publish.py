@@ -72,11 +72,11 @@ def run_release(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.plan import plan_tables
     from ci_tools.cli.tables.release import release_tables
-    from ci_tools.cli.values import make_plan
+    from ci_tools.cli.values import find_config, make_plan
     from ci_tools.publish import release
     from ci_tools.publish.publishing import Destination
 
-    planned = make_plan(options, options.config, outside)
+    planned = make_plan(options, find_config(options, outside), outside)
     show(plan_tables(planned.plan, explain=False))
     to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
     released = release.release(planned, to, options.out, outside, here=options.here)
