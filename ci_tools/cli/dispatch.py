@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ci_tools import __version__
-from ci_tools.cli import variables, verbs
+from ci_tools.cli import verbs
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -40,19 +40,21 @@ def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({}
 
     `verb` is the name of the verb, and `variables` has the environment variables that set an option.
     """
+    from ci_tools.cli import variables
+
     name, rest = verbs.split(words)
     options, used = variables.parse(verbs.parser_of(name), rest, environ)
     options.variables = used
     return options
 
 
-def run(stderr: Console, words: Sequence[str]) -> int:
-    """Run the verb of a command line, and return its exit status."""
-    from ci_tools.cli import verbose
+def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
+    """Run the verb of a command line, and return its exit status; `stderr` is opened when it is written to."""
+    from ci_tools.cli import variables, verbose
 
     options = parse(words, os.environ)
     if verbose.is_wanted(os.environ, asked=options.verbose):
-        verbose.start(stderr)
+        verbose.start(stderr())
     outside = _outside(stderr, options)
     for line in variables.find_unknown(os.environ):
         outside.reporter.say(line)
@@ -73,7 +75,7 @@ def _flush_stdout() -> None:
         raise
 
 
-def _outside(stderr: Console, options: argparse.Namespace) -> Outside:
+def _outside(stderr: Callable[[], Console], options: argparse.Namespace) -> Outside:
     from ci_tools.cli.reporter import TerminalReporter
     from ci_tools.machine.context import Outside
     from ci_tools.machine.storage import cache_folder

@@ -107,7 +107,7 @@ def _is_true(variable: str, text: str) -> bool:
 
 
 def find_unknown(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each variable whose name is nearly that of one of ours."""
+    """Yield a sentence for each variable whose name is close to that of one above."""
     known = {*VARIABLES.values(), *OTHERS}
     strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
     if strange:

@@ -17,8 +17,7 @@ from ci_tools.plan.cell_ranges import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rich.table import Table
-
+    from ci_tools.cli.tables.layout import Table
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence
     from ci_tools.model.plan import Plan

@@ -27,6 +27,7 @@ def declare_step(parser: Parser) -> None:
 
 def run_step(options: argparse.Namespace, outside: Outside) -> int:
     """Run the verb of a workflow step; its output becomes the step's outputs, its summary page, or its log."""
+    import functools
     import io
     import shlex
     from contextlib import redirect_stdout
@@ -46,7 +47,7 @@ def run_step(options: argparse.Namespace, outside: Outside) -> int:
     with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
         outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
         try:
-            status = run(Console(stderr=True), step.arguments)
+            status = run(functools.cache(lambda: Console(stderr=True)), step.arguments)
         except LeftUndone as error:  # not a failure: the output is still written
             undone = error
     for path in files:

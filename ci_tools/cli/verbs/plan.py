@@ -92,13 +92,12 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     path = find_config(options, outside)
     planned = make_plan(options, path, outside)
     _refuse_another(planned.plan, options.package)
-    text = plan_file.dumps(planned.plan)
     if options.out:
         if options.out.is_dir():
             msg = f"--out: {options.out} is a folder, expected a file such as plan.json"
             raise InputError(msg)
         with write_atomically(options.out) as file:
-            file.write(text.encode())
+            file.write(plan_file.dumps(planned.plan).encode())
     if options.ask_targets:
         _say_held(planned.plan, outside)
     if options.against:

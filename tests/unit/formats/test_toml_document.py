@@ -93,8 +93,8 @@ def read_value(text: str) -> object:
 def rest(text: str, where: str) -> str:
     """Return a text from a place on."""
     _, line, column = where.split(":")
-    lines = text.splitlines(keepends=True)[int(line) - 1 :]
-    return lines[0][int(column) - 1 :] + "".join(lines[1:])
+    lines = text.split("\n")[int(line) - 1 :]
+    return "\n".join([lines[0][int(column) - 1 :], *lines[1:]])
 
 
 def raw(text: str) -> Any:  # noqa: ANN401 - TOML
