@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -104,6 +103,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     longer = [one for one in known if name and one.startswith(f"{name}-")]
     if len(longer) > 1:
         return f"expected one of {', '.join(longer)}"
+    import difflib  # noqa: PLC0415 - only a mistake pays for it
+
     cutoff = 0.6 if name[:1].isdigit() else 0.5  # 3.9 is not a misspelt 3.15
     close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools import catalog, errors
-from ci_tools.cli import arguments, failures, values
+from ci_tools.cli import statuses, variables
+from ci_tools.cli import verbs as command_line
 from ci_tools.config import loader
 from ci_tools.github import step as steps
 from ci_tools.machine.context import Outside, Silent
@@ -112,15 +113,24 @@ The key that [seals what is kept](../explanation/evidence.md#what-is-kept) is in
 
 Every verb takes `--verbose` (`-v`): it then logs on standard error each command, HTTP request and use of the cache, and
 after an error its causes. `FATWHEEL_VERBOSE=1` does the same, and so does debug logging in GitHub Actions
-(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out."""
+(`RUNNER_DEBUG=1`). Passwords, headers and the queries of addresses are left out.
+
+An option whose meaning names a variable in brackets is also set by that environment variable, for every verb that has
+the option. The command line goes before the variable, the variable before the config; one that is blank counts as
+unset. A flag is set by `1` or `true`; several values are separated by blanks. `fatwheel plan --explain` says which
+config and which variables it read. Options that mean different things to different verbs have none: `--out` is one."""
 
 
 def cli() -> Iterator[str]:
     """Describe every verb and its arguments, then the exit statuses."""
     yield CLI
     for name, verb in verbs().items():
+        example = command_line.VERBS[name].example
         yield from ("", f"## fatwheel {name}", "", str(verb.description), "", "```", _usage(name, verb), "```")
+        yield from ("", "```console", f"$ {example}", "```")
         yield from table(("argument", "meaning"), map(_argument, _arguments(verb)))
+    yield from ("", "## Environment variables")
+    yield from table(("variable", "what it sets"), _by_variable())
     yield from ("", "## Exit status")
     yield from table(("status", "meaning"), _statuses())
     yield from (
@@ -129,20 +139,26 @@ def cli() -> Iterator[str]:
     )
 
 
+def _by_variable() -> Iterator[tuple[str, str]]:
+    """Yield each variable and what it sets, by name."""
+    for name, what in sorted({**variables.OTHERS, **_variables()}.items()):
+        yield f"`{name}`", what
+
+
+def _variables() -> Mapping[str, str]:
+    """Return each variable of an option with that option."""
+    found: dict[str, dict[str, None]] = {}
+    for verb in verbs().values():
+        for action in _arguments(verb):
+            if action.dest in variables.VARIABLES:
+                option = action.option_strings[-1] if action.option_strings else str(action.metavar)
+                found.setdefault(variables.VARIABLES[action.dest], {})[f"`{option}`"] = None
+    return {name: " and ".join(options) for name, options in found.items()}
+
+
 def verbs() -> Mapping[str, argparse.ArgumentParser]:
     """Return the parser of each verb."""
-    parser = arguments.parser()
-    return dict(_below(parser, ""))
-
-
-def _below(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield a verb, or the verbs below it: `index verify`."""
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001
-    if not groups:
-        yield name, parser
-    for group in groups:
-        for verb, own in group.choices.items():
-            yield from _below(own, f"{name} {verb}".strip())
+    return {name: command_line.parser_of(name) for name in command_line.VERBS}
 
 
 def _arguments(verb: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -171,10 +187,10 @@ def _argument(action: argparse.Action) -> tuple[str, str]:
 
 
 def _statuses() -> Iterator[tuple[object, str]]:
-    yield values.DONE, "The work is done."
+    yield statuses.DONE, "The work is done."
     for kind in (errors.Rejected, errors.InputError, errors.MachineError):
         yield kind.status, str(kind.__doc__)
-    yield failures.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
+    yield statuses.INTERRUPTED, "Interrupted; the same command goes on where this one stopped."
 
 
 # ---------------------------------------------------------------- config.md
@@ -186,6 +202,10 @@ What to build and for whom. The file is YAML, read strictly: an unknown key, a k
 an error. All mistakes are reported at once, each with its line and column. A number with a point stays the text that
 was written, so `python: [3.10]` means 3.10. `source.path` is relative to the file; every other path and every path
 pattern is relative to the source root.
+
+The config may also be the table `[tool.fatwheel]` of `pyproject.toml`, with the same keys:
+`[tool.fatwheel.platforms.linux-cuda]`. A folder has one or the other; both are an error. A verb that is named no config
+takes the nearest, in this folder or above it, up to the root of the repository, and says so where it is above.
 
 `publish` and `release` go into the plan, and `fatwheel publish` acts on them; `--to` takes the place of the targets
 that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows both.
@@ -221,6 +241,7 @@ OTHER_DEFAULTS = {
     "build.swap-gib": "`0`",
     "build.job-memory-gib": "not known",
     **{f"platforms.{key}": "that of `build`" for key in loader.SHARED},
+    "platforms.owner": "that of the file",
     "validate.torch-index": "pip's own",
 }
 
@@ -890,7 +911,7 @@ def action() -> Iterator[str]:
 
 
 def _does(name: str, verb: steps.Verb) -> str:
-    return f"The same as `{verb.verb}`, to be read." if verb.verb else str(verbs()[name].description)
+    return f"The same as `{verb.verb}`, to be read." if verb.verb else str(verbs()[verb.command(name)].description)
 
 
 def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
@@ -901,7 +922,7 @@ def _taken(verb: steps.Verb, inputs: Iterable[str]) -> list[str]:
 
 
 PAGES: Mapping[str, tuple[str, Callable[[], Iterable[str]]]] = {
-    "cli.md": ("the parser in ci_tools/cli/arguments.py", cli),
+    "cli.md": ("the verbs in ci_tools/cli/verbs", cli),
     "config.md": ("ci_tools/config/fatwheel.schema.json", config_keys),
     "plan.md": ("ci_tools/plan/plan_file.py", plan_keys),
     "evidence.md": ("ci_tools/plan/plan_file.py", evidence_keys),

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from ci_tools.cli import verbose
-from ci_tools.cli.arguments import parser
-from ci_tools.cli.failures import STDOUT
-from ci_tools.cli.reporter import TerminalReporter
-from ci_tools.machine.context import Outside
-from ci_tools.machine.storage import cache_folder
+from ci_tools import __version__
+from ci_tools.cli import verbs
 
 if TYPE_CHECKING:
     import argparse
@@ -20,63 +16,56 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    Verb = Callable[[argparse.Namespace, Outside], int]
+    from ci_tools.machine.context import Outside
 
-__all__ = ["VERBS", "find_verb", "run"]
+__all__ = ["help_of", "parse", "run"]
 
-# The module of each verb in this folder. It is imported when its verb runs: a plan must not wait for the modules that
-# build and publish.
-VERBS: Mapping[str, str] = {
-    "init": "plan",
-    "plan": "plan",
-    "summary": "plan",
-    "advise": "plan",
-    "evidence": "plan",
-    "prepare": "build",
-    "build": "build",
-    "audit": "build",
-    "validate": "build",
-    "gather": "build",
-    "trials": "build",
-    "attested": "publish",
-    "unattested": "publish",
-    "publish": "publish",
-    "release": "publish",
-    "retract": "publish",
-    "index adopt": "index",
-    "index verify": "index",
-    "index repair": "index",
-    "index add": "index",
-    "index pages": "index",
-    "yank": "index",
-    "unyank": "index",
-    "promote": "index",
-    "doctor": "repository",
-    "tell": "repository",
-    "comment": "repository",
-    "step": "workflow",
-    "canary": "workflow",
-    "canary-table": "workflow",
-}
+HELP = ("-h", "--help")
 
 
-def run(stderr: Console, arguments: Sequence[str] | None) -> int:
-    """Run the verb of a command line, and return its exit status."""
-    options = parser().parse_args(arguments)
+def help_of(words: Sequence[str]) -> str:
+    """Return the page that a command line without a verb asks for: help or the version; else ""."""
+    if words[:1] == ["--version"]:
+        return f"fatwheel {__version__}\n"
+    if words and words[0] in HELP:
+        return verbs.first_page()
+    return verbs.group_page(words[0]) if words and words[0] in verbs.GROUPS and words[1:2] in _HELPS else ""
+
+
+_HELPS = tuple([word] for word in HELP)
+
+
+def parse(words: Sequence[str], environ: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:
+    """Return the options of a command line, or of variables in its place; raise InputError if one is wrong.
+
+    `verb` is the name of the verb, and `variables` has the environment variables that set an option.
+    """
+    from ci_tools.cli import variables
+
+    name, rest = verbs.split(words)
+    options, used = variables.parse(verbs.parser_of(name), rest, environ)
+    options.variables = used
+    return options
+
+
+def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
+    """Run the verb of a command line, and return its exit status; `stderr` is opened when it is written to."""
+    from ci_tools.cli import variables, verbose
+
+    options = parse(words, os.environ)
     if verbose.is_wanted(os.environ, asked=options.verbose):
-        verbose.start(stderr)
-    status = find_verb(options.verb)(options, _outside(stderr, options))
+        verbose.start(stderr())
+    outside = _outside(stderr, options)
+    for line in variables.find_unknown(os.environ):
+        outside.reporter.say(line)
+    status = verbs.find_run(options.verb)(options, outside)
     _flush_stdout()  # here, where a full disk is still reported as such
     return status
 
 
-def find_verb(name: str) -> Verb:
-    """Return the function of a verb: `run_index_verify` of the module `index` for "index verify"."""
-    module = import_module(f"ci_tools.cli.{VERBS[name]}")
-    return cast("Verb", getattr(module, f"run_{name.replace(' ', '_').replace('-', '_')}"))
-
-
 def _flush_stdout() -> None:
+    from ci_tools.cli.failures import STDOUT
+
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -86,7 +75,11 @@ def _flush_stdout() -> None:
         raise
 
 
-def _outside(stderr: Console, options: argparse.Namespace) -> Outside:
+def _outside(stderr: Callable[[], Console], options: argparse.Namespace) -> Outside:
+    from ci_tools.cli.reporter import TerminalReporter
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.storage import cache_folder
+
     return Outside(
         environ=os.environ,
         cache=cache_folder(os.environ),

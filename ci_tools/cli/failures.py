@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.text import Text
 
 from ci_tools.cli import verbose
 from ci_tools.cli.tables.layout import plain
@@ -25,7 +20,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-INTERRUPTED = 130  # 128 + SIGINT, as in shells
 LITTLE = 1 << 20  # bytes: a disk with less free space counts as full
 STDOUT = "standard output"
 
@@ -60,6 +54,9 @@ def drop_stdout() -> None:
 
 def _full_disks() -> str:
     """Return the folders that this command writes to and that have no free space left."""
+    import shutil
+    import tempfile
+
     folders = dict.fromkeys((Path.cwd(), cache_folder(os.environ), Path(tempfile.gettempdir())))
     full = [str(folder) for folder in folders if folder.exists() and shutil.disk_usage(folder).free < LITTLE]
     return " or ".join(full) or f"{STDOUT}, or a file that the system does not name"
@@ -67,6 +64,8 @@ def _full_disks() -> str:
 
 def print_error(stderr: Console, error: FatwheelError) -> int:
     """Print an error, in GitHub Actions also as annotations, and return its exit status."""
+    from rich.text import Text
+
     with silence_commands(os.environ):
         text = Text(plain(f"fatwheel: {error}"), style="red" if stderr.is_terminal and error.status else "")
         stderr.print(text, soft_wrap=True)
@@ -80,6 +79,8 @@ def print_error(stderr: Console, error: FatwheelError) -> int:
 @contextmanager
 def silence_commands(environ: Mapping[str, str]) -> Iterator[None]:
     """Stop GitHub from reading workflow commands in the output: much of it is untrusted text of a project."""
+    import secrets
+
     token = secrets.token_hex(16) if steps.is_on(environ) else ""
     if token:
         print(commands.stop(token), file=sys.stderr, flush=True)

@@ -1,72 +1,38 @@
-"""The command `fatwheel`: runs the verb that the arguments name, and maps errors to exit statuses."""
+"""The command `fatwheel`: prints a page, or runs the verb that the arguments name.
+
+Nothing is imported here that `fatwheel --version` does not need: Python spends most of a short run on imports.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-import tempfile
-from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn
+import gc
+import sys
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from ci_tools.cli import verbose
-from ci_tools.cli.dispatch import run
-from ci_tools.cli.failures import INTERRUPTED, drop_stdout, explain_os_error, print_error
-from ci_tools.cli.values import DONE
-from ci_tools.errors import FatwheelError, MachineError
-from ci_tools.machine.workplace import scratch
+from ci_tools.cli.dispatch import help_of
+from ci_tools.cli.statuses import DONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["main"]
 
-TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); Python reads it on every system
+MANY = 100_000  # new objects after which the garbage collector runs; Python's default is 700
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 done, 1 rejected, 2 wrong input, 3 machine failure."""
-    stderr = Console(stderr=True)
-    signal.signal(signal.SIGTERM, _interrupt)
-    with verbose.log_until_end():
-        return _run(stderr, arguments)
-
-
-def _run(stderr: Console, arguments: Sequence[str] | None) -> int:
-    try:
-        with _own_temporary():
-            return run(stderr, arguments)
-    except FatwheelError as error:
-        return print_error(stderr, error)
-    except KeyboardInterrupt:
-        stderr.print("interrupted; the same command goes on where this one stopped", highlight=False)
-        return INTERRUPTED
-    except BrokenPipeError:
-        drop_stdout()
+    words = sys.argv[1:] if arguments is None else arguments
+    if page := help_of(words):
+        sys.stdout.write(page)
         return DONE
-    except OSError as error:
-        return print_error(stderr, explain_os_error(error))
+    thresholds = gc.get_threshold()
+    gc.set_threshold(MANY, *thresholds[1:])  # the collector takes a tenth of a plan's time, and finds next to nothing
+    try:
+        from ci_tools.cli.session import run_session
 
-
-@contextmanager
-def _own_temporary() -> Iterator[None]:
-    """Put all temporary files of this run and its commands into one folder, which the next run can remove.
-
-    If no such folder can be created, the run goes on; a verb that needs one will report that.
-    """
-    before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
-    with ExitStack() as stack:
-        with suppress(OSError, MachineError):
-            tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
-            os.environ.pop(TEMPORARY, None)
-            os.environ.update({TEMPORARY: known} if known is not None else {})
-
-
-def _interrupt(*_: object) -> NoReturn:
-    """Handle SIGTERM like Ctrl-C, so that unfinished work is cleaned up."""
-    raise KeyboardInterrupt
+        return run_session(words)
+    finally:
+        gc.set_threshold(*thresholds)
+        if arguments is None:  # the process ends: no need to search what is left
+            gc.freeze()

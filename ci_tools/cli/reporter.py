@@ -6,13 +6,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
-
 from ci_tools.cli.tables.layout import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console
     from rich.progress import TaskID
@@ -24,18 +21,20 @@ __all__ = ["TerminalReporter"]
 class TerminalReporter:
     """A reporter on stderr: one line per step, and a live line above it while the step runs on a terminal."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Callable[[], Console]) -> None:
+        self.console = console  # rich is imported when there is something to say
 
     def say(self, line: str) -> None:
         """Show one line."""
-        self.console.print(Text(plain(line)), soft_wrap=True)
+        from rich.text import Text
+
+        self.console().print(Text(plain(line)), soft_wrap=True)
 
     @contextmanager
     def step(self, title: str) -> Iterator[_Step]:
         """Show the step's title with a bar while it runs, then one line with its result and duration."""
         started = time.monotonic()
-        step = _Step(self.console, title)
+        step = _Step(self.console(), title)
         with step.live:
             yield step
         took = time.monotonic() - started
@@ -47,6 +46,8 @@ class _Step:
     """The live line of one step; it shows nothing if stderr is not a terminal."""
 
     def __init__(self, console: Console, title: str) -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self.outcome = ""
         self.title = plain(title)
         self.live = Progress(
@@ -57,6 +58,8 @@ class _Step:
 
     def progress(self, done: int, total: int) -> None:
         """Move the bar: bytes done, and bytes in total."""
+        from rich.progress import BarColumn, DownloadColumn
+
         if total and self.live.tasks[0].total is None:
             self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn())
         self.live.update(self.task, completed=done, total=total or None)

@@ -116,7 +116,7 @@ def main(patches: Sequence[str]) -> None:
     """Add each of these releases to the tables."""
     for patch in patches:
         tables.cache_clear()
-        add(patch, FOLDER, index=users_index(os.environ), reporter=TerminalReporter(Console(stderr=True)))
+        add(patch, FOLDER, index=users_index(os.environ), reporter=TerminalReporter(lambda: Console(stderr=True)))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""The values that several verbs read from their options, and their exit statuses."""
+"""The values that several verbs read from their options."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog
+from ci_tools.config import location
 from ci_tools.errors import InputError, nearest
 from ci_tools.model import edition
 from ci_tools.model.platforms import Platform
@@ -13,8 +16,7 @@ from ci_tools.plan import make, plan_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
@@ -22,9 +24,30 @@ if TYPE_CHECKING:
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
 
-    Verb = Callable[[argparse.Namespace, Outside], int]
 
-DONE, BAD = 0, 1  # the other exit statuses belong to the errors
+def find_config(options: argparse.Namespace, outside: Outside) -> Path:
+    """Return the config that is named, or else the nearest; report one in another folder.
+
+    Raises InputError if there is none.
+    """
+    if options.config:
+        return Path(options.config)
+    path = location.find_config(Path(), _home(outside))
+    if path.parent != Path():
+        outside.reporter.say(f"the config is {location.describe(path)}")
+    return path
+
+
+def find_project(outside: Outside) -> Path:
+    """Return the nearest folder with a project, this one or one above, else this one; report one above."""
+    path = location.find_project(Path(), _home(outside))
+    if path != Path():
+        outside.reporter.say(f"the project is in {path}")
+    return path
+
+
+def _home(outside: Outside) -> Path:
+    return Path(outside.environ.get("HOME") or outside.environ.get("USERPROFILE") or os.sep)
 
 
 def make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
@@ -65,15 +88,6 @@ def read_python(text: str) -> Python:
         msg = f'--python: there is no Python "{text}" in the catalog, {nearest(text, known)}'
         raise InputError(msg)
     return known[text]
-
-
-def read_repository(options: argparse.Namespace, outside: Outside) -> str:
-    """Return the repository to write to; raise InputError if none is named."""
-    found = options.repository or outside.environ.get("GITHUB_REPOSITORY", "")
-    if not found:
-        msg = "no repository is named, expected --repository OWNER/REPO"
-        raise InputError(msg, hint="in a workflow, GITHUB_REPOSITORY names it")
-    return str(found)
 
 
 def outputs(values: Mapping[str, str]) -> str:

@@ -7,8 +7,6 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ci_tools.cli.tables.layout import plain
 from ci_tools.machine.process import redact
 
@@ -42,6 +40,8 @@ class _Lines(logging.Handler):
             self._print(f"{HTTP.name}: {status} for {method} {scheme}://{host}:{port}{path}")
 
     def _print(self, line: str) -> None:
+        from rich.text import Text
+
         self.stderr.print(Text(_safe(line), style="dim"), soft_wrap=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import shlex
 from typing import TYPE_CHECKING
@@ -59,6 +58,8 @@ def missing(script: str, root: Path, files: Sequence[str]) -> str:
     if (root / script).is_file():
         return "which is not in the source: git ignores it, or `source: include` does not name it"
     alike = [name for name in files if posixpath.splitext(name)[1] == posixpath.splitext(script)[1]]
+    import difflib  # noqa: PLC0415 - only a mistake pays for it
+
     close = difflib.get_close_matches(script, alike, n=1, cutoff=0.5)
     elsewhere = [name for name in alike if posixpath.basename(name) == posixpath.basename(script)]
     known = close or elsewhere[:1] or alike[:MOST_NAMED]

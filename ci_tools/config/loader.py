@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.config import include
+from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
-from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import schema as shape
-from ci_tools.formats import yaml_file
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog, PlatformFacts
     from ci_tools.formats.yaml_file import Document
 
-__all__ = ["DEFAULT_NAME", "SCHEMA", "load"]
+__all__ = ["SCHEMA", "load"]
 
-DEFAULT_NAME = "fatwheel.yml"
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
 # Settings of a platform that default to those of `build`.
@@ -53,10 +52,7 @@ Table = dict[str, Any]
 
 def load(path: Path, catalog: Catalog) -> Request:
     """Load the config file at `path` into a request; raise InputError with every mistake in it."""
-    if not path.exists():
-        msg = f"there is no {path}, expected a config that says what to build"
-        raise InputError(msg, hint="`fatwheel init` writes a starter from what it finds in the source")
-    document, flaws = include.resolve_includes(yaml_file.read(path, str(path)), path.parent)
+    document, flaws = include.resolve_includes(read_document(path, str(path)), path.parent)
     left_out = [flaw.keys for flaw in flaws]
     flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
     mistakes = find_mistakes(document, [flaw.keys for flaw in flaws], catalog, path.parent)
@@ -87,6 +83,7 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
     source = root.get("source") or {}
     name = _name_in_source(path, path.parent, source)
     shared = {key: value for key, value in (root.get("build") or {}).items() if key in SHARED}
+    shared |= {"owner": root["owner"]} if "owner" in root else {}
     return Request(
         name=root["package"],
         config=name,

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config import test_infra
-from ci_tools.config.loader import DEFAULT_NAME
+from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,
@@ -74,7 +74,7 @@ def render_move(tree: Tree, catalog: Catalog, moved: Move) -> str:
         "# Read by `fatwheel plan`, made from the callers of test-infra. Every key: docs/reference/config.md",
         *(["# Needs you:"] if needs_you else []),
         *(to_comment(f"- {row.where}: {row.name}: {row.what}") for row in needs_you),
-        *package_lines(project),
+        *package_lines(project, _owner(moved)),
         "",
         *_move_pythons(project, catalog, moved),
         _move_torch(tree, project, catalog),
@@ -124,7 +124,6 @@ def _move_platform(wish: Wish, tree: Tree, catalog: Catalog, moved: Move) -> Ite
     globs = [f"**/*.{ending}" for ending in endings]
     found = matching(tree.files, Globs(tuple(globs)))
     yield f"  {platform}: {to_comment(wish.where)}"
-    yield f"    owner: {to_scalar(_owner(moved))} # who looks after its native code"
     if found:
         yield f"    native: [{', '.join(quote_names(globs))}] {to_comment(found[0])}"
     yield from _move_accelerator(facts, catalog, moved)

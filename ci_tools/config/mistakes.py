@@ -13,7 +13,6 @@ from pathspec import GitIgnoreSpec
 
 from ci_tools.config import commands as hooks
 from ci_tools.errors import Problem, nearest
-from ci_tools.machine import runner
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route
@@ -295,6 +294,8 @@ class _Meaning:
 
     def is_hosted(self, name: str) -> bool:
         """Whether a platform is enabled and built by one of GitHub's own runners."""
+        from ci_tools.machine import runner  # noqa: PLC0415 - few configs set a timeout so long
+
         labels = self.get("platforms", name, "runner") or self.catalog.platforms[Platform(name)].runner
         return self.get("platforms", name, "enabled") is not False and runner.is_hosted(list_labels(labels))
 

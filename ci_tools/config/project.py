@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import yaml
 from packaging.utils import InvalidName, canonicalize_name
 
+from ci_tools.config.location import PROJECT_FILE, table_in
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Includes, select_sources, torch_abi
 from ci_tools.formats.toml_text import parse_toml
@@ -51,11 +52,14 @@ ARCHS = ("8.0", "9.0", "10.0+PTX")
 
 
 def refuse_existing(folder: Path, paths: Iterable[Path]) -> None:
-    """Raise InputError if a file exists already, or the folder does not."""
+    """Raise InputError if a file exists already, the folder has a config in its pyproject.toml, or does not exist."""
     for path in paths:
         if path.exists():
             msg = f"{path} exists already, expected no such file"
             raise InputError(msg)
+    if table_in(folder / PROJECT_FILE) is not None:
+        msg = f"{folder / PROJECT_FILE} has a table [tool.fatwheel] already, expected no config"
+        raise InputError(msg)
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected the source of a project"
         raise InputError(msg)
@@ -76,11 +80,12 @@ class Project(NamedTuple):
         return self.file.rpartition("/")[0]
 
 
-def package_lines(project: Project) -> list[str]:
-    """Return the lines for the project's name, version and folder."""
+def package_lines(project: Project, owner: str = "") -> list[str]:
+    """Return the lines for the project's name, version, owner of native code, if any, and folder."""
     return [
         f"package: {to_scalar(project.name)}",
         *([] if project.has_version else ['version: "0.0.0" # the project\'s own is dynamic: say which is released']),
+        *([f"owner: {to_scalar(owner)} # who looks after the native code"] if owner else []),
         *(["", "source:", f"  subdirectory: {to_scalar(project.folder)}"] if project.folder else []),
     ]
 

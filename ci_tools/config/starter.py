@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ci_tools.config.loader import DEFAULT_NAME
+from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.config.project import (
     ARCHS,
     ENDINGS,
@@ -53,7 +53,7 @@ def text(tree: Tree, catalog: Catalog) -> str:
     module = re.sub(r"[-.]+", "_", project.name).lower()
     lines = [
         "# Read by `fatwheel plan`: who is served, and which code is native. Every key: docs/reference/config.md",
-        *package_lines(project),
+        *package_lines(project, _owner(tree)),
         "",
         f"python: [{', '.join(quote_names(list_pythons(project, catalog)))}]",
         *_torch(tree, project, catalog),
@@ -74,9 +74,19 @@ def _torch(tree: Tree, project: Project, catalog: Catalog) -> list[str]:
     return ['torch: { lowest: "2.10" } # the oldest torch you serve'] if uses else []
 
 
+def _globs(endings: tuple[str, ...]) -> list[str]:
+    return [f"**/*.{ending}" for ending in endings]
+
+
+def _owner(tree: Tree) -> str:
+    """Return an owner to be replaced if a platform has native files, else ""."""
+    native = any(matching(tree.files, Globs(tuple(_globs(endings)))) for endings in ENDINGS.values())
+    return "@your-org/your-team" if native else ""
+
+
 def _platform(platform: str, endings: tuple[str, ...], tree: Tree) -> Iterator[str]:
     """Yield a platform's lines: with its native globs if such files exist, else only its name."""
-    globs = [f"**/*.{ending}" for ending in endings]
+    globs = _globs(endings)
     found = matching(tree.files, Globs(tuple(globs)))
     if not found:
         # A CUDA platform must name versions and architectures, and here is nothing to build.
@@ -84,7 +94,6 @@ def _platform(platform: str, endings: tuple[str, ...], tree: Tree) -> Iterator[s
         return
     yield f"  {platform}:"
     yield f"    native: [{', '.join(quote_names(globs))}] {to_comment(found[0])}"
-    yield '    owner: "@your-org/your-team" # who looks after this code'
     if platform == "linux-cuda":
         yield '    cuda: ["13.0"]'
         yield f"    archs: [{', '.join(quote_names(ARCHS))}]"

@@ -5,7 +5,6 @@ The evidence depends only on the source and the request, never on the machine th
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from contextlib import ExitStack, closing
@@ -115,6 +114,8 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
 
 def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
     """Return the compiled files whose names are closest to globs that match no file."""
+    import difflib  # noqa: PLC0415 - it is rarely needed, and a plan does not wait for it
+
     sources = {name: "" for name in files if COMPILED.search(name)}
     close = (difflib.get_close_matches(glob, sources, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
     return tuple(dict.fromkeys(name for names in close for name in names))[:MOST_NEAREST]

@@ -118,22 +118,28 @@ class Includes:
         self.tree = tree
         self.generated = generated or {}  # the files that a build writes, with their text
         self.read: dict[str, tuple[Include, ...]] = {}
+        self.outer: dict[frozenset[str], tuple[Include, ...]] = {}
         self.named: dict[str, list[str]] = {}
         for file in (*tree.files, *self.generated):
             self.named.setdefault(PurePosixPath(file).name, []).append(file)
 
     def external_includes(self, files: Iterable[str]) -> tuple[Include, ...]:
         """Return every include that a compiler of `files` may reach and that is not one of the source's own files."""
+        start = frozenset(files)
+        if start not in self.outer:  # it is asked for each Python
+            self.outer[start] = tuple(self._reach(start))
+        return self.outer[start]
+
+    def _reach(self, files: frozenset[str]) -> Iterator[Include]:
         queue = sorted(files)
-        seen, outer = set(queue), []
+        seen = set(queue)
         for file in queue:  # the queue grows in this loop
             for include in self.of(file):
                 own = self.own(include.header)
                 if not own or include.is_torch:
-                    outer.append(include)
+                    yield include
                 queue += [found for found in own if found not in seen]
                 seen.update(own)
-        return tuple(outer)
 
     def of(self, file: str) -> tuple[Include, ...]:
         """Return a file's own includes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import functools
 import re
 from pathlib import PurePosixPath
@@ -18,6 +17,7 @@ from ci_tools.model.names import VersionText
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
+    import configparser
     from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.evidence.source import Tree
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LEGACY_SETUPTOOLS", "ProjectFile"]
 
 TABLE = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
+ARRAY_OF_TABLES = re.compile(r"\s*\[\[\s*(.*?)\s*\]\]")
 KEY = re.compile(r"\s*([\w.\"'-]+?)\s*=")
 VERSION_PLUGINS = frozenset({"setuptools-git-versioning", "setuptools-scm"})
 UNTOLD = "0.0.0"  # the version that setuptools reports if the version plugin is not installed
@@ -45,7 +46,8 @@ class ProjectFile:
             msg = f"{request.config}: the source has neither {self.name} nor {self.path('setup.py')}"
             raise InputError(msg, hint="name the project's folder with `source: {subdirectory: …}`")
         self.content = parse_toml(tree.text(self.name), self.name)
-        self.setup_cfg = _ini(self.path("setup.cfg"), tree.text(self.path("setup.cfg")))
+        text = tree.text(self.path("setup.cfg"))
+        self.setup_cfg = _ini(self.path("setup.cfg"), text) if text else None
         self.backend = self.text("build-system", "build-backend") or LEGACY_SETUPTOOLS
 
     def path(self, name: str) -> str:
@@ -98,13 +100,21 @@ class ProjectFile:
 
     def place_of_table(self, header: str, index: int) -> Place:
         """Return the place of the table at `index`, counted from 0, in an array of tables."""
-        found = [number for number, line in enumerate(self.lines, 1) if re.match(rf"\s*\[\[\s*{header}\s*\]\]", line)]
+        found = [number for number, name in self._arrays_of_tables if re.fullmatch(header, name)]
         return Place(self.name, found[index] if index < len(found) else 1)
+
+    @functools.cached_property
+    def _arrays_of_tables(self) -> tuple[tuple[int, str], ...]:
+        """The line and the name of each table in an array of tables."""
+        found = ((number, ARRAY_OF_TABLES.match(line)) for number, line in enumerate(self.lines, 1))
+        return tuple((number, match[1]) for number, match in found if match)
 
     # -- setup.cfg
 
     def setting(self, section: str, name: str) -> str:
         """Return a value of setup.cfg, or ""; the words of its name may be joined by `_` or `-`."""
+        if self.setup_cfg is None:
+            return ""
         found = self.setup_cfg.get(section, name, fallback="")
         return found or self.setup_cfg.get(section, name.replace("_", "-"), fallback="")
 
@@ -206,6 +216,8 @@ class ProjectFile:
 
 
 def _ini(name: str, text: str) -> configparser.ConfigParser:
+    import configparser  # noqa: PLC0415 - most projects have no setup.cfg
+
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)

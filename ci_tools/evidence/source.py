@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
 import os
 import shutil
-import tarfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,8 +86,11 @@ def _is_binary(path: Path) -> bool:
 
 def matching(files: Iterable[str], globs: Globs) -> tuple[str, ...]:
     """Return the files that the gitignore-style patterns include and do not exclude."""
-    if not globs.include:
-        return ()
+    return _match(tuple(files), globs) if globs.include else ()
+
+
+@functools.lru_cache(maxsize=64)  # several checks of a platform ask for the same
+def _match(files: tuple[str, ...], globs: Globs) -> tuple[str, ...]:
     included = pathspec.GitIgnoreSpec.from_lines(globs.include).match_files(files)
     excluded = pathspec.GitIgnoreSpec.from_lines(globs.exclude)
     return tuple(sorted(name for name in included if not excluded.match_file(name)))
@@ -141,14 +141,17 @@ def tree_at(root: Path, environ: Mapping[str, str]) -> Tree:
     listed = git.listed(root, environ)
     if listed is None:
         walked = sorted(_walk_files(root, skip=_is_made))
-        return Tree(root, tuple(name for name in walked if not _is_plan(root / name)))
-    files = (name for name in listed if not _is_plan(root / name) or git.tracks(root, name, environ))
+        return Tree(root, tuple(name for name in walked if not _is_plan(root, name)))
+    files = (name for name in listed if not _is_plan(root, name) or git.tracks(root, name, environ))
     return Tree(root, tuple(files), git.head(root, environ))
 
 
-def _is_plan(path: Path) -> bool:
+def _is_plan(root: Path, name: str) -> bool:
     """Whether Fatwheel wrote the file as a plan: a plan is made from the source and cannot be part of it."""
-    if path.suffix != ".json" or path.is_symlink() or not path.is_file():
+    if not name.endswith(".json"):
+        return False
+    path = root / name
+    if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
         return file.read(len(PLAN)) == PLAN
@@ -242,6 +245,10 @@ def _fetch_sdist(source: SdistSource, outside: Outside) -> Path:
 
 def _extract(archive: Path, folder: Path) -> None:
     """Unpack an sdist; refuse members that would land outside `folder` (PEP 706), and more than one top folder."""
+    import gzip  # noqa: PLC0415 - a plan of a folder does not wait for what unpacks archives
+    import tarfile  # noqa: PLC0415
+    import zlib  # noqa: PLC0415
+
     if not hasattr(tarfile, "data_filter"):
         msg = "this Python cannot unpack an archive safely, expected 3.10.12, 3.11.4, 3.12 or later"
         raise MachineError(msg)

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ci_tools.errors import Rejected
+from ci_tools.formats.magic import ELF_MAGIC, PE_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = [
-    "MAGIC",
-    "PE_OFFSET",
     "Elf",
     "Extent",
     "NeededVersion",
@@ -27,10 +26,8 @@ __all__ = [
     "Symbol",
     "pe_sections",
     "read_elf",
-    "read_machine",
 ]
 
-MAGIC = b"\x7fELF"
 BITS = {1: 32, 2: 64}
 BYTE_ORDER = {1: "<", 2: ">"}
 HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}  # the fields after the sixteen bytes of e_ident
@@ -48,7 +45,6 @@ NEEDED_FILE = "HHIII"  # version, number of its versions, name of the library, o
 NEEDED_VERSION = "IHHII"  # hash, flags, number, name, offset of the next
 SHORTEST_NEED = 16  # bytes
 NO_CONTENT = 8  # SHT_NOBITS: a section with an address and a size, but no bytes (.bss)
-PE_OFFSET = 0x3C
 PE_HEADER = struct.Struct("<4sHH12xHH")  # PE\0\0, machine, number of sections, size of the optional header, flags
 PE_SECTION = struct.Struct("<8sIIII16x")  # name, size in memory, address, size in the file, offset
 # The errors of reading a damaged file.
@@ -283,16 +279,11 @@ def _holds(segment: Segment, address: int) -> bool:
     return segment.address <= address < segment.address + segment.size
 
 
-def read_machine(head: bytes) -> int:
-    """Return `e_machine`, the number of the processor, from the first 20 bytes of an ELF file; 0 if there are fewer."""
-    return int.from_bytes(head[18:20], "big" if head[5:6] == b"\2" else "little")
-
-
 def read_elf(extent: Extent) -> Elf:
     """Return the ELF file in `extent`; raise Rejected if it is not an ELF file or is incomplete."""
     with _whole():
         identification = extent.read(0, 16)
-        if identification[:4] != MAGIC:
+        if identification[:4] != ELF_MAGIC:
             msg = f"it starts with {identification[:4]!r}"
             raise ValueError(msg)
         bits, byte_order = BITS[identification[4]], BYTE_ORDER[identification[5]]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import lz4.block  # type: ignore[import-untyped]  # it has no types
 
 from ci_tools.errors import Rejected
-from ci_tools.formats.elf import MAGIC as ELF_MAGIC
 from ci_tools.formats.elf import Extent, pe_sections, read_elf
+from ci_tools.formats.magic import ELF_MAGIC
 from ci_tools.machine.storage import CHUNK
 
 if sys.version_info >= (3, 14):

@@ -13,16 +13,14 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
-import cattrs
-from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory
-from cattrs.gen import make_dict_structure_fn
-
 from ci_tools.errors import Problem, RejectedInput, nearest
 from ci_tools.model.names import Name
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import cattrs
 
 __all__ = ["SEAL", "digest", "parse", "sealed", "structure", "structure_bytes", "unsealed", "unstructure"]
 
@@ -75,6 +73,8 @@ def structure(
     `where` is FILE or `FILE: KEY.KEY`, the place of the value. If `exact`, keys that no field has are wrong, too.
     Values of the types in `kept` are frozen already.
     """
+    import cattrs  # noqa: PLC0415 - a plan, which only writes JSON, does not wait for it
+
     file, _, keys = where.partition(": ")
     try:
         return _converter(exact=exact, kept=kept).structure(value, kind)
@@ -91,6 +91,10 @@ def structure(
 @functools.cache
 def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
     """Return the strict converter: a number is not a text, and a text is neither a number nor a list."""
+    import cattrs  # noqa: PLC0415 - see `structure`
+    from cattrs.cols import is_namedtuple, namedtuple_dict_structure_factory  # noqa: PLC0415
+    from cattrs.gen import make_dict_structure_fn  # noqa: PLC0415
+
     made = cattrs.Converter(forbid_extra_keys=exact)
     made.register_structure_hook_factory(_is_tuple, _make_tuple_hook(made))
     made.register_structure_hook_factory(is_dataclass, _require_object(make_dict_structure_fn, made))
@@ -161,6 +165,8 @@ def _require_type(value: Any, *kinds: type) -> Any:  # noqa: ANN401 - JSON
 
 def _describe_error(error: BaseException, _: type | None) -> str:
     """Return in words what is wrong with one value."""
+    import cattrs  # noqa: PLC0415 - see `structure`
+
     if isinstance(error, KeyError):
         return "this key is missing"
     if isinstance(error, cattrs.ForbiddenExtraKeysError):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from ci_tools.formats.elf import MAGIC as ELF_MAGIC
-from ci_tools.formats.elf import PE_OFFSET, read_machine
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-__all__ = ["binary_format", "machines"]
+__all__ = ["ELF_MAGIC", "PE_OFFSET", "binary_format", "machines", "read_machine"]
+
+ELF_MAGIC = b"\x7fELF"
+PE_OFFSET = 0x3C  # where a PE file has the offset of its header
 
 BINARY_MAGIC = {
     ELF_MAGIC: "ELF",
@@ -69,6 +69,11 @@ def machines(file: BinaryIO) -> frozenset[str]:
         found = PE.get(int.from_bytes(file.read(2), "little"))
         return frozenset({found} if found else ())
     return frozenset(CPU[number] for number in _cpu_types(head, file) if number in CPU)
+
+
+def read_machine(head: bytes) -> int:
+    """Return `e_machine`, the number of the processor, from the first 20 bytes of an ELF file; 0 if there are fewer."""
+    return int.from_bytes(head[18:20], "big" if head[5:6] == b"\2" else "little")
 
 
 def _cpu_types(head: bytes, file: BinaryIO) -> Iterator[int]:

@@ -17,6 +17,8 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ci_tools.model.versions import Minor
 
 __all__ = ["parse_toml", "raise_requires_python", "set_py_api", "tag_meson_limited_api"]
@@ -26,8 +28,11 @@ MOST_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml file
 MOST_PREFIXES = 25_000_000
 
 
-def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Return the content of a TOML file called `name` in messages; raise InputError if it is not TOML."""
+def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -> dict[str, Any]:
+    """Return the content of a TOML file called `name` in messages; raise InputError if it is not TOML.
+
+    `numbers` makes the value of a number with a decimal point.
+    """
     if len(text) > MOST_CHARACTERS:
         msg = f"{name} has {len(text):,} characters, expected a TOML file of at most {MOST_CHARACTERS:,}"
         raise InputError(msg)
@@ -35,7 +40,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         msg = f"{name}: its lines have more dots than a parser of TOML bears, expected keys of a few parts"
         raise InputError(msg)
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=numbers)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer with more digits than Python converts
         msg = f"{name}: this is not TOML: {str(error).partition(';')[0]}"
         raise InputError(msg) from error

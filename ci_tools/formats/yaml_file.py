@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Document", "Keys", "Place", "Value", "read"]
+__all__ = ["Document", "Keys", "Place", "Value", "read", "text_of"]
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | bool | None"
 Keys: TypeAlias = "tuple[str | int, ...]"
@@ -93,20 +93,20 @@ def read(path: Path, name: str) -> Document:
     return Document(name, value, reader.values, reader.keys)
 
 
-def text_of(path: Path, name: str) -> str:
+def text_of(path: Path, name: str, kind: str = "a YAML file") -> str:
     """Return the file's text; raise InputError if it is not a regular file, unreadable, too large or not UTF-8."""
     if path.is_dir():
-        msg = f"{name} is a folder, expected a YAML file"
+        msg = f"{name} is a folder, expected {kind}"
         raise InputError(msg)
     if path.exists() and not path.is_file():  # reading a pipe would block
-        msg = f"{name} is not a regular file, expected a YAML file"
+        msg = f"{name} is not a regular file, expected {kind}"
         raise InputError(msg)
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{name} is not text: byte {error.start} is not UTF-8, expected a YAML file"
+        msg = f"{name} is not text: byte {error.start} is not UTF-8, expected {kind}"
         raise InputError(msg) from error
     except OSError as error:
         msg = f"{name} cannot be read: {error.strerror}"

@@ -47,7 +47,7 @@ def verify(
             raise InputError(msg)
     files = tuple(sorted(path for part in PARTS for path in folder.glob(part)))
     if not files:
-        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel gather` wrote"
+        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote"
         raise InputError(msg)
     policy = [f"--repo={repository}", f"--signer-workflow={signer}", *_bundles(bundles)]
     verifier = _Verifier(_gh(outside), tuple(policy), outside, timeout)
@@ -64,7 +64,7 @@ def hold_to_receipts(folder: Path) -> tuple[Path, ...]:
     """
     files = tuple(sorted(path for part in FILES for path in folder.glob(part)))
     if not files:
-        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel gather` wrote"
+        msg = f"{folder} has no wheel or sdist, expected a folder that `fatwheel ci gather` wrote"
         raise InputError(msg)
     wrong = [path for path in files if receipts.load(path) is None]
     if wrong:

@@ -172,7 +172,9 @@ def _note(path: Path) -> Note:
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror}"
         raise InputError(msg) from error
-    return structure_bytes(content, Note, str(path), hint="canary.yml has each job write one by `fatwheel step canary`")
+    return structure_bytes(
+        content, Note, str(path), hint="canary.yml has each job write one by `fatwheel ci step canary`"
+    )
 
 
 def _excused(row: Row) -> Row:

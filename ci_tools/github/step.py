@@ -22,6 +22,7 @@ TAGS = "refs/tags/"
 BOOLEANS = {"": False, "false": False, "true": True}
 HERE = ("--trust-source",)  # the job may only read the repository, so the job itself confines the project's code
 POSITIONAL = ""
+CI = "ci"  # the verbs that only workflows call
 EDITION = (
     "base",
     "event",
@@ -55,7 +56,12 @@ class Verb(NamedTuple):
     takes_edition: bool = False
     takes_attestation: bool = False
     prints: Prints = Prints.LOG
-    verb: str = ""  # the name on the command line, if it differs
+    group: str = ""  # on the command line
+    verb: str = ""  # the name there, if it differs
+
+    def command(self, name: str) -> str:
+        """Return the verb on the command line, such as `ci gather`, of the step `name`."""
+        return f"{self.group} {self.verb or name}".lstrip()
 
 
 VERBS: Mapping[str, Verb] = {
@@ -75,8 +81,8 @@ VERBS: Mapping[str, Verb] = {
         takes_edition=True,
         prints=Prints.PAGE,
     ),
-    "summary": Verb({"folder": POSITIONAL, "against": "--against", "only": "--only"}, prints=Prints.PAGE),
-    "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}),
+    "summary": Verb({"folder": POSITIONAL, "against": "--against", "only": "--only"}, prints=Prints.PAGE, group=CI),
+    "prepare": Verb({"plan": "--plan", "job": "--job", "root": "--root"}, group=CI),
     "build": Verb(
         {"config": POSITIONAL, "plan": "--plan", "job": "--job", "out": "--out"},
         flags={"keep_going": "--keep-going"},
@@ -93,17 +99,23 @@ VERBS: Mapping[str, Verb] = {
         several={"folders": POSITIONAL},
         always=("--format", "github"),
         prints=Prints.OUTPUTS,
+        group=CI,
     ),
-    "trials": Verb({"plan": "--plan", "only": "--only"}, several={"folders": POSITIONAL}, prints=Prints.OUTPUTS),
+    "trials": Verb(
+        {"plan": "--plan", "only": "--only"}, several={"folders": POSITIONAL}, prints=Prints.OUTPUTS, group=CI
+    ),
     "attested": Verb(
-        {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"}
+        {"folder": POSITIONAL, "repository": "--repository", "signer": "--signer", "bundles": "--bundles"},
+        group=CI,
     ),
-    "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE),
-    "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}),
-    "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}),
-    "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}),
+    "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE, group=CI),
+    "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}, group=CI),
+    "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}, group=CI),
+    "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}, group=CI),
     "canary-table": Verb(
-        {name: f"--{name}" for name in ("folder", "needs", "only", "elsewhere", "repository")}, prints=Prints.PAGE
+        {name: f"--{name}" for name in ("folder", "needs", "only", "elsewhere", "repository")},
+        prints=Prints.PAGE,
+        group=CI,
     ),
     "publish": Verb(
         {"folder": POSITIONAL, "only": "--only"},
@@ -151,7 +163,7 @@ def step_of(name: str, environ: Mapping[str, str], today: str) -> Step:
     flags = (flag for key, flag in verb.flags.items() if _is_true(key, given.get(key, "")))
     edition = (*_edition(given, environ, today), *_base(given, environ)) if verb.takes_edition else ()
     return Step(
-        (verb.verb or name, *named, *flags, *edition, *verb.always, *(["--", *places] if places else [])),
+        (*verb.command(name).split(), *named, *flags, *edition, *verb.always, *(["--", *places] if places else [])),
         _files(verb, given),
     )
 

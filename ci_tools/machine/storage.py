@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import platformdirs
 from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
@@ -48,7 +47,11 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # the error numb
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the user's cache folder: `FATWHEEL_CACHE`, or the operating system's default."""
-    return Path(environ.get("FATWHEEL_CACHE") or platformdirs.user_cache_path("fatwheel")).absolute()
+    if named := environ.get("FATWHEEL_CACHE"):
+        return Path(named).absolute()
+    import platformdirs  # noqa: PLC0415 - only a run that needs it waits for it
+
+    return platformdirs.user_cache_path("fatwheel").absolute()
 
 
 @contextmanager

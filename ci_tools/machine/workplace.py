@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 import tempfile
-import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +50,7 @@ def own_folder(temporary: Path) -> Path:
 def workplace(parent: Path, remove: Callable[[Path], object] = remove) -> Iterator[Path]:
     """Yield an empty folder, locked while in use, and remove it afterwards, along with the folders of killed runs."""
     parent.mkdir(parents=True, exist_ok=True)
-    folder = parent / uuid.uuid4().hex[:12]  # short: the path of a Unix socket has at most 108 bytes (unix(7))
+    folder = parent / os.urandom(6).hex()  # short: the path of a Unix socket has at most 108 bytes (unix(7))
     lock = FileLock(f"{folder}.lock")
     with FileLock(parent / "sweep"):  # so that no other run mistakes the new lock for an abandoned one
         _sweep(parent, remove)

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import CellEvidence, Evidence, Requirement
     from ci_tools.model.request import PlatformRequest, Request
 
-__all__ = ["describe_difference", "find_contradictions", "find_refused_torches", "find_warnings", "select_pythons"]
+__all__ = [
+    "NO_OWNER",
+    "describe_difference",
+    "find_contradictions",
+    "find_refused_torches",
+    "find_warnings",
+    "select_pythons",
+]
+
+NO_OWNER = (
+    "its native code has no owner, so nobody is notified when it fails; "
+    'an `owner: "@org/team"` at the top of the config is of all platforms'
+)
 
 
 def describe_difference(one: CellEvidence, other: CellEvidence) -> str:
@@ -73,6 +85,8 @@ def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
     yield from found.warnings
     if not axes.is_native:
         return
+    if not axes.request.owner:
+        yield NO_OWNER
     if found.extensions is Extensions.UNKNOWN:
         yield f"{found.extensions_where}, so the platform counts as native"
     if found.extensions is Extensions.UNKNOWN and found.python_api.where == found.extensions_where:
@@ -87,8 +101,6 @@ def find_warnings(axes: Axes, request: Request) -> Iterator[str]:
 
 def _unsaid(request: PlatformRequest) -> Iterator[str]:
     """Yield the settings that a platform with native code lacks."""
-    if not request.owner:
-        yield 'no owner, expected `owner: "@org/team"`'
     if request.platform is not Platform.LINUX_ROCM:
         return  # the schema requires versions and architectures for CUDA
     if not any(accelerator.version for accelerator in request.accelerators):

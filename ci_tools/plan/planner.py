@@ -55,8 +55,7 @@ __all__ = ["make_plan"]
 def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: Edition = STABLE) -> Plan:
     """Return the plan with the fewest jobs that serve the request, for an edition of the project's version.
 
-    Raises InputError if a platform with native code has no owner, the source contradicts the request, or two
-    jobs would make the same file.
+    Raises InputError if the source contradicts the request, or two jobs would make the same file.
     """
     version = editions.version(evidence.project.version, edition)
     evidence = replace(evidence, project=evidence.project._replace(version=VersionText(version)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.formats.schema import SchemaValidator
+from ci_tools.formats.schema import validator_class
 from ci_tools.model.edition import is_template, tag_of, title_of
 from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
@@ -74,7 +74,7 @@ def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
 
 @functools.cache
 def _validator() -> Any:  # noqa: ANN401 - a class that jsonschema makes
-    return SchemaValidator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return validator_class()(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 def _misshapen(plan: Json) -> Iterator[str]:

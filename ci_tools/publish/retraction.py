@@ -1,4 +1,4 @@
-"""`fatwheel retract`: marks a bad release at every target that supports it; `--undo` takes the marks away.
+"""`fatwheel index retract`: marks a bad release at every target that supports it; `--undo` takes the marks away.
 
 Nothing is deleted: users who pin the version still get it (PEP 592), and every mark can be taken away. All targets are
 checked before the first one is marked.
@@ -97,7 +97,7 @@ def _release_of(text: str) -> Selection:
         msg = (
             f'"{text}" is a part of a release, expected a whole one such as {release.project}=={release.version.public}'
         )
-        raise InputError(msg, hint="`fatwheel yank` marks a part of a release in an index")
+        raise InputError(msg, hint="`fatwheel index yank` marks a part of a release in an index")
     return release
 
 

@@ -121,7 +121,7 @@ def test_an_index_lists_it_and_the_finder_knows_every_torch(added: Added) -> Non
 
 
 def test_the_page_of_the_run_says_what_was_asked_and_that_it_is_whole(added: Added) -> None:
-    done = fatwheel(added.hub, added.source, "summary", str(added.source.parent / "later"))
+    done = fatwheel(added.hub, added.source, "ci", "summary", str(added.source.parent / "later"))
     assert done.returncode == 0, done.stderr
     assert ("this run names torch 2.14" in done.stdout, "Ready to publish:" in done.stdout) == (True, True)
 

@@ -1,4 +1,4 @@
-"""fatwheel comment: one comment of a pull request, on a GitHub that keeps to its own description."""
+"""fatwheel ci comment: one comment of a pull request, on a GitHub that keeps to its own description."""
 
 from __future__ import annotations
 
@@ -216,9 +216,9 @@ def command(hub: GitHub, *arguments: str, cwd: Path, **environ: str) -> Called:
 def test_a_step_writes_the_comment_and_a_fork_gets_a_notice(hub: GitHub, talk: Talk, tmp_path: Path) -> None:
     (tmp_path / "comparison.md").write_text("2 jobs ✅\n", encoding="utf-8")
     names = {"GITHUB_ACTIONS": "true", "WITH_FILE": "comparison.md"}
-    first = command(hub, "step", "comment", cwd=tmp_path, **names, WITH_PULL="1")
+    first = command(hub, "ci", "step", "comment", cwd=tmp_path, **names, WITH_PULL="1")
     talk.may_write = False
-    second = command(hub, "step", "comment", cwd=tmp_path, **names, WITH_PULL="2")
+    second = command(hub, "ci", "step", "comment", cwd=tmp_path, **names, WITH_PULL="2")
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert talk.of(1) == [f"{PLAN}2 jobs ✅\n"]
     assert "\n::notice title=Fatwheel::pull request 2 comes from a fork" in second.stderr
@@ -238,5 +238,5 @@ def test_a_step_writes_the_comment_and_a_fork_gets_a_notice(hub: GitHub, talk: T
 def test_wrong_input_is_said(content: bytes | None, pull: str, words: str, hub: GitHub, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "comparison.md").write_bytes(content)
-    told = command(hub, "comment", "comparison.md", f"--pull={pull}", cwd=tmp_path)
+    told = command(hub, "ci", "comment", "comparison.md", f"--pull={pull}", cwd=tmp_path)
     assert (told.returncode, words in told.stderr, "Traceback" in told.stderr) == (2, True, False), told.stderr

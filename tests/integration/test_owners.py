@@ -1,4 +1,4 @@
-"""fatwheel tell: one issue while a platform's scheduled runs fail, on a GitHub that keeps to its own description."""
+"""fatwheel ci tell: one issue while a platform's scheduled runs fail, on a GitHub that keeps to its own description."""
 
 from __future__ import annotations
 
@@ -453,7 +453,9 @@ def command(hub: GitHub, *arguments: str, **environ: str) -> Called:
 @pytest.mark.usefixtures("config")
 def test_a_step_prints_the_address_and_a_notice_where_nothing_is_due(hub: GitHub, talk: Talk) -> None:
     names = {"GITHUB_ACTIONS": "true", "WITH_CONFIG": "fatwheel.yml", "WITH_PLATFORM": "linux-cpu"}
-    told = [command(hub, "step", "tell", **names, WITH_RESULTS=results) for results in ("failure skipped", "skipped ")]
+    told = [
+        command(hub, "ci", "step", "tell", **names, WITH_RESULTS=results) for results in ("failure skipped", "skipped ")
+    ]
     assert [one.returncode for one in told] == [0, 0], told
     assert f"{hub.url}/octo/demo/issues/1" in told[0].stderr
     assert "\n::notice title=Fatwheel::linux-cpu came to skipped" in told[1].stderr
@@ -470,5 +472,5 @@ def test_a_step_prints_the_address_and_a_notice_where_nothing_is_due(hub: GitHub
     ],
 )
 def test_what_a_workflow_leaves_out_is_said(environ: dict[str, str], words: str, hub: GitHub) -> None:
-    told = command(hub, "tell", "--platform=linux-cpu", "--result=failure", **environ)
+    told = command(hub, "ci", "tell", "--platform=linux-cpu", "--result=failure", **environ)
     assert (told.returncode, words in told.stderr, "Traceback" in told.stderr) == (2, True, False), told.stderr

@@ -1,4 +1,4 @@
-"""`fatwheel plan --against` and `fatwheel summary`, in real repositories with real commits."""
+"""`fatwheel plan --against` and `fatwheel ci summary`, in real repositories with real commits."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_plans_and_folders_are_compared_without_any_repository(
     assert fatwheel("plan", "--out", after, cwd=repository).status == 0
     for against in (before, before.parent):
         assert SENTENCE in fatwheel("plan", "--against", against, cwd=repository).stdout
-        ran = fatwheel("summary", after, "--against", against, cwd=tmp_path)
+        ran = fatwheel("ci", "summary", after, "--against", against, cwd=tmp_path)
         assert "**<code>k.cu&#58;3</code> turned 2 jobs into 24.**" in ran.stdout, ran.stderr
 
 
@@ -245,7 +245,7 @@ def test_a_comparison_is_of_whole_plans(repository: Path, fatwheel: CommandLine,
 
 @pytest.mark.parametrize("name", ["nowhere", "fatwheel.yml", "."])
 def test_what_is_no_plan_has_no_page(repository: Path, fatwheel: CommandLine, name: str) -> None:
-    ran = fatwheel("summary", name, cwd=repository)
+    ran = fatwheel("ci", "summary", name, cwd=repository)
     assert (ran.status, ran.stdout) == (2, "")
     assert "plan" in ran.stderr
 
@@ -262,7 +262,7 @@ def test_a_release_has_a_page_with_its_sizes_and_what_was_tried(tmp_path: Path, 
     (project / "pyproject.toml").write_text((project / "pyproject.toml").read_text().replace("1.0", "1.1"))
     second = fatwheel("release", "--to", f"dir:{tmp_path / 'index'}", "--out", "../second", cwd=project)
     assert second.status == 0, second.stderr
-    page = fatwheel("summary", "second", "--against", "first", cwd=tmp_path).stdout
+    page = fatwheel("ci", "summary", "second", "--against", "first", cwd=tmp_path).stdout
     assert "✅ **Ready to publish:** 2 files" in page
     assert "**No job changes.**" in page
     assert re.search(r"\| <code>any</code> \| 1 \| 1 \| [\d.]+ k?B → \*\*[\d.]+ kB\*\* \|", page)

@@ -286,7 +286,7 @@ def test_of_several_jobs_one_that_fails_stops_no_other_and_is_tried_nowhere(
     ran = fatwheel("build", "--job", "pure,sdist", "--out", "dist", "--keep-going", cwd=project)
     assert (ran.status, "build.before (fatwheel.yml:13) failed" in ran.stderr) == (1, True), ran.stderr
     assert {path.name for path in (project / "dist/receipts").iterdir()} == {"tiny-1.0.tar.gz.json"}
-    chosen = fatwheel("trials", "dist", "--plan", "dist/plan.json", cwd=project)
+    chosen = fatwheel("ci", "trials", "dist", "--plan", "dist/plan.json", cwd=project)
     assert (chosen.status, chosen.stdout) == (0, 'any=false\nsites={"include":[]}\n')
     assert "there is no wheel of pure, so none of its trials is started" in chosen.stderr
 

@@ -42,9 +42,9 @@ OUTSIDE_WORLD = frozenset(
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts; process gives its own variables to a command that has none.
 ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE)
-VERBS = ("cli.build", "cli.index", "cli.plan", "cli.publish", "cli.repository", "cli.workflow")
-SPEAKS = (*VERBS, "cli.failures", "cli.main", "cli.reporter", "cli.tables.layout", "cli.verbose")
-KNOWS_THE_ENVIRONMENT = ("cli.dispatch", "cli.failures", "cli.main", "cli.torch_table", "machine.process", INSIDE)
+VERBS = tuple(f"cli.verbs.{name}" for name in ("build", "ci", "index", "plan", "publish", "repository"))
+SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose")
+KNOWS_THE_ENVIRONMENT = ("cli.dispatch", "cli.failures", "cli.session", "cli.torch_table", "machine.process", INSIDE)
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(
     {"InvalidRequirement", "InvalidSdistFilename", "InvalidSpecifier", "InvalidVersion", "InvalidWheelFilename"}

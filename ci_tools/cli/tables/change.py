@@ -11,8 +11,7 @@ from ci_tools.plan.compare.sentences import sentences
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.table import Table
-
+    from ci_tools.cli.tables.layout import Table
     from ci_tools.config.test_infra import Row
     from ci_tools.model.plan import Plan
     from ci_tools.plan.advise.advice import Advice, Advised

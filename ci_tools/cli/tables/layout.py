@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
+    import rich.table
 
-__all__ = ["add_row", "count", "near", "new_table", "plain", "readable_size", "show"]
+__all__ = ["Table", "add_row", "count", "draw", "near", "new_table", "plain", "readable_size", "show"]
 
+UTF = "utf-8"
+GAP = "   "  # between two columns
 WIDEST = 10_000  # columns of a table that is not wrapped
 WIDE_ENOUGH = 110  # columns; up to this width a table holds names, not sentences, and only the terminal wraps it
 
@@ -31,36 +31,97 @@ def _is_plain(char: str) -> bool:
     return char.isprintable() or char in "\n\t" or unicodedata.category(char) == "Zs"
 
 
+@dataclass(slots=True)
+class Table:
+    """A table with a title: columns by name, and rows of texts, which may have several lines."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    show_header: bool = True
+
+
 def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
     """Print tables on stdout, or on stderr if they are not the result of the command.
 
     Rows are wrapped only on a terminal, and only if the table is wider than both the terminal and `WIDE_ENOUGH`: such
     a table holds sentences. Otherwise rows stay whole: a broken name cannot be copied, and logs are searched by line.
     """
+    stream = sys.stderr if on_stderr else sys.stdout
+    if stream.isatty() or not (stream.encoding or UTF).lower().startswith(UTF[:3]):
+        _show_by_rich(tables, on_stderr=on_stderr)
+        return
+    for table in tables:  # without rich, whose import and drawing take longer than a small plan
+        print(table.title, *draw(table), sep="\n", end="\n\n", file=stream)
+
+
+def draw(table: Table) -> list[str]:
+    """Return the lines of a table that is not wrapped, as rich draws it."""
+    if not table.rows:
+        return [""]
+    cells = [[text.split("\n") for text in row] for row in table.rows]
+    head = [[[name] for name in table.columns]] if table.show_header else []
+    widths = [max(_width(line) for row in (*head, *cells) for line in row[index]) for index in range(len(cells[0]))]
+    lines = [line for row in (*head, *cells) for line in _draw_row(row, widths)]
+    if head:
+        lines.insert(1, f" {'─' * (sum(widths) + len(GAP) * (len(widths) - 1))}")
+    return ["", *lines]
+
+
+def _draw_row(row: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+    for number in range(max(map(len, row))):
+        parts = (lines[number] if number < len(lines) else "" for lines in row)
+        padded = (f"{part}{' ' * (width - _width(part))}" for part, width in zip(parts, widths, strict=True))
+        yield f" {GAP.join(padded)}".rstrip()
+
+
+def _width(text: str) -> int:
+    """Return the columns that a text takes: most letters of Chinese take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _show_by_rich(tables: Iterable[Table], *, on_stderr: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
     stream = Console(stderr=on_stderr)
     for table in tables:
-        title, table.title = table.title, None
-        natural = Console(width=WIDEST).measure(table).maximum
+        made = _make_rich_table(table)
+        natural = Console(width=WIDEST).measure(made).maximum
         fits = natural <= max(stream.width, WIDE_ENOUGH) or not stream.is_terminal
         drawing = Console(width=natural if fits else stream.width, color_system=None, force_terminal=False)
         with drawing.capture() as drawn:
-            drawing.print(table if table.row_count else "")
+            drawing.print(made if made.row_count else "")
         lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
-        stream.print(Text(str(title), style="bold"), soft_wrap=True)
+        stream.print(Text(table.title, style="bold"), soft_wrap=True)
         print(*lines, sep="\n", end="\n\n", file=stream.file)
+
+
+def _make_rich_table(table: Table) -> rich.table.Table:
+    import rich.table
+    from rich import box
+    from rich.text import Text
+
+    made = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=table.show_header)
+    for name in table.columns:
+        made.add_column(name, overflow="fold")
+    for row in table.rows:
+        made.add_row(*map(Text, row))
+    return made
 
 
 def new_table(title: str, *columns: str) -> Table:
     """Return an empty table with a title and columns."""
-    table = Table(title=plain(title), box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+    return Table(plain(title), columns)
 
 
 def add_row(table: Table, *values: object) -> None:
     """Add a row of values, shown literally."""
-    table.add_row(*(Text(plain(str(value))) for value in values))
+    table.rows.append(tuple(plain(str(value)).expandtabs() for value in values))
 
 
 def count(number: int, noun: str) -> str:

@@ -15,16 +15,15 @@ from ci_tools.plan.cell_ranges import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rich.table import Table
-
+    from ci_tools.cli.tables.layout import Table
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence
     from ci_tools.model.plan import Plan
     from ci_tools.verify.prover import Proof
 
-__all__ = ["evidence_table", "plan_tables", "proof_table"]
+__all__ = ["evidence_table", "plan_tables", "proof_table", "request_table"]
 
 MOST_SOURCES = 3  # sources of a library that a line names
 
@@ -51,6 +50,15 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         for warning in plan.warnings:
             add_row(warnings, warning)
         yield warnings
+
+
+def request_table(config: str, variables: Mapping[str, str]) -> Iterator[Table]:
+    """Yield where the request of a plan was read: the config, and over it each environment variable with its value."""
+    table = new_table("request", "read from", "value")
+    add_row(table, config, "")
+    for name, value in variables.items():
+        add_row(table, name, value)
+    yield table
 
 
 def evidence_table(evidence: Evidence, plan: Plan) -> Iterator[Table]:

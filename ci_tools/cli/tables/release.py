@@ -10,8 +10,7 @@ from ci_tools.model.files import Level, Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rich.table import Table
-
+    from ci_tools.cli.tables.layout import Table
     from ci_tools.model.files import Finding, Trial
     from ci_tools.publish.assembly import Assembled
     from ci_tools.publish.release import Released

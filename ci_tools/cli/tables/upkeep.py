@@ -10,8 +10,7 @@ from ci_tools.publish.index.directory import Root
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.table import Table
-
+    from ci_tools.cli.tables.layout import Table
     from ci_tools.github.doctor.check import Checked
     from ci_tools.publish.index.foreign.adoption import Outline
     from ci_tools.publish.index.maintain import Flaw

@@ -6,6 +6,7 @@ only read, and the bytes of the built wheels are audited.
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from ci_tools.model.evidence import Binding, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ci_tools.evidence.backends.facts import CellFacts
     from ci_tools.evidence.project_file import ProjectFile
@@ -100,10 +101,8 @@ def read(project: ProjectFile, env: Mapping[str, str], cell: CellFacts) -> Read:
     settings = Settings(project, env, cell)
     extensions, where = _extensions(settings)
     api = _python_api(settings.wheel_setting("py-api", ""))
-    files = tuple(_cmake_files(project))
     warnings = tuple(_tag_warnings(project, api)) if extensions is not Extensions.NONE else ()
-    archs = (*_configuration_archs(project), *_cmake_archs(project, files))
-    return Read(extensions, where, api, archs=archs, warnings=warnings)
+    return Read(extensions, where, api, archs=_archs(project), warnings=warnings)
 
 
 def _extensions(settings: Settings) -> tuple[Extensions, str]:
@@ -154,6 +153,12 @@ def _tag_warnings(project: ProjectFile, api: PythonApi) -> Iterator[str]:
 # ---------------------------------------------------------------- for which GPUs
 
 
+@functools.lru_cache(maxsize=1)  # they are the same for every cell
+def _archs(project: ProjectFile) -> tuple[Forced, ...]:
+    """Return the architectures that the project compiles for, whatever the request says."""
+    return (*_configuration_archs(project), *_cmake_archs(project, _cmake_files(project)))
+
+
 def _configuration_archs(project: ProjectFile) -> Iterator[Forced]:
     """Yield the architectures that the configuration passes to CMake."""
     define = ("tool", "scikit-build", "cmake", "define")
@@ -164,7 +169,7 @@ def _configuration_archs(project: ProjectFile) -> Iterator[Forced]:
             yield Forced(match[1], str(project.place("tool", "scikit-build", "cmake", "args")))
 
 
-def _cmake_archs(project: ProjectFile, files: tuple[str, ...]) -> Iterator[Forced]:
+def _cmake_archs(project: ProjectFile, files: Iterable[str]) -> Iterator[Forced]:
     """Yield the architectures that CMake files set literally, not through a variable."""
     for file in files:
         text, line, done = re.sub(r"#.*", "", project.tree.text(file)), 1, 0

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ci_tools.config.location import DEFAULT_NAME, PROJECT_FILE, TABLE
 from ci_tools.errors import InputError, Rejected
 from ci_tools.github.doctor.nodes import one_line
 from ci_tools.github.doctor.report import Tag, Unseen
@@ -103,6 +104,8 @@ def _config(api: Api, path: str) -> Outline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
     try:
         text = _text_at(api, path)
+        if text is None and path == DEFAULT_NAME and TABLE[-1] in (project := _text_at(api, PROJECT_FILE) or ""):
+            text, path = project, PROJECT_FILE
         return None if text is None else _with_included(api, read_config(text, path), path)
     except (InputError, Rejected) as error:
         return Unseen(f"the targets and platforms of {path}", f"a readable file: {one_line(error.message)}")

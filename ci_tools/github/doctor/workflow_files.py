@@ -11,7 +11,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import yaml
+
+from ci_tools.config.location import TABLE
 from ci_tools.errors import Problem, RejectedInput
+from ci_tools.formats.toml_document import find_table
 from ci_tools.formats.yaml_file import compose
 from ci_tools.github.doctor.grants import ACCESSES, EVERY, Grants, unite_grants
 from ci_tools.github.doctor.nodes import (
@@ -31,8 +35,6 @@ from ci_tools.github.doctor.workflows import INHERITED, Job, Outline, Used, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    import yaml
 
 __all__ = ["LARGEST", "read_config", "read_included", "read_workflow"]
 
@@ -74,7 +76,9 @@ def read_workflow(text: str, path: str) -> Workflow:
 
 
 def read_config(text: str, path: str) -> Outline:
-    """Return the targets and platforms of a config; raise RejectedInput if it is not YAML."""
+    """Return the targets and platforms of a config; raise InputError if it is not YAML, or TOML by its name."""
+    if path.endswith(".toml"):
+        text = yaml.safe_dump(find_table(text, one_line(path), TABLE))
     top = children_of(compose(text, one_line(path)))
     tables = {
         name: children_of(node) for name, node in children_of(top.get("platforms")).items() if NAME.fullmatch(name)

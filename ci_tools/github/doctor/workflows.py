@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools.config.location import DEFAULT_NAME
 from ci_tools.github.doctor.grants import ATTEST_PUBLIC
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ __all__ = [
 
 INHERITED = "inherit"  # stands for all secrets of the caller, in place of their names
 WORKFLOW = re.compile(r"/\.github/workflows/[^/]+\.ya?ml")
-DEFAULT_CONFIG = "fatwheel.yml"
 EXPRESSION = "${{"  # starts a value that is unknown before a run
 CALLS = re.compile(r"/\.github/workflows/(?:wheels|publish|platform)\.ya?ml")
 PUBLISHES = re.compile(r"/publish\.ya?ml$")
@@ -105,7 +105,7 @@ class Job:
     @property
     def config(self) -> str:
         """The path of the config in its call of Fatwheel."""
-        return self.given.get("config") or DEFAULT_CONFIG
+        return self.given.get("config") or DEFAULT_NAME
 
     @property
     def attest(self) -> str:

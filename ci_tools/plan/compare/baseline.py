@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ci_tools.config import loader
+from ci_tools.config.location import read_document
 from ci_tools.errors import InputError
 from ci_tools.evidence import git, source
-from ci_tools.formats import yaml_file
 from ci_tools.model.request import PathSource
 from ci_tools.plan import make
 from ci_tools.plan.compare.changes import Side
@@ -62,7 +62,7 @@ def _strip_copy_path(message: str, copy: Path) -> str:
 
 def _side(planned: Planned, path: Path) -> Side:
     """Return a plan with its evidence and the lines of its config."""
-    document = yaml_file.read(path, planned.plan.request.config)
+    document = read_document(path, planned.plan.request.config)
     keys = ("python", "torch", "platforms")
     lines = {key: document.where((key,), key=True).rpartition(":")[0] for key in keys}
     return Side(planned.plan, planned.evidence, lines)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rich.table import Table
+    from ci_tools.cli.tables.layout import Table
 
 HOSTILE = "a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
 ESCAPED = r"a\x1b[31mred\x9b2J\u202eb\udcff\r[bold]c[/] :x: github:x:"
@@ -48,7 +48,8 @@ def test_a_table_shows_hostile_text_escaped(table: Iterable[Table], capsys: pyte
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_talk_shows_hostile_text_escaped(is_terminal: bool) -> None:  # noqa: FBT001 - a parameter
     heard = io.StringIO()
-    talk = TerminalReporter(Console(file=heard, force_terminal=is_terminal, width=200, color_system=None))
+    console = Console(file=heard, force_terminal=is_terminal, width=200, color_system=None)
+    talk = TerminalReporter(lambda: console)
     talk.say(HOSTILE)
     with talk.step(HOSTILE) as step:
         step.waiting(1.0)

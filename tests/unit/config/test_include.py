@@ -202,8 +202,8 @@ def test_the_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_contradiction_is_told_where_the_platform_is_asked_for(tmp_path: Path) -> None:
-    files = {"fatwheel.yml": MAIN, "ci/rocm.yml": TABLE.replace("owner", "# owner"), "a.hip": ""}
-    with pytest.raises(InputError, match=r"^ci/rocm.yml:3:1: linux-rocm has native code \(a.hip\) and no owner"):
+    files = {"fatwheel.yml": MAIN, "ci/rocm.yml": TABLE.replace("rocm:", "# rocm:"), "a.hip": ""}
+    with pytest.raises(InputError, match=r"^ci/rocm.yml:2:1: linux-rocm has native code \(a.hip\) and no version of"):
         plan_of(demo(tmp_path / "a", files))
 
 

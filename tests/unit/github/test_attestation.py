@@ -1,4 +1,4 @@
-"""fatwheel attested: a release is what a workflow signed, as gh says it; the harness's stand-in stands for gh."""
+"""fatwheel ci attested: a release is what a workflow signed, as gh says it; the harness's stand-in stands for gh."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_step_ends_by_what_was_found(spoil: Callable[[Signed], object], status
         "HOME": str(signed.home),
         "PYTHONPATH": str(Path(__file__).parents[3]),
     }
-    told = run_prepared(["step", "attested"], cwd=signed.home, env=own)
+    told = run_prepared(["ci", "step", "attested"], cwd=signed.home, env=own)
     assert (told.returncode, "Traceback" in told.stderr) == (status, False), told.stderr
 
 
@@ -294,7 +294,7 @@ def test_a_step_says_on_its_page_that_nobody_signed(tmp_path: Path) -> None:
     made(tmp_path)
     page = tmp_path / "page.md"
     environ = {**os.environ, "WITH_FOLDER": str(tmp_path), "GITHUB_STEP_SUMMARY": str(page), "GITHUB_ACTIONS": "true"}
-    done = run_prepared(["step", "unattested"], env=environ)
+    done = run_prepared(["ci", "step", "unattested"], env=environ)
     assert done.returncode == 0, done.stderr
     assert "::notice title=Fatwheel::no file of" in done.stderr
     assert page.read_text().startswith("⚠️ **Not attested:** 1 file, each as its receipt says;")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_tools.cli.arguments import parser
+from ci_tools.cli.dispatch import parse
 from ci_tools.errors import InputError
 from ci_tools.github import step as steps
 
@@ -101,7 +101,7 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
         pytest.param(
             "gather",
             {"WITH_FOLDERS": "built tried", "WITH_PLAN": "p", "WITH_OUT": "dist"},
-            ["gather", "--plan=p", "--out=dist", "--format", "github", "--", "built", "tried"],
+            ["ci", "gather", "--plan=p", "--out=dist", "--format", "github", "--", "built", "tried"],
             id="several-folders",
         ),
         pytest.param(
@@ -135,7 +135,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_person_typed_stays_one_value(text: str) -> None:
     step = steps.step_of("build", {"WITH_CONFIG": text, "WITH_JOB": text, "WITH_OUT": text}, TODAY)
-    options = parser().parse_args(step.arguments)
+    options = parse(step.arguments)
     assert (str(options.config), options.job, str(options.out)) == (text, text, text)
     assert options.trust_source
 
@@ -147,7 +147,7 @@ def test_every_input_goes_to_an_option_that_the_verb_has(name: str) -> None:
     environ |= {f"WITH_{key.upper()}": "true" for key in verb.flags}
     exclusive = {"audit": "WITH_CONFIG", "gather": ""}.get(name, "")
     environ.pop(exclusive, None)
-    parser().parse_args(steps.step_of(name, environ, TODAY).arguments)
+    parse(steps.step_of(name, environ, TODAY).arguments)
 
 
 @pytest.mark.parametrize(

@@ -662,7 +662,7 @@ def test_the_projects_code_never_has_the_callers_grants(tmp_path: Path) -> None:
 
 def test_publishing_takes_no_folder_that_is_lost_with_its_runner() -> None:
     steps = OURS[".github/workflows/publish.yml"].steps
-    (publish,) = (step.value["env"] for step in steps if step.value.get("run") == "fatwheel step publish")
+    (publish,) = (step.value["env"] for step in steps if step.value.get("run") == "fatwheel ci step publish")
     assert publish["WITH_DISTANT"] is True
 
 

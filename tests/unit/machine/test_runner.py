@@ -513,7 +513,7 @@ def test_the_verb_says_that_it_leaves_this_machine_alone(
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.delenv("RUNNER_ENVIRONMENT", raising=False)
     (tmp_path / "plan.json").write_text(plan_file.dumps(plan_of(demo(tmp_path / "a", {"fatwheel.yml": CONFIG}))))
-    assert main(["prepare", "--plan", str(tmp_path / "plan.json"), "--job", "linux-cpu-cp312"]) == 0
+    assert main(["ci", "prepare", "--plan", str(tmp_path / "plan.json"), "--job", "linux-cpu-cp312"]) == 0
     out, err = capsys.readouterr()
     assert (out, " ".join(err.split())) == (
         "",
@@ -523,7 +523,7 @@ def test_the_verb_says_that_it_leaves_this_machine_alone(
 
 def test_the_verb_refuses_a_job_that_the_plan_has_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.json").write_text(plan_file.dumps(plan_of(demo(tmp_path / "a", {"fatwheel.yml": CONFIG}))))
-    assert main(["prepare", "--plan", str(tmp_path / "plan.json"), "--job", "sdist,linux"]) == 2
+    assert main(["ci", "prepare", "--plan", str(tmp_path / "plan.json"), "--job", "sdist,linux"]) == 2
     assert capsys.readouterr().err.startswith('fatwheel: the plan has no job "linux"')
 
 

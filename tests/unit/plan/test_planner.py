@@ -36,6 +36,7 @@ from ci_tools.model.request import (
 )
 from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import planner
+from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.sources import PROJECT, demo, plan_of, write
 
 if TYPE_CHECKING:
@@ -184,15 +185,23 @@ def test_one_hip_file_makes_the_rocm_job_appear_with_its_owner(package: Path) ->
     assert plan.warnings[0].startswith("linux-rocm: native code (kernels/deep/down/x.hip), but nothing is compiled (")
 
 
-def test_native_code_without_an_owner_is_an_error(package: Path) -> None:
+def test_native_code_without_an_owner_is_built_with_a_warning(package: Path) -> None:
     write(package, {"kernels/x.hip": ""})
-    line = (package / "package/fatwheel.yml").read_text().splitlines().index("  linux-rocm:") + 1
-    with pytest.raises(InputError) as caught:
-        plan_of(package / "package")
-    assert caught.value.message == (
-        f"package/fatwheel.yml:{line}:1: linux-rocm has native code (kernels/x.hip) and no owner, expected "
-        '`owner: "@org/team"`'
-    )
+    plan = plan_of(package / "package")
+    (job,) = (job for job in plan.jobs if job.platform is Platform.LINUX_ROCM)
+    assert (job.owner, f"linux-rocm: {NO_OWNER}" in plan.warnings) == (None, True)
+
+
+def test_an_owner_of_all_looks_after_the_platforms_without_one(package: Path) -> None:
+    config = package / "package/fatwheel.yml"
+    config.write_text(config.read_text().replace("package: ao-kernels", 'package: ao-kernels\nowner: "@me"'))
+    write(package, {"kernels/x.hip": ""})
+    plan = plan_of(package / "package")
+    assert {(job.platform, job.owner) for job in plan.jobs if job.platform} == {
+        (Platform.LINUX_CUDA, "@fatwheel/cuda"),
+        (Platform.LINUX_ROCM, "@me"),
+    }
+    assert [warning for warning in plan.warnings if NO_OWNER in warning] == []
 
 
 def test_one_unstable_include_ends_the_collapse(package: Path) -> None:
@@ -467,7 +476,6 @@ def test_what_upstream_does_not_ship_is_skipped(accelerator: Accelerator, torch:
 @pytest.mark.parametrize(
     ("platform", "evidence", "fields", "message"),
     [
-        pytest.param(asked(owner=None), {}, {}, "linux-cuda has native code (a.cu) and no owner", id="no-owner"),
         pytest.param(asked(enabled=Enabled.TRUE), {"extensions": Extensions.NONE}, {},
                      "linux-cuda is enabled, but its native globs match no file: *.cu", id="nothing-to-build"),
         pytest.param(asked(), {"abi": ABIS[3]}, {"torch": Torch(lowest=Minor(2, 9))},

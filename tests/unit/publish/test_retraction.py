@@ -128,15 +128,15 @@ def test_the_targets_are_those_of_the_config(
     monkeypatch.chdir(tmp_path)
     text = f'package: demo\npython: ["3.12"]\nplatforms: {{linux-cpu: }}\npublish: {{targets: ["dir:{root}"]}}\n'
     Path("fatwheel.yml").write_text(text)
-    assert main(["retract", "demo==1.1", "--reason", BAD]) == 0
+    assert main(["index", "retract", "demo==1.1", "--reason", BAD]) == 0
     assert "1 files are yanked now" in " ".join(capsys.readouterr().out.split())
-    assert main(["retract", "demo==1.1", "--undo"]) == 0
+    assert main(["index", "retract", "demo==1.1", "--undo"]) == 0
     assert "data-yanked" not in (root / "demo/index.html").read_text()
 
 
 @pytest.mark.parametrize("options", [[], ["--undo", "--reason", BAD]])
 def test_a_reason_or_an_undo_is_asked_for(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["retract", "demo==1.0", "--to", "dir:nowhere", *options]) == 2
+    assert main(["index", "retract", "demo==1.0", "--to", "dir:nowhere", *options]) == 2
     assert "expected --reason" in capsys.readouterr().err
 
 

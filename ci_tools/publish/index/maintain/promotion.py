@@ -81,7 +81,7 @@ def _refuse_unready(source: WheelIndex, files: Mapping[str, IndexedFile]) -> Non
     yanked = sorted(name for name, file in files.items() if file.yanked is not None)
     if yanked:
         msg = f"{yanked[0]} is yanked in {source.address}, expected a release that is not"
-        raise InputError(msg, hint="`fatwheel unyank` takes that back")
+        raise InputError(msg, hint="`fatwheel index unyank` takes that back")
     away = sorted(file.key for file in files.values() if file.lost or file.is_outside)
     if away:
         msg = f"{away[0]} is not in {source.address}, expected every file of the release there"

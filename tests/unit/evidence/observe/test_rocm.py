@@ -205,7 +205,6 @@ RELEASES = {"one": '["7.1"]', "several": '["7.1", "7.14"]'}
         pytest.param("owner: x", 'no version of ROCm, expected something like `rocm: ["7.2"]`', id="no-release"),
         pytest.param('owner: x, rocm: ["6.4"]', "no architectures, expected something like `archs: [gfx90a, gfx942]`",
                      id="a-release-whose-torch-was-not-seen"),
-        pytest.param('rocm: ["7.1"]', 'no owner, expected `owner: "@org/team"`', id="no-owner"),
     ],
 )  # fmt: skip
 def test_native_code_needs_what_it_is_compiled_for(tmp_path: Path, rocm: str, said: str) -> None:

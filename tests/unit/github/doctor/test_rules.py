@@ -549,6 +549,14 @@ def test_a_config_that_cannot_be_read_is_not_called_good() -> None:
     assert found(facts) == [("unseen", "not seen")]
 
 
+def test_a_config_in_pyproject_has_the_same_outline() -> None:
+    text = (
+        '[tool.fatwheel]\npublish.targets = ["s3://a/b"]\n[tool.fatwheel.platforms]\nlinux-rocm.own-workflow = true\n'
+    )
+    outline = read_config(text, "pyproject.toml")
+    assert (outline.targets, outline.platforms) == (("s3://a/b",), {"linux-rocm": True})
+
+
 def test_the_table_of_a_platform_may_lie_in_a_file_of_its_own() -> None:
     outline = read_config("platforms: {linux-rocm: {include: ci/rocm.yml}}", "fatwheel.yml")
     assert (outline.platforms, outline.included) == ({"linux-rocm": False}, {"linux-rocm": "ci/rocm.yml"})

@@ -113,7 +113,7 @@ def test_what_only_the_mirror_has_comes_back_to_the_first(places: tuple[WheelInd
 def test_a_yank_is_said_at_both_places(places: tuple[WheelIndex, ...], tmp_path: Path) -> None:
     publish(places, unit(tmp_path), tmp_path)
     target = f"dir:{tmp_path}/first|dir:{tmp_path}/mirror"
-    assert main(["yank", target, "demo==1.0", "--reason", "broken"]) == 0
+    assert main(["index", "yank", target, "demo==1.0", "--reason", "broken"]) == 0
     assert differences(*places) == ()
     yank(places[1], "demo==1.0", None)
     assert [flaw.what for flaw in differences(*places)] == [OTHERWISE]

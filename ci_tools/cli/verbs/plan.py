@@ -1,4 +1,4 @@
-"""The verbs about plans: init, plan, summary, evidence and advise."""
+"""The verbs about plans: init, plan, advise and evidence."""
 
 from __future__ import annotations
 
@@ -6,48 +6,79 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
-from ci_tools import catalog
-from ci_tools.cli.tables.change import advice_tables, comparison_tables, move_table, patch_proof_table
-from ci_tools.cli.tables.layout import show
-from ci_tools.cli.tables.plan import evidence_table, plan_tables, proof_table
-from ci_tools.cli.values import DONE, make_plan, narrow, outputs, share
-from ci_tools.config import migration, starter
+from ci_tools.cli.arguments import add_config, add_edition, parse_nonempty
+from ci_tools.cli.statuses import DONE
 from ci_tools.errors import InputError
-from ci_tools.machine.storage import write_atomically
-from ci_tools.model.request import UNTAGGED
-from ci_tools.plan import make, matrix, plan_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
+    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
     from ci_tools.plan.make import Planned
 
-    Verb = Callable[[argparse.Namespace, Outside], int]
+
+def declare_init(parser: Parser) -> None:
+    """Add the arguments of `fatwheel init`."""
+    text = "the project; default: this folder, or the nearest above with a pyproject.toml or setup.py"
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
+    text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
+    parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
 
 
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel init`."""
+    from ci_tools import catalog
+    from ci_tools.cli.values import find_project
+    from ci_tools.config import starter
+
+    folder = options.folder or find_project(outside)
     if options.from_test_infra:
-        written = migration.write_from_test_infra(
-            options.folder, options.from_test_infra, catalog.load(), outside.environ
-        )
+        from ci_tools.cli.tables.change import move_table
+        from ci_tools.cli.tables.layout import show
+        from ci_tools.config import migration
+
+        written = migration.write_from_test_infra(folder, options.from_test_infra, catalog.load(), outside.environ)
         show([move_table(written.rows)], on_stderr=True)
         print(*written.paths, sep="\n")
         outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
         return DONE
-    path = starter.write(options.folder, catalog.load(), outside.environ)
+    path = starter.write(folder, catalog.load(), outside.environ)
     print(path)
     outside.reporter.say(f"wrote {path}; look through it, then run `fatwheel plan {path}`")
     return DONE
 
 
+def declare_plan(parser: Parser) -> None:
+    """Add the arguments of `fatwheel plan`."""
+    add_config(parser)
+    parser.add_argument("--explain", action="store_true", help="give every cell a line, and all of the evidence")
+    forms = "what stdout gets: a table, JSON, a workflow's outputs, or the text of a comment; default: %(default)s"
+    parser.add_argument("--format", choices=("table", "json", "github", "markdown"), default="table", help=forms)
+    parser.add_argument("--only", metavar="PLATFORM", help="show only this platform")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the whole plan to this file as JSON as well")
+    add_edition(parser)
+    text = "the expected project name: fail if the config names a different one"
+    parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
+    text = "a target that the release will go to: fail now if it is invalid; may be given several times"
+    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = "fail if such a target is a folder: it would be lost with the machine that publishes"
+    parser.add_argument("--distant", action="store_true", help=text)
+    text = "ask the config's targets whether they already have the version, and report it"
+    parser.add_argument("--ask-targets", action="store_true", help=text)
+    text = "also build what the plan calls redundant, as far as this machine can, and compare"
+    parser.add_argument("--prove", action="store_true", help=text)
+    text = "also show the differences from the plan of a git revision such as main, a plan.json, or a release's folder"
+    parser.add_argument("--against", type=parse_nonempty, metavar="REV", help=text)
+
+
 def run_plan(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel plan`."""
+    from ci_tools.cli.values import find_config, make_plan, narrow, share
+    from ci_tools.machine.storage import write_atomically
+    from ci_tools.plan import plan_file
+
     if options.prove and options.format in {"github", "markdown"}:
         msg = f"--prove: --format {options.format} holds no proof, expected --format table or json"
         raise InputError(msg)
@@ -58,29 +89,37 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         from ci_tools.publish.targets import addresses
 
         addresses.refuse_wrong(options.to, distant=options.distant)
-    planned = make_plan(options, options.config, outside)
+    path = find_config(options, outside)
+    planned = make_plan(options, path, outside)
     _refuse_another(planned.plan, options.package)
-    text = plan_file.dumps(planned.plan)
     if options.out:
         if options.out.is_dir():
             msg = f"--out: {options.out} is a folder, expected a file such as plan.json"
             raise InputError(msg)
         with write_atomically(options.out) as file:
-            file.write(text.encode())
+            file.write(plan_file.dumps(planned.plan).encode())
     if options.ask_targets:
         _say_held(planned.plan, outside)
     if options.against:
-        return _compare(planned, options, outside)
+        return _compare(planned, path, options, outside)
     narrowed = share if options.format == "github" else narrow
     planned = planned._replace(plan=narrowed(planned.plan, options.only))
     if options.prove:
         return _prove(planned, options, outside)
+    if options.explain and options.format == "table":
+        from ci_tools.cli.tables.layout import show
+        from ci_tools.cli.tables.plan import request_table
+        from ci_tools.config.location import describe
+
+        show(request_table(describe(path), options.variables))
     _print_plan(planned, options.format, explain=options.explain)
     return DONE
 
 
 def _say_held(plan: Plan, outside: Outside) -> None:
     """Report the targets that already have files of this version; a commit without its tag releases nothing."""
+    from ci_tools.model.request import UNTAGGED
+    from ci_tools.plan import plan_file
     from ci_tools.publish import foresight, publishing
     from ci_tools.publish.targets.addresses import targets_of
 
@@ -92,12 +131,17 @@ def _say_held(plan: Plan, outside: Outside) -> None:
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:
+    from packaging.utils import canonicalize_name
+
     if package and canonicalize_name(package) != canonicalize_name(plan.project.name):
         msg = f'--package: the config names "{plan.project.name}", not "{package}"'
         raise InputError(msg)
 
 
 def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.plan import proof_table
+    from ci_tools.plan import plan_file
     from ci_tools.verify import prover
 
     if options.format == "table":
@@ -111,15 +155,19 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     return prover.status(proofs)
 
 
-def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) -> int:
+def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.cli import pages
+    from ci_tools.cli.tables.change import comparison_tables
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.values import outputs
+    from ci_tools.plan import matrix, plan_file
     from ci_tools.plan.compare import baseline, sentences
     from ci_tools.publish import folder
 
     if folder.is_plan(Path(options.against)):
         found = folder.compare_folders(folder.Finished(planned.plan, {}), Path(options.against))
     else:
-        found = baseline.compare_with_revision(planned, options.config, options.against, outside)
+        found = baseline.compare_with_revision(planned, path, options.against, outside)
     if options.format == "github":
         compared = {"base": options.against, "changed": json.dumps(found.is_change)}
         print(outputs({**matrix.outputs(plan_file.together(planned.plan)), **compared}), end="")
@@ -135,20 +183,6 @@ def _compare(planned: Planned, options: argparse.Namespace, outside: Outside) ->
     return DONE
 
 
-def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel summary`."""
-    from ci_tools.cli import pages
-    from ci_tools.publish import folder
-
-    found = folder.read(options.path, options.only or "")
-    change = folder.compare_folders(found, options.against) if options.against else None
-    if options.path.is_dir():
-        print(pages.release_page(found, change), end="")
-    else:
-        print(pages.plan_page(found.plan, change), end="")
-    return DONE
-
-
 def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
     plan = planned.plan
     if form == "markdown":
@@ -157,25 +191,54 @@ def _print_plan(planned: Planned, form: str, *, explain: bool) -> None:
         print(pages.plan_page(plan, most=pages.MOST_OF_A_COMMENT), end="")
         return
     if form != "table":
+        from ci_tools.cli.values import outputs
+        from ci_tools.plan import matrix, plan_file
+
         print(plan_file.dumps(plan) if form == "json" else outputs(matrix.outputs(plan)), end="")
         return
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.plan import evidence_table, plan_tables
+
     show(plan_tables(plan, explain=explain))
     if explain:
         show(evidence_table(planned.evidence, plan))
 
 
+def declare_evidence(parser: Parser) -> None:
+    """Add the arguments of `fatwheel evidence`."""
+    add_config(parser)
+
+
 def run_evidence(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel evidence`."""
-    planned = make.make_plan(options.config, outside)
+    from ci_tools.cli.values import find_config
+    from ci_tools.plan import make, plan_file
+
+    planned = make.make_plan(find_config(options, outside), outside)
     print(plan_file.evidence_json(planned.evidence, planned.plan), end="")
     return DONE
 
 
+def declare_advise(parser: Parser) -> None:
+    """Add the arguments of `fatwheel advise`."""
+    add_config(parser)
+    forms = "what stdout gets: a table, JSON, or all patches as one diff for `git apply`; default: %(default)s"
+    parser.add_argument("--format", choices=("table", "json", "diff"), default="table", help=forms)
+    text = "the folder with receipts of earlier builds, which have time and size; default: %(default)s"
+    parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
+    text = "apply each patch to a copy, plan again, and build and try what this machine can"
+    parser.add_argument("--prove", action="store_true", help=text)
+
+
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel advise`."""
+    from ci_tools.cli.tables.change import advice_tables, patch_proof_table
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.values import find_config
+    from ci_tools.plan import make
     from ci_tools.verify import patches
 
-    planned = make.make_plan(options.config, outside)
+    planned = make.make_plan(find_config(options, outside), outside)
     advised, patched = patches.consult(planned, options.out)
     if options.format == "table":
         show(advice_tables(planned.plan, advised, patched))

@@ -1,4 +1,4 @@
-"""The verbs that make and test wheels: prepare, build, audit, validate, gather and trials."""
+"""The verbs that make and test wheels: build, audit and validate."""
 
 from __future__ import annotations
 
@@ -6,57 +6,49 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ci_tools import catalog
-from ci_tools.cli.tables.layout import show
-from ci_tools.cli.tables.release import assembly_tables, findings_table, trials_table
-from ci_tools.cli.values import BAD, DONE, make_plan, outputs, read_python, share
-from ci_tools.config import loader
-from ci_tools.errors import InputError, LeftUndone, nearest
-from ci_tools.github import step as steps
-from ci_tools.model.files import Level
-from ci_tools.plan import make, matrix, plan_file
+from ci_tools.cli.arguments import add_config, add_edition, add_format, add_trust, parse_nonempty
+from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.errors import InputError, nearest
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ci_tools.cli.arguments import Parser
     from ci_tools.machine.context import Outside
     from ci_tools.model.files import Trial
     from ci_tools.model.plan import Plan, Site
 
-    Verb = Callable[[argparse.Namespace, Outside], int]
 
-
-def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel prepare`."""
-    from ci_tools.machine import runner
-    from ci_tools.plan import plan_reader
-
-    host = runner.Host(
-        environ=outside.environ,
-        say=outside.reporter.say,
-        call=runner.make_root_call(outside.cache / "prepare.log"),
-        root=options.root,
-    )
-    runner.prepare(runner.care_of(plan_reader.read(options.plan), options.job.split(",")), host)
-    return DONE
+def declare_build(parser: Parser) -> None:
+    """Add the arguments of `fatwheel build`."""
+    add_config(parser)
+    text = "a plan.json that the plan made here must equal; it names the config"
+    parser.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    add_edition(parser)
+    text = "a job of the plan, or sdist; several are separated by commas"
+    parser.add_argument("--job", required=True, type=parse_nonempty, metavar="NAME", help=text)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the file goes")
+    text = "if one of several jobs fails, build and audit the others, and fail at the end"
+    parser.add_argument("--keep-going", action="store_true", help=text)
 
 
 def run_build(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel build`."""
     from ci_tools.build import jobs
+    from ci_tools.cli.values import find_config, make_plan
+    from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
     from ci_tools.verify.files import CHECKS
 
-    path = options.config
-    if options.plan and path == Path(loader.DEFAULT_NAME):
-        path = plan_file.config_of(options.plan)
     if options.plan and (options.tag or options.nightly or options.ref or options.untagged):
         msg = "--plan says which edition is built, expected no --tag, --ref, --nightly or --untagged beside it"
         raise InputError(msg)
     if options.plan and (options.torch or options.gpu_runner):
         msg = "--plan says what its run asked for, expected no --torch or --gpu-runner beside it"
         raise InputError(msg)
+    is_named = options.config or not options.plan
+    path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
     names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
     for made in jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going):
@@ -64,9 +56,23 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     return DONE
 
 
+def declare_audit(parser: Parser) -> None:
+    """Add the arguments of `fatwheel audit`."""
+    text = "a wheel file; default: all of the plan's wheels beside --plan"
+    parser.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
+    fitting = parser.add_mutually_exclusive_group()
+    fitting.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml whose plan the wheels must fit")
+    text = "the plan.json that the wheels must fit; nothing of the project is run"
+    fitting.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    add_trust(parser)
+    add_format(parser, "json")
+
+
 def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel audit`."""
-    from ci_tools.plan import plan_reader
+    from ci_tools.github import step as steps
+    from ci_tools.model.files import Level
+    from ci_tools.plan import make, plan_reader
     from ci_tools.verify import files
 
     plan = make.make_plan(options.config, outside).plan if options.config else None
@@ -80,14 +86,33 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
     if options.format == "json":
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
+        from ci_tools.cli.tables.layout import show
+        from ci_tools.cli.tables.release import findings_table
+
         show(findings_table(findings, len(named)))
     if steps.is_on(outside.environ):  # in GitHub Actions, errors are also shown as annotations
         files.refuse_findings(findings, plan)
     return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
 
 
+def declare_validate(parser: Parser) -> None:
+    """Add the arguments of `fatwheel validate`."""
+    text = "a wheel file; default: those that the --site tries, beside the --plan"
+    parser.add_argument("wheels", nargs="*", type=Path, metavar="WHEEL", help=text)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the fatwheel.yml that says what must work")
+    parser.add_argument("--python", metavar="VERSION", help="the Python to install into; default: this one")
+    text = "the plan.json whose --site this machine is, in the folder of the wheels"
+    parser.add_argument("--plan", type=Path, metavar="FILE", help=text)
+    text = "the site of the plan that this machine is; it says which files are tried, and with which Python"
+    text += "; several by their numbers in the plan, each with this option"
+    parser.add_argument("--site", type=parse_nonempty, action="append", default=[], metavar="NAME", help=text)
+    add_trust(parser)
+
+
 def run_validate(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel validate`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.release import trials_table
     from ci_tools.plan import plan_reader
     from ci_tools.verify import files
 
@@ -109,6 +134,7 @@ def run_validate(options: argparse.Namespace, outside: Outside) -> int:
 
 def _tried_at_sites(plan: Plan, options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
     """Validate the files of some sites of the plan; the source is used only for its scripts or to build the sdist."""
+    from ci_tools.plan import make, plan_file
     from ci_tools.verify import files
 
     path = options.config or plan_file.config_of(options.plan)
@@ -132,40 +158,13 @@ def _site(plan: Plan, word: str) -> Site:
 
 
 def _validate_here(options: argparse.Namespace, outside: Outside) -> Mapping[str, Sequence[Trial]]:
+    from ci_tools import catalog
+    from ci_tools.cli.values import read_python
+    from ci_tools.config import loader
+    from ci_tools.plan import make
     from ci_tools.verify import files
 
     request = loader.load(options.config, catalog.load()) if options.config else None
     python = read_python(options.python) if options.python else None
     root = make.place_of_scripts(request, options.config, outside) if request else None
     return files.validate_files(options.wheels, request, files.Here(python, root), outside)
-
-
-def run_gather(options: argparse.Namespace, outside: Outside) -> int:
-    """Run `fatwheel gather`."""
-    from ci_tools.publish import assembly
-
-    found = assembly.assemble(options.folders, options.plan, options.out, options.only or "", outside)
-    if options.pypi:
-        assembly.copy_for_pypi(found, options.pypi)
-    if options.kept:
-        assembly.copy_receipts(options.out, options.kept)
-    if options.format == "github":
-        print(outputs(assembly.outputs(found)), end="")
-    else:
-        show(assembly_tables(found))
-    return DONE
-
-
-def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
-    """Run `fatwheel trials`."""
-    from ci_tools.plan import plan_reader
-    from ci_tools.publish import gathering
-
-    whole = plan_reader.read(options.plan)
-    plan = share(whole, options.only)
-    found = matrix.trials(plan, gathering.find_built(options.folders, plan), whole)
-    print(outputs(found.outputs()), end="")
-    if found.unbuilt:
-        msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
-        raise LeftUndone(msg)
-    return DONE

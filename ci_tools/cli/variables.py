@@ -1,0 +1,119 @@
+"""The environment variables that stand for options: the command line goes before them, and they before the config.
+
+An option has a variable if it means the same for every verb that takes it: a workflow sets it once for all of its
+steps. `--out`, `--only` and `--format` do not: one verb writes a file, another fills a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ci_tools.cli.arguments import Parser
+
+__all__ = ["OTHERS", "PREFIX", "VARIABLES", "Parsed", "find_unknown", "parse"]
+
+PREFIX = "FATWHEEL_"
+# The variable of each option, by its name in the result of the parser.
+VARIABLES: Mapping[str, str] = {
+    option: f"{PREFIX}{option.upper()}"
+    # ruff: noqa: SIM905 - as words they fit on a page
+    for option in "config distant dry_run gpu_runner here job keep_going nightly package plan python ref released "
+    "replace site tag to torch trust_source unattested untagged uploader".split()
+}
+# What other variables set, which are of no option.
+OTHERS: Mapping[str, str] = {
+    "FATWHEEL_CACHE": "the folder that keeps what is fetched and observed, in place of the user's cache folder",
+    "FATWHEEL_INSTALLER": "`uv` installs with uv in place of pip",
+    "FATWHEEL_VERBOSE": "`1` is `--verbose`",
+}
+BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
+CLOSE = 0.75  # how alike the name of an unknown variable is to that of a known one
+
+
+class Parsed(NamedTuple):
+    """The options of a verb, and the variables that set some of them."""
+
+    options: argparse.Namespace
+    variables: Mapping[str, str]
+
+
+def parse(parser: Parser, words: Sequence[str], environ: Mapping[str, str]) -> Parsed:
+    """Parse a verb's arguments; an option that they leave out takes its value from its variable, if that is set.
+
+    Of options that exclude each other, one on the command line goes before the variables of all. Raises InputError if
+    the command line or a variable is wrong.
+    """
+    told = {
+        action: environ[variable]
+        for action in parser._actions  # noqa: SLF001 - argparse has no other way, here and below
+        if (variable := VARIABLES.get(action.dest, "")) and environ.get(variable, "").strip()
+    }
+    if not told or {"-h", "--help"} & {*words}:
+        return Parsed(parser.parse_args(words), {})
+    given = _find_given(parser, words)
+    used = {action: text for action, text in told.items() if action.dest not in given}
+    extra = [word for action, text in used.items() for word in _words(action, text)]
+    variables = {VARIABLES[action.dest]: text for action, text in used.items()}
+    defaults = {action.dest: Path(text) for action, text in used.items() if not action.option_strings}
+    try:
+        parser.set_defaults(**defaults)
+        return Parsed(parser.parse_args([*extra, *words]), variables)
+    except InputError as error:
+        if not variables:
+            raise
+        raise InputError(error.message, hint=f"set here: {', '.join(variables)}; {error.hint}") from error
+
+
+def _find_given(parser: Parser, words: Sequence[str]) -> set[str]:
+    """Return the names of the options on a command line, and of those that they exclude."""
+    known = [(action, action.default, action.required) for action in parser._actions]  # noqa: SLF001
+    try:
+        for action, *_ in known:
+            # A positional argument would be given the text of SUPPRESS.
+            action.default, action.required = (argparse.SUPPRESS if action.option_strings else None), False
+        given = {name for name, value in vars(parser.parse_args(words)).items() if value is not None}
+    finally:
+        for action, default, required in known:
+            action.default, action.required = default, required
+    for group in parser._mutually_exclusive_groups:  # noqa: SLF001
+        names = {action.dest for action in group._group_actions}  # noqa: SLF001
+        given |= names if names & given else set()
+    return given
+
+
+def _words(action: argparse.Action, text: str) -> Iterator[str]:
+    """Yield the words of a command line that set an option as its variable says."""
+    for option in action.option_strings[-1:]:
+        if action.nargs == 0:
+            yield from [option] if _is_true(VARIABLES[action.dest], text) else []
+        else:
+            is_list = isinstance(action.default, list)
+            yield from (f"{option}={word}" for word in (text.split() if is_list else [text.strip()]))
+
+
+def _is_true(variable: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in BOOLEANS:
+        msg = f'{variable}: "{text}" is neither true nor false'
+        raise InputError(msg, hint="expected 1 or true, 0 or false")
+    return BOOLEANS[word]
+
+
+def find_unknown(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each variable whose name is close to that of one above."""
+    known = {*VARIABLES.values(), *OTHERS}
+    strange = [name for name in environ if name.startswith(PREFIX) and name not in known]
+    if strange:
+        from difflib import get_close_matches
+
+        for name in sorted(strange):
+            near = get_close_matches(name[len(PREFIX) :], [one[len(PREFIX) :] for one in known], n=1, cutoff=CLOSE)
+            if near:
+                yield f'there is no variable "{name}", did you mean "{PREFIX}{near[0]}"?'

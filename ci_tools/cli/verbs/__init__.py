@@ -1,0 +1,264 @@
+"""Every verb: its name, the module of its group in this folder, a sentence and an example.
+
+A module has two functions for each of its verbs: `declare_plan` adds its arguments, and `run_plan` runs it. It is
+imported when one of its verbs is called, and it imports the rooms only inside its functions: start-up is short.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+
+    Run = Callable[[argparse.Namespace, Outside], int]
+
+__all__ = ["VERBS", "find_run", "first_page", "group_page", "parser_of", "split"]
+
+
+class Verb(NamedTuple):
+    """A verb of the command line."""
+
+    module: str
+    text: str
+    example: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "init": Verb("plan", "write a first fatwheel.yml from what the source shows", "fatwheel init"),
+    "plan": Verb("plan", "show which wheels serve the request, and why", "fatwheel plan --explain"),
+    "advise": Verb(
+        "plan",
+        "show what would make the plan smaller, with a patch where an edit is enough",
+        "fatwheel advise --format diff | git apply",
+    ),
+    "build": Verb("build", "build one job of the plan", "fatwheel build --job linux-cuda-cu130 --out dist"),
+    "audit": Verb("build", "check what is inside wheels", "fatwheel audit dist/*.whl --config fatwheel.yml"),
+    "validate": Verb(
+        "build", "install wheels in clean environments and run them", "fatwheel validate dist/*.whl --python 3.12"
+    ),
+    "release": Verb(
+        "publish",
+        "plan, build, audit, validate, publish and install, on this machine",
+        "fatwheel release --to dir:dist/index --here",
+    ),
+    "publish": Verb(
+        "publish",
+        "publish finished files, each release unit at every target or at none",
+        "fatwheel publish dist --to s3://my-bucket/whl --dry-run",
+    ),
+    "doctor": Verb(
+        "repository",
+        "report what in a GitHub repository would stop a release, and how to fix it",
+        "fatwheel doctor my-org/my-project",
+    ),
+    "evidence": Verb(
+        "plan",
+        "print the evidence for every cell, with its places in the source, as JSON",
+        "fatwheel evidence > evidence.json",
+    ),
+    "index adopt": Verb(
+        "index",
+        "take over the files of an index that other tools filled",
+        "fatwheel index adopt s3://my-bucket/whl --project demo",
+    ),
+    "index add": Verb(
+        "index",
+        "publish wheels and sdists that Fatwheel did not build, once they are audited",
+        "fatwheel index add dir:index wheels/*.whl --dry-run",
+    ),
+    "index verify": Verb(
+        "index", "report where an index differs from its manifests", "fatwheel index verify s3://my-bucket/whl"
+    ),
+    "index repair": Verb("index", "repair what `verify` finds", "fatwheel index repair s3://my-bucket/whl"),
+    "index pages": Verb(
+        "index",
+        "write an index over a project's GitHub Releases, as for GitHub Pages",
+        "fatwheel index pages github:my-org/demo demo --out public",
+    ),
+    "index promote": Verb(
+        "index",
+        "publish the same bytes of a release from one index to another",
+        "fatwheel index promote s3://my-bucket/whl/test s3://my-bucket/whl demo==1.0",
+    ),
+    "index yank": Verb(
+        "index",
+        "yank a release of an index, or a part of it: only users who pin it still get it",
+        'fatwheel index yank s3://my-bucket/whl demo==1.0 --reason "wrong results on Hopper"',
+    ),
+    "index unyank": Verb("index", "undo `yank`", "fatwheel index unyank s3://my-bucket/whl demo==1.0"),
+    "index retract": Verb(
+        "index",
+        "mark a bad release at every target that supports it, and say what you have to do by hand",
+        'fatwheel index retract demo==1.0 --reason "wrong results on Hopper, use 1.0.1"',
+    ),
+    "ci step": Verb(
+        "ci",
+        "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",
+        "WITH_OUT=plan.json fatwheel ci step plan",
+    ),
+    "ci summary": Verb(
+        "ci", "print a page for GitHub: a plan, or a release with its results", "fatwheel ci summary dist"
+    ),
+    "ci prepare": Verb(
+        "ci",
+        "free disk space and add swap on a hosted runner, as the plan says for its jobs",
+        "fatwheel ci prepare --plan plan.json --job linux-cuda-cu130",
+    ),
+    "ci gather": Verb(
+        "ci",
+        "collect the files that several machines made by one plan, and audit them here",
+        "fatwheel ci gather from-arm from-cuda --plan plan.json --out dist",
+    ),
+    "ci trials": Verb(
+        "ci",
+        "print the trials of a plan that need a runner: those of the wheels that were built",
+        "fatwheel ci trials dist --plan plan.json",
+    ),
+    "ci attested": Verb(
+        "ci",
+        "verify that a GitHub workflow signed every file of a release",
+        "fatwheel ci attested dist --repository my-org/demo --signer my-org/fatwheel/.github/workflows/wheels.yml",
+    ),
+    "ci unattested": Verb(
+        "ci",
+        "compare every file of a release with its receipt, and print a page that says that it is not signed",
+        "fatwheel ci unattested dist",
+    ),
+    "ci tell": Verb(
+        "ci",
+        "open an issue for the owner of a platform whose scheduled run failed, and close it after a success",
+        "fatwheel ci tell --platform linux-rocm --result failure --repository my-org/demo",
+    ),
+    "ci comment": Verb(
+        "ci",
+        "write a file into one comment of a pull request, or update that comment",
+        "fatwheel ci comment plan.md --pull 7 --repository my-org/demo",
+    ),
+    "ci canary": Verb(
+        "ci",
+        "check one thing that only GitHub can show, and record the result",
+        "fatwheel ci canary container --expected manylinux",
+    ),
+    "ci canary-table": Verb(
+        "ci", "print the results of all checks of canary.yml", 'fatwheel ci canary-table --needs "$NEEDS"'
+    ),
+}
+GROUPS: Mapping[str, str] = {
+    "index": "look after a published index: {verbs}",
+    "ci": "the steps of a workflow, not for people",
+}
+FIRST_PAGE = {
+    "plan": ("init", "plan", "advise"),
+    "make wheels": ("build", "audit", "validate"),
+    "publish": ("release", "publish", "doctor"),
+}
+WIDEST = 100  # columns of a page
+ABOUT = "The fewest wheels that serve everybody: plan, build, audit, validate, publish."
+
+
+def split(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Split a command line into the name of its verb, such as `index verify`, and the verb's arguments.
+
+    Raises InputError if it names no verb.
+    """
+    count = 2 if words and words[0] in GROUPS else 1
+    name = " ".join(words[:count])
+    if name in VERBS:
+        return name, words[count:]
+    if len(words) < count:
+        what = f"`fatwheel {name}` needs a verb" if words else "no verb is named"
+        msg = f"{what}, known: {', '.join(_listed(words))}"
+        raise InputError(msg, hint=_help_of(words))
+    word = words[count - 1]
+    moved = [verb for verb in VERBS if verb.endswith(f" {word}")]
+    found = f'did you mean "{moved[0]}"?' if moved else nearest(word, _listed(words))
+    msg = f'there is no verb "{name}", {found}'
+    raise InputError(msg, hint=_help_of(words))
+
+
+def _listed(words: Sequence[str]) -> list[str]:
+    """Return the verbs of the group that a command line begins with, or all outside the groups, and the groups."""
+    if words and words[0] in GROUPS:
+        return _verbs_of(words[0])
+    return [*(verb for verb in VERBS if " " not in verb), *GROUPS]
+
+
+def _verbs_of(group: str) -> list[str]:
+    return [verb.partition(" ")[2] for verb in VERBS if verb.startswith(f"{group} ")]
+
+
+def _help_of(words: Sequence[str]) -> str:
+    group = [words[0]] if words and words[0] in GROUPS else []
+    return f"`{' '.join(['fatwheel', *group, '--help'])}` lists the verbs"
+
+
+def parser_of(name: str) -> Parser:
+    """Return the parser of a verb's arguments."""
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.cli.variables import VARIABLES
+
+    verb = VERBS[name]
+    parser = Parser(name, verb.text, verb.example)
+    getattr(_module(name), f"declare_{_function(name)}")(parser)
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way
+        action.help = f"{action.help} [{VARIABLES[action.dest]}]" if action.dest in VARIABLES else action.help
+    return parser
+
+
+def find_run(name: str) -> Run:
+    """Return the function that runs a verb: `run_verify` of the module `index` for "index verify"."""
+    run: Run = getattr(_module(name), f"run_{_function(name)}")
+    return run
+
+
+def _module(name: str) -> object:
+    return import_module(f"{__name__}.{VERBS[name].module}")
+
+
+def _function(name: str) -> str:
+    return name.rpartition(" ")[2].replace("-", "_")
+
+
+# ---------------------------------------------------------------- help
+
+
+def first_page() -> str:
+    """Return what `fatwheel --help` prints: the verbs of people, then the groups."""
+    lines = ["usage: fatwheel VERB ...", "", ABOUT]
+    for title, names in FIRST_PAGE.items():
+        lines += ["", f"{title}:", *(_line(name, VERBS[name].text) for name in names)]
+    groups = (_line(name, text.format(verbs=", ".join(_verbs_of(name)))) for name, text in GROUPS.items())
+    lines += ["", "groups of verbs, each with a --help of its own:", *groups]
+    shown = {name for names in FIRST_PAGE.values() for name in names}
+    more = [verb for verb in VERBS if " " not in verb and verb not in shown]
+    lines += ["", f"more verbs: {', '.join(more)}"]
+    lines += [
+        "",
+        "`fatwheel VERB --help` has a verb's options and an example; `fatwheel --version` prints the version.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def group_page(group: str) -> str:
+    """Return what `fatwheel index --help` prints."""
+    text = GROUPS[group].partition(":")[0]
+    lines = [f"usage: fatwheel {group} VERB ...", "", f"{text[0].upper()}{text[1:]}.", ""]
+    lines += [_line(name, VERBS[f"{group} {name}"].text) for name in _verbs_of(group)]
+    lines += ["", f"`fatwheel {group} VERB --help` has a verb's options and an example."]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, text: str) -> str:
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    width = min(get_terminal_size().columns, WIDEST)
+    return fill(text, width, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16, break_on_hyphens=False)

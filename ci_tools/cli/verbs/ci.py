@@ -1,0 +1,316 @@
+"""The verbs that workflows call: step, and those that only a step needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.arguments import add_config_path, parse_nonempty, parse_number
+from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.errors import InputError, LeftUndone
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+
+
+def declare_step(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci step`."""
+    from ci_tools.github import step as steps
+
+    parser.add_argument("name", metavar="VERB", help=f"one of {', '.join(steps.VERBS)}")
+
+
+def run_step(options: argparse.Namespace, outside: Outside) -> int:
+    """Run the verb of a workflow step; its output becomes the step's outputs, its summary page, or its log."""
+    import functools
+    import io
+    import shlex
+    from contextlib import redirect_stdout
+    from datetime import datetime, timezone
+
+    from rich.console import Console
+
+    from ci_tools.cli.dispatch import run
+    from ci_tools.cli.failures import silence_commands
+    from ci_tools.github import step as steps
+
+    today = datetime.now(timezone.utc).strftime("%Y%m%d")
+    step = steps.step_of(options.name, outside.environ, today)
+    files = [Path(_file_of(variable, outside.environ)) for variable in step.files]
+    words = io.StringIO()
+    undone: LeftUndone | None = None
+    with silence_commands(outside.environ), redirect_stdout(words if files else sys.stderr):
+        outside.reporter.say(f"$ {shlex.join(['fatwheel', *step.arguments])}")
+        try:
+            status = run(functools.cache(lambda: Console(stderr=True)), step.arguments)
+        except LeftUndone as error:  # not a failure: the output is still written
+            undone = error
+    for path in files:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(words.getvalue())
+    if undone:
+        raise undone
+    return status
+
+
+def _file_of(variable: str, environ: Mapping[str, str]) -> str:
+    if not environ.get(variable):
+        msg = f"{variable} names no file: `fatwheel ci step` is for steps of a workflow"
+        raise InputError(msg)
+    return environ[variable]
+
+
+# ---------------------------------------------------------------- plan and build
+
+
+def declare_summary(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci summary`."""
+    text = "a plan.json, or a folder with one, as `fatwheel build` and `release` leave it"
+    parser.add_argument("path", type=Path, metavar="DIR_OR_PLAN", help=text)
+    parser.add_argument("--only", metavar="PLATFORM", help="show only this platform's own jobs")
+    text = "also show the differences from an earlier one"
+    parser.add_argument("--against", type=Path, metavar="DIR_OR_PLAN", help=text)
+
+
+def run_summary(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    """Run `fatwheel ci summary`."""
+    from ci_tools.cli import pages
+    from ci_tools.publish import folder
+
+    found = folder.read(options.path, options.only or "")
+    change = folder.compare_folders(found, options.against) if options.against else None
+    if options.path.is_dir():
+        print(pages.release_page(found, change), end="")
+    else:
+        print(pages.plan_page(found.plan, change), end="")
+    return DONE
+
+
+def declare_prepare(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci prepare`."""
+    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="a plan.json")
+    text = "a job of the plan, or sdist; several are separated by commas"
+    parser.add_argument("--job", required=True, type=parse_nonempty, metavar="NAME", help=text)
+    text = "the path at which a container sees the runner's disk; default: %(default)s"
+    parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR", help=text)
+
+
+def run_prepare(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci prepare`."""
+    from ci_tools.machine import runner
+    from ci_tools.plan import plan_reader
+
+    host = runner.Host(
+        environ=outside.environ,
+        say=outside.reporter.say,
+        call=runner.make_root_call(outside.cache / "prepare.log"),
+        root=options.root,
+    )
+    runner.prepare(runner.care_of(plan_reader.read(options.plan), options.job.split(",")), host)
+    return DONE
+
+
+def declare_gather(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci gather`."""
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="files of the machines, in any subfolder")
+    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they worked by")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write the release to")
+    text = "a folder for the files that go to PyPI"
+    parser.add_argument("--pypi", type=Path, metavar="DIR", help=text)
+    text = "a folder for only its plan and receipts, which later releases are compared with"
+    parser.add_argument("--kept", type=Path, metavar="DIR", help=text)
+    parser.add_argument("--only", type=parse_nonempty, metavar="UNIT", help="only this unit has to be complete")
+    forms = "what stdout gets: a table for people, or a workflow's outputs; default: %(default)s"
+    parser.add_argument("--format", choices=("table", "github"), default="table", help=forms)
+
+
+def run_gather(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci gather`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.release import assembly_tables
+    from ci_tools.cli.values import outputs
+    from ci_tools.publish import assembly
+
+    found = assembly.assemble(options.folders, options.plan, options.out, options.only or "", outside)
+    if options.pypi:
+        assembly.copy_for_pypi(found, options.pypi)
+    if options.kept:
+        assembly.copy_receipts(options.out, options.kept)
+    if options.format == "github":
+        print(outputs(assembly.outputs(found)), end="")
+    else:
+        show(assembly_tables(found))
+    return DONE
+
+
+def declare_trials(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci trials`."""
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="the receipts, in any subfolder")
+    parser.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the plan.json they were made by")
+    parser.add_argument("--only", type=parse_nonempty, metavar="PLATFORM", help="only those of its own wheels")
+
+
+def run_trials(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    """Run `fatwheel ci trials`."""
+    from ci_tools.cli.values import outputs, share
+    from ci_tools.plan import matrix, plan_reader
+    from ci_tools.publish import gathering
+
+    whole = plan_reader.read(options.plan)
+    plan = share(whole, options.only)
+    found = matrix.trials(plan, gathering.find_built(options.folders, plan), whole)
+    print(outputs(found.outputs()), end="")
+    if found.unbuilt:
+        msg = f"there is no wheel of {', '.join(found.unbuilt)}, so none of its trials is started"
+        raise LeftUndone(msg)
+    return DONE
+
+
+# ---------------------------------------------------------------- publish
+
+
+def declare_attested(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci attested`."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the release")
+    text = "OWNER/REPO, where the workflow ran"
+    parser.add_argument("--repository", required=True, type=parse_nonempty, metavar="REPO", help=text)
+    text = "OWNER/REPO/.github/workflows/FILE, the workflow that signed"
+    parser.add_argument("--signer", required=True, type=parse_nonempty, metavar="WORKFLOW", help=text)
+    text = "a folder with the attestation; default: GitHub is asked for it"
+    parser.add_argument("--bundles", type=Path, metavar="DIR", help=text)
+
+
+def run_attested(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci attested`."""
+    from ci_tools.github import attestation
+
+    for path in attestation.verify(options.folder, options.repository, options.signer, options.bundles, outside):
+        print(path)
+    return DONE
+
+
+def declare_unattested(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci unattested`."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the release")
+
+
+def run_unattested(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - a verb
+    """Run `fatwheel ci unattested`."""
+    from ci_tools.cli import pages
+    from ci_tools.github import attestation
+
+    print(pages.unattested_page(attestation.hold_to_receipts(options.folder)), end="")
+    msg = f"no file of {options.folder} is attested: each is only compared with its receipt"
+    raise LeftUndone(msg)
+
+
+# ---------------------------------------------------------------- issues and comments for people
+
+
+def _add_repository(parser: Parser) -> None:
+    text = "the repository to write to; default: the one whose workflow this is (GITHUB_REPOSITORY)"
+    parser.add_argument("--repository", type=parse_nonempty, metavar="OWNER/REPO", help=text)
+
+
+def _read_repository(options: argparse.Namespace, outside: Outside) -> str:
+    """Return the repository to write to; raise InputError if none is named."""
+    found = options.repository or outside.environ.get("GITHUB_REPOSITORY", "")
+    if not found:
+        msg = "no repository is named, expected --repository OWNER/REPO"
+        raise InputError(msg, hint="in a workflow, GITHUB_REPOSITORY names it")
+    return str(found)
+
+
+def declare_tell(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci tell`."""
+    add_config_path(parser)
+    parser.add_argument("--platform", required=True, type=parse_nonempty, metavar="PLATFORM", help="such as linux-rocm")
+    text = "the result of a job: success, failure, cancelled or skipped; may be given several times"
+    parser.add_argument("--result", action="append", default=[], metavar="RESULT", help=text)
+    _add_repository(parser)
+
+
+def run_tell(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci tell`."""
+    from datetime import datetime, timezone
+
+    from ci_tools.cli.values import find_config
+    from ci_tools.github import owners
+    from ci_tools.github.client import Hub
+
+    run, now = owners.run_of(outside.environ), datetime.now(timezone.utc)
+    told = owners.news(find_config(options, outside), options.platform, options.result, run, now)
+    print(owners.tell(Hub(_read_repository(options, outside), outside, permission=owners.PERMISSION), told))
+    return DONE
+
+
+def declare_comment(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci comment`."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="its text, as Markdown")
+    parser.add_argument("--pull", type=parse_number, required=True, metavar="NUMBER", help="the pull request")
+    text = "the name of the comment, if a pull request has several; default: %(default)s"
+    parser.add_argument("--name", type=parse_nonempty, default="plan", metavar="NAME", help=text)
+    _add_repository(parser)
+
+
+def run_comment(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci comment`."""
+    from ci_tools.github import comment
+    from ci_tools.github.client import Hub
+
+    text = comment.read(options.file)
+    hub = Hub(_read_repository(options, outside), outside, permission=comment.PERMISSION)
+    print(comment.comment(hub, options.pull, text, options.name))
+    return DONE
+
+
+# ---------------------------------------------------------------- the canary, which tests GitHub
+
+
+def _add_folder(parser: Parser) -> None:
+    text = "the folder of the results; default: %(default)s"
+    parser.add_argument("--folder", type=Path, default=Path("canary"), metavar="DIR", help=text)
+
+
+def declare_canary(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci canary`."""
+    parser.add_argument("check", metavar="CHECK", help="the name of the check in canary.yml")
+    parser.add_argument("--name", default="", metavar="NAME", help="the name of this job, if several run it")
+    parser.add_argument("--expected", default="", metavar="TEXT", help="the expected result")
+    _add_folder(parser)
+
+
+def run_canary(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci canary`."""
+    from ci_tools.github import canary
+
+    note = canary.take_note(options.check, options.name, options.expected, options.folder, outside)
+    print(f"{note.check}: {'held' if note.held else 'did not hold'} {note.detail}".rstrip())
+    return DONE
+
+
+def declare_canary_table(parser: Parser) -> None:
+    """Add the arguments of `fatwheel ci canary-table`."""
+    text = "the context `needs` of the job, as JSON"
+    parser.add_argument("--needs", required=True, type=parse_nonempty, metavar="JSON", help=text)
+    parser.add_argument("--only", default="", metavar="PLATFORM", help="the one platform that wheels were built for")
+    text = "a repository that calls this one's wheels.yml, whose newest run is checked"
+    parser.add_argument("--elsewhere", default="", metavar="OWNER/REPO", help=text)
+    parser.add_argument("--repository", default="", metavar="OWNER/REPO", help="this repository")
+    _add_folder(parser)
+
+
+def run_canary_table(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel ci canary-table`."""
+    from ci_tools.github import canary
+
+    results = canary.results_of(options.needs)
+    asked = canary.Asked(results, options.only, options.elsewhere, options.repository)
+    found = canary.rows(options.folder, asked, outside)
+    print(canary.page(found), end="")
+    return BAD if any(row.state is canary.State.NOT_HELD for row in found) else DONE

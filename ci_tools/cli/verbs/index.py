@@ -1,0 +1,261 @@
+"""The verbs about a published index: adopt, add, verify, repair, pages, promote, yank, unyank and retract.
+
+`retract` also reaches GitHub Releases and PyPI. People look for it beside `yank`, which marks one index.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.arguments import NEAREST_CONFIG, parse_nonempty
+from ci_tools.cli.statuses import BAD, DONE
+from ci_tools.errors import InputError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+    from ci_tools.publish.index.maintain import Flaw
+    from ci_tools.publish.index.wheel_index import WheelIndex
+
+
+def _add_target(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="dir:PATH or s3://BUCKET/PREFIX, down to the channel")
+
+
+def declare_adopt(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index adopt`."""
+    _add_target(parser)
+    text = "take over only this project, and share the root with the others; may be given several times"
+    parser.add_argument("--project", action="append", default=[], type=parse_nonempty, metavar="NAME", help=text)
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only show what would be done")
+
+
+def run_adopt(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index adopt`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.upkeep import adoption_tables
+    from ci_tools.publish.index.foreign import adoption
+    from ci_tools.publish.targets.addresses import index_of
+
+    index = index_of(options.target, outside)
+    if not options.yes:
+        outline = adoption.survey(index, options.project, outside)
+        show(adoption_tables(outline, done=False))
+        way = "the same command with --yes does it; nothing is changed yet"
+        outside.reporter.say("all of it is adopted, there is nothing to do" if outline.is_done else way)
+        return DONE
+    show(adoption_tables(adoption.adopt(index, options.project, outside), done=True))
+    return DONE
+
+
+def declare_add(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index add`."""
+    _add_target(parser)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a wheel or an sdist, of any project")
+    text = "the folder that lists them, such as cu130; default: what their local versions name, or every folder"
+    parser.add_argument("--folder", type=parse_nonempty, metavar="FOLDER", help=text)
+    text = "a folder that lists them too; may be given several times"
+    parser.add_argument("--also", type=parse_nonempty, action="append", default=[], metavar="FOLDER", help=text)
+    text = "add them although this rule of the audit finds something wrong; may be given several times"
+    parser.add_argument("--despite", type=parse_nonempty, action="append", default=[], metavar="RULE", help=text)
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+
+
+def run_add(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index add`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.release import findings_table, preview_tables, publication_tables
+    from ci_tools.publish.index.maintain import additions
+    from ci_tools.publish.targets.addresses import indexes_of
+
+    targets, folders = indexes_of(options.target, outside), (options.folder or "", tuple(options.also))
+    addition = additions.Addition(tuple(options.files), *folders, frozenset(options.despite))
+    if options.dry_run:
+        changes, findings = additions.preview(targets, addition, outside)
+        show(preview_tables(changes, ()))
+    else:
+        shown, findings = additions.add(targets, addition, outside)
+        show(publication_tables(shown, ()))
+    if findings:
+        show(findings_table(findings, len(addition.files)))
+    return DONE
+
+
+def declare_verify(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index verify`."""
+    _add_target(parser)
+
+
+def run_verify(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index verify`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.upkeep import flaws_table
+    from ci_tools.publish.index import maintain
+    from ci_tools.publish.index.maintain import mirrors
+
+    flaws = _find_flaws(options.target, outside, lambda index: maintain.verify(index, outside))
+    flaws += _compare_mirrors(options.target, outside, mirrors.differences)
+    show(flaws_table(flaws))
+    return BAD if flaws else DONE
+
+
+def _find_flaws(target: str, outside: Outside, look: Callable[[WheelIndex], Sequence[Flaw]]) -> tuple[Flaw, ...]:
+    """Return the flaws of an index and its mirrors; if there are mirrors, with the full address of each flaw."""
+    from ci_tools.publish.targets.addresses import indexes_of
+
+    indexes = indexes_of(target, outside)
+    flaws = ((index, flaw) for index in indexes for flaw in look(index))
+    return tuple(flaw._replace(key=index.store.url(flaw.key)) if indexes[1:] else flaw for index, flaw in flaws)
+
+
+def _compare_mirrors(
+    target: str, outside: Outside, look: Callable[[WheelIndex, WheelIndex], Sequence[Flaw]]
+) -> tuple[Flaw, ...]:
+    """Return the differences between an index and its mirrors."""
+    from ci_tools.publish.targets.addresses import indexes_of
+
+    first, *others = indexes_of(target, outside)
+    return tuple(flaw for mirror in others for flaw in look(first, mirror))
+
+
+def declare_repair(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index repair`."""
+    _add_target(parser)
+    what = parser.add_mutually_exclusive_group()
+    text = "also remove files that a stopped publisher left and no page lists; only while no publisher runs"
+    what.add_argument("--remove-unlisted", action="store_true", help=text)
+    text = "undo the last repair, except for files that were changed since"
+    what.add_argument("--undo", action="store_true", help=text)
+
+
+def run_repair(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index repair`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.upkeep import flaws_table
+    from ci_tools.publish.index import maintain
+    from ci_tools.publish.index.maintain import mirrors
+
+    def mend(index: WheelIndex) -> Sequence[Flaw]:
+        if options.undo:
+            return maintain.undo_repair(index, outside)
+        return maintain.repair(index, outside, remove_unlisted=options.remove_unlisted)
+
+    flaws = _find_flaws(options.target, outside, mend)
+    if not options.undo:
+        flaws += _compare_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
+    show(flaws_table(flaws))
+    return BAD if any(flaw.is_left for flaw in flaws) else DONE
+
+
+def declare_pages(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index pages`."""
+    parser.add_argument("target", metavar="TARGET", help="github:OWNER/REPO")
+    parser.add_argument("project", metavar="PROJECT", help="the project whose releases they are")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the pages go")
+
+
+def run_pages(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index pages`."""
+    from ci_tools.publish.index import release_pages
+
+    for path in release_pages.write_pages(options.target, options.project, options.out, outside):
+        print(path)
+    return DONE
+
+
+def declare_promote(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index promote`."""
+    parser.add_argument("source", metavar="FROM", help="the index that has it: s3://BUCKET/whl/test")
+    parser.add_argument("target", metavar="TO", help="the index that gets it, as a stable release: s3://BUCKET/whl")
+    parser.add_argument("release", metavar="RELEASE", help="such as demo==1.0")
+
+
+def run_promote(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index promote`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.release import publication_tables
+    from ci_tools.publish.index import maintain
+    from ci_tools.publish.targets.addresses import index_of
+
+    source, target = index_of(options.source, outside), index_of(options.target, outside)
+    shown = maintain.promote(source, (target,), options.release, outside)
+    show(publication_tables(shown, ()))
+    return DONE
+
+
+# ---------------------------------------------------------------- a bad release
+
+
+def _add_release(parser: Parser) -> None:
+    text = "such as demo==1.0, only a part of it as demo==1.0+cu130, or one file by its name"
+    parser.add_argument("release", metavar="RELEASE", help=text)
+
+
+def declare_yank(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index yank`."""
+    _add_target(parser)
+    _add_release(parser)
+    parser.add_argument("--reason", default="", help="the reason that users who pin it see")
+
+
+def run_yank(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index yank`."""
+    return _mark(options, outside, options.reason)
+
+
+def declare_unyank(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index unyank`."""
+    _add_target(parser)
+    _add_release(parser)
+
+
+def run_unyank(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index unyank`."""
+    return _mark(options, outside, None)
+
+
+def _mark(options: argparse.Namespace, outside: Outside, reason: str | None) -> int:
+    from ci_tools.publish.index import maintain
+    from ci_tools.publish.targets.addresses import indexes_of
+
+    indexes = indexes_of(options.target, outside)
+    marked = {name: None for index in indexes for name in maintain.yank(index, options.release, reason)}
+    for name in marked:
+        print(name)
+    return DONE
+
+
+def declare_retract(parser: Parser) -> None:
+    """Add the arguments of `fatwheel index retract`."""
+    parser.add_argument("release", metavar="NAME==VERSION", help="such as demo==1.0")
+    text = "a target that may have it; may be given several times; default: the config's publish: targets"
+    parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
+    text = f"the config that names the targets; default: {NEAREST_CONFIG}"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
+    text = "the reason and what to use instead, shown by the finder, pip and uv"
+    parser.add_argument("--reason", metavar="TEXT", help=text)
+    parser.add_argument("--undo", action="store_true", help="remove the mark, and restore everything as it was before")
+
+
+def run_retract(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel index retract`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.release import retraction_table
+    from ci_tools.cli.values import find_config
+    from ci_tools.publish import retraction
+
+    if options.undo == (options.reason is not None):
+        msg = "expected --reason, which says what is wrong with the release, or --undo"
+        raise InputError(msg, hint='such as --reason "wrong results on Hopper, use 1.2.1"')
+    addresses = tuple(options.to) or retraction.targets_in(find_config(options, outside))
+    if options.undo:
+        outcomes = retraction.restore(options.release, addresses, outside)
+    else:
+        outcomes = retraction.retract(options.release, options.reason, addresses, outside)
+    show(retraction_table(options.release, outcomes))
+    return DONE

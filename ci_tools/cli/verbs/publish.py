@@ -1,0 +1,86 @@
+"""The verbs that publish: release and publish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.arguments import add_config, add_edition, add_targets, parse_nonempty
+from ci_tools.cli.statuses import DONE
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+
+
+def declare_publish(parser: Parser) -> None:
+    """Add the arguments of `fatwheel publish`."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what `fatwheel build` or `release` wrote")
+    add_targets(parser)
+    text = "publish only this: core, or an optional platform"
+    parser.add_argument("--only", type=parse_nonempty, metavar="UNIT", help=text)
+    text = "another target besides those; may be given several times"
+    parser.add_argument("--also", action="append", default=[], metavar="TARGET", help=text)
+    text = "show what would change at each target, and change nothing"
+    parser.add_argument("--dry-run", action="store_true", help=text)
+    text = "refuse a commit without the version's tag, as a workflow does"
+    parser.add_argument("--released", action="store_true", help=text)
+    text = "refuse a folder as a target: it would be lost with this machine"
+    parser.add_argument("--distant", action="store_true", help=text)
+    text = "note in the release notes that its files are not attested"
+    parser.add_argument("--unattested", action="store_true", help=text)
+
+
+def run_publish(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel publish`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.release import preview_tables, publication_tables
+    from ci_tools.publish import publishing
+
+    to = publishing.Destination(
+        tuple(options.to),
+        also=tuple(options.also),
+        only=options.only or "",
+        released=options.released,
+        distant=options.distant,
+        unattested=options.unattested,
+        replace=options.replace,
+        uploader=options.uploader,
+    )
+    if options.dry_run:
+        show(preview_tables(*publishing.preview(options.folder, to, outside)))
+        return DONE
+    outcome = publishing.publish(options.folder, to, outside)
+    show(publication_tables(outcome.shown, outcome.withheld))
+    return DONE
+
+
+def declare_release(parser: Parser) -> None:
+    """Add the arguments of `fatwheel release`."""
+    add_config(parser)
+    add_targets(parser)
+    text = "where files, logs and receipts go; default: %(default)s"
+    parser.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help=text)
+    add_edition(parser)
+    parser.add_argument("--here", action="store_true", help="go on without the jobs this machine cannot build")
+
+
+def run_release(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel release`."""
+    from ci_tools.cli.tables.layout import show
+    from ci_tools.cli.tables.plan import plan_tables
+    from ci_tools.cli.tables.release import release_tables
+    from ci_tools.cli.values import find_config, make_plan
+    from ci_tools.publish import release
+    from ci_tools.publish.publishing import Destination
+
+    planned = make_plan(options, find_config(options, outside), outside)
+    show(plan_tables(planned.plan, explain=False))
+    to = Destination(tuple(options.to), replace=options.replace, uploader=options.uploader)
+    released = release.release(planned, to, options.out, outside, here=options.here)
+    show(release_tables(released))
+    if released.install:
+        print(released.install)
+    return DONE

@@ -1,0 +1,101 @@
+"""Where a config is: `fatwheel.yml`, or the table `[tool.fatwheel]` of a pyproject.toml, here or in a folder above."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.formats import toml_document, yaml_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_tools.formats.yaml_file import Document
+
+__all__ = [
+    "DEFAULT_NAME",
+    "PROJECT_FILE",
+    "TABLE",
+    "describe",
+    "find_config",
+    "find_project",
+    "read_document",
+    "table_in",
+]
+
+DEFAULT_NAME = "fatwheel.yml"
+PROJECT_FILE = "pyproject.toml"
+TABLE = ("tool", "fatwheel")
+HINT = "`fatwheel init` writes a starter from what it finds in the source"
+
+
+def find_config(folder: Path, home: Path) -> Path:
+    """Return the path of the nearest config: in `folder`, or above it up to the root of its repository.
+
+    Outside a repository, the folders up to `home` are looked at, if `folder` is below it. Raises InputError if there
+    is none.
+    """
+    places = list(_folders(folder, home))
+    for place in places:
+        config = place / DEFAULT_NAME
+        if config.exists():
+            return config
+        if table_in(place / PROJECT_FILE) is not None:
+            return place / PROJECT_FILE
+    above = f" and none in a folder above, up to {places[-1]}" if places[1:] else ""
+    msg = f"there is no {folder / DEFAULT_NAME}{above}, expected a config that says what to build"
+    raise InputError(msg, hint=f"{HINT}; it may also be the table [{'.'.join(TABLE)}] of {PROJECT_FILE}")
+
+
+def find_project(folder: Path, home: Path) -> Path:
+    """Return the nearest folder with a project's build file, as `find_config` looks; `folder` if none has one."""
+    files = (PROJECT_FILE, "setup.py")
+    return next((place for place in _folders(folder, home) if any((place / file).is_file() for file in files)), folder)
+
+
+def _folders(folder: Path, home: Path) -> Iterator[Path]:
+    """Yield the folders in which a config is looked for; relative to `folder` if it is relative."""
+    full = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would leave a link to the folder of a project
+    above = [full, *full.parents]
+    roots = [place for place in above if (place / ".git").exists()] or [place for place in above[1:] if place == home]
+    for number, place in enumerate(above[: above.index(roots[0]) + 1] if roots else [full]):
+        yield folder.joinpath(*[".."] * number) if not folder.is_absolute() else place
+
+
+def table_in(path: Path) -> object | None:
+    """Return the config's table in a pyproject.toml, with unchecked values; None if the file or the table is missing.
+
+    Raises InputError if the file is not TOML and might have the table.
+    """
+    if not path.is_file():
+        return None
+    text = yaml_file.text_of(path, str(path), "a TOML file")
+    return toml_document.find_table(text, str(path), TABLE) if TABLE[-1] in text else None
+
+
+def describe(path: Path) -> str:
+    """Return a config's place in words."""
+    return f"{path} [{'.'.join(TABLE)}]" if path.name == PROJECT_FILE else str(path)
+
+
+def read_document(path: Path, name: str) -> Document:
+    """Read the config at `path`, called `name` in messages.
+
+    Raises InputError with every mistake in its syntax, or if the folder has two configs.
+    """
+    if not path.exists():
+        msg = f"there is no {path}, expected a config that says what to build"
+        raise InputError(msg, hint=HINT)
+    beside = path.with_name(PROJECT_FILE)
+    if path.name in {DEFAULT_NAME, PROJECT_FILE} and path.with_name(DEFAULT_NAME).exists() and table_in(beside):
+        _refuse_two(path.with_name(DEFAULT_NAME), beside)
+    is_toml = path.suffix == ".toml"
+    return toml_document.read(path, name, TABLE) if is_toml else yaml_file.read(path, name)
+
+
+def _refuse_two(config: Path, beside: Path) -> None:
+    where = toml_document.read(beside, str(beside), TABLE).where()
+    what = f"the table [{'.'.join(TABLE)}] is a config, and so is {config}, expected one of them"
+    raise RejectedInput([Problem(where, what)])

@@ -1,0 +1,86 @@
+"""Every verb has its two functions and its help, and whoever mistypes one is told the nearest."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import subprocess
+import sys
+from itertools import chain
+
+import pytest
+
+from ci_tools.cli import verbs
+from ci_tools.cli.dispatch import parse
+from ci_tools.cli.main import main
+from ci_tools.cli.verbs import FIRST_PAGE, GROUPS, VERBS
+from ci_tools.errors import InputError
+
+OF_PEOPLE = ("init", "plan", "build", "audit", "validate", "release", "publish", "advise", "doctor")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_takes_its_options_and_the_context(name: str) -> None:
+    assert [*inspect.signature(verbs.find_run(name)).parameters] == ["options", "outside"]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_help_of_a_verb_has_its_options_and_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([*name.split(), "--help"])
+    page = capsys.readouterr().out
+    options = [option for action in verbs.parser_of(name)._actions for option in action.option_strings]  # noqa: SLF001 - argparse has no other way
+    assert [option for option in options if option not in page] == []
+    assert f"example:\n  $ {VERBS[name].example}\n" in page
+    assert max(map(len, page.splitlines())) <= max(100, 6 + len(VERBS[name].example))
+
+
+def test_the_first_page_has_the_verbs_of_people_and_the_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sorted(chain(*FIRST_PAGE.values())) == sorted(OF_PEOPLE)
+    assert main(["--help"]) == 0
+    page = capsys.readouterr().out
+    assert [name for name in (*OF_PEOPLE, *GROUPS) if f"\n  {name} " not in page] == []
+    assert "gather" not in page
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_lists_its_verbs(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([group, "--help"]) == 0
+    page = capsys.readouterr().out
+    assert [line.split()[0] for line in page.splitlines() if line.startswith("  ") and line[2] != " "] == [
+        name.split()[1] for name in VERBS if name.startswith(f"{group} ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        pytest.param("", "no verb is named, known: init, plan, advise,", id="nothing"),
+        pytest.param("plam", 'there is no verb "plam", did you mean "plan"?', id="mistyped"),
+        pytest.param("yank", 'there is no verb "yank", did you mean "index yank"?', id="in-a-group"),
+        pytest.param("index", "`fatwheel index` needs a verb, known: adopt, add,", id="only-a-group"),
+        pytest.param("index verfy", 'there is no verb "index verfy", did you mean "verify"?', id="mistyped-in-a-group"),
+        pytest.param("index gather", 'there is no verb "index gather", did you mean "ci gather"?', id="another-group"),
+        pytest.param("--verbose", 'there is no verb "--verbose", ', id="an-option-first"),
+    ],
+)
+def test_a_line_without_a_verb_is_told_the_nearest(line: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse(line.split())
+    assert refused.value.message.startswith(said)
+    assert refused.value.hint.endswith("--help` lists the verbs")
+
+
+def test_what_a_verb_has_no_option_for_is_refused_with_its_help() -> None:
+    with pytest.raises(InputError, match="unrecognized arguments: --explian") as refused:
+        parse(["plan", "--explian"])
+    assert refused.value.hint == "`fatwheel plan --help` lists the options"
+    assert isinstance(parse(["plan", "--explain"]), argparse.Namespace)
+
+
+@pytest.mark.slow
+def test_a_verb_waits_for_no_other_verbs_modules() -> None:
+    code = "import sys; from ci_tools.cli import main; print(*[name for name in sys.modules if name in sys.argv])"
+    never = [f"ci_tools.cli.verbs.{name}" for name in sorted({verb.module for verb in VERBS.values()})]
+    done = subprocess.run([sys.executable, "-c", code, *never], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
