@@ -29,7 +29,7 @@ __all__ = [
 
 NO_OWNER = (
     "its native code has no owner, so nobody is notified when it fails; "
-    'an `owner: "@org/team"` at the top of the config is of all platforms'
+    'an `owner: "@org/team"` at the top of the config owns every platform'
 )
 
 

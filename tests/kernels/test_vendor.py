@@ -99,7 +99,17 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_kernel(device: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same folder with the wheel of the page."""
     project = write(tmp_path_factory.mktemp("project"), files_of_the_page())
-    command = [sys.executable, "-m", "build", "--installer", "uv", "--wheel", "--outdir", str(project / "dist"), str(project)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--installer",
+        "uv",
+        "--wheel",
+        "--outdir",
+        str(project / "dist"),
+        str(project),
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run(command, check=True, env=environment | {"FATWHEEL_TORCH_INCLUDE": str(INCLUDE)})
     site = tmp_path_factory.mktemp("with-kernel")

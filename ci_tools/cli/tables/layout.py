@@ -14,12 +14,22 @@ if TYPE_CHECKING:
 
     import rich.table
 
-__all__ = ["Table", "add_row", "count", "draw", "near", "new_table", "plain", "readable_size", "show"]
+__all__ = [
+    "Table",
+    "add_row",
+    "count",
+    "draw",
+    "make_rich_table",
+    "near",
+    "new_table",
+    "plain",
+    "readable_size",
+    "show",
+]
 
 UTF = "utf-8"
 GAP = "   "  # between two columns
 WIDEST = 10_000  # columns of a table that is not wrapped
-WIDE_ENOUGH = 110  # columns; up to this width a table holds names, not sentences, and only the terminal wraps it
 
 
 def plain(text: str) -> str:
@@ -44,8 +54,8 @@ class Table:
 def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
     """Print tables on stdout, or on stderr if they are not the result of the command.
 
-    Rows are wrapped only on a terminal, and only if the table is wider than both the terminal and `WIDE_ENOUGH`: such
-    a table holds sentences. Otherwise rows stay whole: a broken name cannot be copied, and logs are searched by line.
+    Rows are wrapped only on a terminal that is too narrow for them, and only between words: a broken name cannot be
+    copied. Elsewhere rows stay whole, as logs are searched by line.
     """
     stream = sys.stderr if on_stderr else sys.stdout
     if stream.isatty() or not (stream.encoding or UTF).lower().startswith(UTF[:3]):
@@ -90,10 +100,10 @@ def _show_by_rich(tables: Iterable[Table], *, on_stderr: bool) -> None:
 
     stream = Console(stderr=on_stderr)
     for table in tables:
-        made = _make_rich_table(table)
-        natural = Console(width=WIDEST).measure(made).maximum
-        fits = natural <= max(stream.width, WIDE_ENOUGH) or not stream.is_terminal
-        drawing = Console(width=natural if fits else stream.width, color_system=None, force_terminal=False)
+        made = make_rich_table(table)
+        least, natural = Console(width=WIDEST).measure(made)
+        width = min(natural, max(least, stream.width)) if stream.is_terminal else natural
+        drawing = Console(width=width, color_system=None, force_terminal=False)
         with drawing.capture() as drawn:
             drawing.print(made if made.row_count else "")
         lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
@@ -101,14 +111,16 @@ def _show_by_rich(tables: Iterable[Table], *, on_stderr: bool) -> None:
         print(*lines, sep="\n", end="\n\n", file=stream.file)
 
 
-def _make_rich_table(table: Table) -> rich.table.Table:
+def make_rich_table(table: Table) -> rich.table.Table:
+    """Return a table for rich, which breaks its rows only between words."""
     import rich.table
     from rich import box
     from rich.text import Text
 
     made = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=table.show_header)
-    for name in table.columns:
-        made.add_column(name, overflow="fold")
+    for index, name in enumerate(table.columns):
+        words = " ".join((name, *(row[index] for row in table.rows))).split()
+        made.add_column(name, overflow="fold", min_width=max(map(_width, words), default=1))
     for row in table.rows:
         made.add_row(*map(Text, row))
     return made

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pickle
+import pty
+import struct
+import subprocess
+import sys
+import termios
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from ci_tools.cli.main import main
 from ci_tools.cli.reporter import TerminalReporter
+from ci_tools.cli.tables import layout
 from ci_tools.cli.tables.layout import plain, show
 from ci_tools.cli.tables.release import preview_tables, publication_tables
 from ci_tools.cli.tables.upkeep import flaws_table
@@ -82,3 +93,51 @@ def test_an_option_that_an_empty_variable_was_given_to_is_refused(
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert "it is empty, expected a value" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- how tables are drawn
+
+WORDS = st.text(st.sampled_from("abc019.-_/ 中é🎡\n"), max_size=30)
+
+
+@st.composite
+def tables(draw_one: st.DrawFn) -> Table:
+    """Return a table as `new_table` and `add_row` make one."""
+    columns = draw_one(st.lists(st.text("abcXY", min_size=1, max_size=12), min_size=1, max_size=4))
+    table = layout.new_table("a title", *columns)
+    for row in draw_one(st.lists(st.tuples(*[WORDS] * len(columns)), min_size=1, max_size=4)):
+        layout.add_row(table, *row)
+    return table
+
+
+@given(tables())
+def test_a_table_is_drawn_as_rich_draws_it(table: Table) -> None:
+    made = layout.make_rich_table(table)
+    drawing = Console(width=layout.WIDEST, color_system=None, force_terminal=False)
+    with drawing.capture() as drawn:
+        drawing.print(made)
+    lines = [line.rstrip() for line in drawn.get().rstrip().split("\n")]
+    assert "\n".join(layout.draw(table)).rstrip() == "\n".join(lines)
+
+
+NAMES = ("demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", "linux-cuda-cu130")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_a_narrow_terminal_breaks_no_name(columns: int) -> None:
+    table = layout.new_table("a title", "wheel", "job", "why")
+    layout.add_row(table, *NAMES, "one sentence of several words " * 5)
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    code = "import pickle, sys; from ci_tools.cli.tables.layout import show; show([pickle.load(sys.stdin.buffer)])"
+    variables = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}}
+    subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(table), stdout=secondary, env={**variables, "TERM": "xterm"}, check=True,
+    )  # fmt: skip
+    os.close(secondary)
+    lines = os.read(primary, 1 << 16).decode().splitlines()
+    os.close(primary)
+    assert all(any(name in line for line in lines) for name in NAMES)
+    longest = max(len(line.rstrip()) for line in lines if not line.startswith(("\x1b", "a title")))
+    assert longest <= max(columns, sum(map(len, NAMES)) + len("sentence") + 8)
