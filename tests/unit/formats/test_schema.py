@@ -29,6 +29,7 @@ source: {subdirectory: package}
 build: {env: {A: "1"}, timeout-minutes: 60}
 platforms:
   linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0", "10.0+PTX"], native: ["*.cu"], runner: [a, b]}
+  linux-xpu: {enabled: auto, env: {B: "2"}}
   linux-rocm: {rocm: ["7.1"], archs: [gfx942], swap-gib: 8}
   macos-arm64: {include: ci/macos.yml}
   linux-cpu:
@@ -92,6 +93,25 @@ def documents(draw: st.DrawFn) -> Any:  # noqa: ANN401 - of any kind
 def test_what_is_quickly_accepted_has_no_flaw(document: object) -> None:
     if conforms(document, SCHEMA, SCHEMA):
         assert list(validator_class()(SCHEMA).iter_errors(document)) == []
+
+
+WRONG = (
+    None, True, -1, 0, 10**6, 1.5, "", "a\n", "x y", "3.9", "13.0\n", "off",
+    [], [""], ["a", "a"], [1], {}, {"x": 1}, {"A B": "1"},
+)  # fmt: skip
+
+
+def test_no_value_of_a_config_is_quickly_accepted_in_a_wrong_place() -> None:
+    for way in places(yaml.safe_load(CONFIG)):
+        for wrong in WRONG:
+            document = {"": yaml.safe_load(CONFIG)}
+            holder: Any = document
+            *before, last = ("", *way)
+            for key in before:
+                holder = holder[key]
+            holder[last] = wrong
+            if conforms(document[""], SCHEMA, SCHEMA):
+                assert list(validator_class()(SCHEMA).iter_errors(document[""])) == [], (way, wrong)
 
 
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("package/*.yml"), *ROOT.glob("tests/**/fatwheel.yml")]))
