@@ -42,7 +42,7 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 docs: $(VENV)/.docs ## build the website in dist/site; a broken link or anchor fails. RELEASES=1 adds the released versions
 	@$(BIN)/python -m docs.site $(if $(RELEASES),--releases)
 
-test-docs: $(VENV)/.docs $(VENV)/.tests ## look at a website in a browser, and break pages to see that the build fails
+test-docs: $(VENV)/.docs ## look at a website in a browser, and break pages to see that the build fails
 	@$(BIN)/python -m pytest tests/integration/test_site.py
 
 lock: $(VENV)/.tests ## bring the packages that workflows install up to date, each with its hashes

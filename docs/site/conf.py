@@ -14,6 +14,7 @@ author = "the authors of Fatwheel"
 html_title = "Fatwheel"
 extensions = ["myst_parser", "sphinx_copybutton"]
 root_doc = "index"
+highlight_language = "text"  # of a block that names none: it shows what a program says
 exclude_patterns = ["_extra"]
 nitpicky = True
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docs.site.errors import FOLDER, error_pages
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["BESIDE", "EXTRA", "SCHEMA", "Section", "rewrite_links", "sections", "stage"]
 
@@ -68,16 +70,21 @@ def stage(root: Path, target: Path, index: Path, repository: str = "") -> None:
     for source, name in places.items():
         text = rewrite_links((root / source).read_text(encoding="utf-8"), source, places, root, repository)
         _write(target / name, text)
+    for name, text in error_pages(
+        root, lambda text, source, at: rewrite_links(text, source, places, root, repository, at)
+    ):
+        _write(target / name, text)
     listed = [*sections((root / CONTENTS).read_text(encoding="utf-8")), _project(places)]
     for section in listed:
         _write(target / section.folder / "index.md", _landing(section))
+    folders = [*(section.folder for section in listed[:-1]), FOLDER, listed[-1].folder]
     (target / EXTRA).mkdir(parents=True)
     shutil.copy(root / SCHEMA, target / EXTRA / SCHEMA.name)
     front = (target / "index.md").read_text(encoding="utf-8")
     if (index / "index.html").is_file():
         shutil.copytree(index, target / EXTRA / INDEX)
         front = front.replace(MARK, FINDER)
-    _write(target / "index.md", front + _tree(f"{section.folder}/index" for section in listed))
+    _write(target / "index.md", front + _tree(f"{folder}/index" for folder in folders))
 
 
 def sections(contents: str) -> Iterator[Section]:
@@ -88,8 +95,14 @@ def sections(contents: str) -> Iterator[Section]:
             yield Section(found[1], found[2].strip(" :,\n"), pages)
 
 
-def rewrite_links(text: str, source: Path, places: Mapping[Path, str], root: Path, repository: str = "") -> str:
-    """Return a page's text with links that hold on the site; a link to nothing stays, and the generator refuses it."""
+def rewrite_links(
+    text: str, source: Path, places: Mapping[Path, str], root: Path, repository: str = "", at: str = ""
+) -> str:
+    """Return a page's text with links that hold on the site; a link to nothing stays, and the generator refuses it.
+
+    `at` is where the text goes on the site, if not to its page's own place.
+    """
+    here = Path(at or places[source]).parent
 
     def changed(match: re.Match[str]) -> str:
         words, link = match[1], match[2]
@@ -98,10 +111,10 @@ def rewrite_links(text: str, source: Path, places: Mapping[Path, str], root: Pat
             return match[0]
         file = Path(os.path.normpath(source.parent / path))
         if place := places.get(file):
-            near = os.path.relpath(place, Path(places[source]).parent)
+            near = os.path.relpath(place, here)
             return f"[{words}]({near}{'#' * bool(anchor)}{anchor})"
         if file == CONTENTS:
-            return f"[{words}]({os.path.relpath('index.md', Path(places[source]).parent)})"
+            return f"[{words}]({os.path.relpath('index.md', here)})"
         if not (root / file).exists():
             return match[0]
         return f"[{words}]({repository}/{file.as_posix()})" if repository else words
@@ -132,7 +145,7 @@ def _landing(section: Section) -> str:
     return f"# {section.title}\n\n{text}\n{_tree(names)}"
 
 
-def _tree(names: Iterator[str]) -> str:
+def _tree(names: Iterable[str]) -> str:
     return "\n".join(["", "```{toctree}", ":hidden:", "", *names, "```", ""])
 
 

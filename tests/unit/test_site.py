@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from docs.site import stage as staging
+from docs.site.errors import find_hinted
 from docs.site.versions import newest_releases, write_versions
+from tests.unit.test_docs import pages_in_code
 
 REPOSITORY = Path(__file__).parents[2]
 PLACES = {
@@ -34,6 +36,21 @@ def test_every_page_is_in_the_list_of_its_section(pages: Path) -> None:
         if line != "```"
     }
     assert {name for name in staged if Path(name).name != "index"} == listed
+
+
+def test_every_error_that_names_a_page_has_one(pages: Path) -> None:
+    named = {hinted.page for hinted in find_hinted(REPOSITORY / "ci_tools")}
+    assert named == set(pages_in_code())
+    texts = [page.read_text(encoding="utf-8") for page in (pages / "errors").glob("*.md")]
+    assert [page for page in named if not any(f"See docs/{page}\n" in text for text in texts)] == []
+
+
+def test_the_page_of_an_error_has_its_words_and_what_helps(pages: Path) -> None:
+    text = (pages / "errors" / "this-machine-cannot-build-of-jobs.md").read_text(encoding="utf-8")
+    assert "# This machine cannot build … of … jobs\n" in text
+    assert "  hint: --here goes on with the rest, and says so\n" in text
+    assert "Exit status 3: " in text
+    assert "From [What this machine cannot build](../how-to/choose-a-toolchain.md#" in text
 
 
 def test_the_front_page_has_a_place_for_the_finder(pages: Path, tmp_path: Path) -> None:
