@@ -25,6 +25,7 @@ html_favicon = str(Path(__file__).parent / "static" / "fatwheel.svg")
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["fatwheel.css"]
 html_copy_source = False
+html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
 html_sidebars = {"index": []}

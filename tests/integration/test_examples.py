@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.walkthroughs import ANY, REPOSITORY, assert_shown, follow, read_blocks, type_quickly
+from ci_tools import __version__
+from tests.builders.walkthroughs import ANY, REPOSITORY, assert_shown, commands, follow, read_blocks, type_quickly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +60,13 @@ def test_lines_that_a_page_lacks_are_noticed(tmp_path: Path) -> None:
         assert_shown(["one"], "one\ntwo\n", tmp_path)
     assert_shown(["one", ANY], "one\ntwo\n", tmp_path)
     assert_shown([ANY, f"at /{ANY}/x (2.0 s)"], f"one\nat {tmp_path}/x (3.1 s)\n", tmp_path)
+
+
+@pytest.mark.long
+def test_the_toolkit_is_got_as_the_page_says(tmp_path: Path) -> None:
+    page = DOCS / "how-to" / "get-fatwheel.md"
+    first = next(block.text for block in read_blocks(page) if "git clone" in block.text)
+    for command, _ in commands(first):
+        words = command.replace("https://github.com/OWNER/fatwheel", f"{REPOSITORY} fatwheel").split()
+        done = subprocess.run(words, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout == f"fatwheel {__version__}\n"
