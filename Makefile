@@ -11,7 +11,7 @@ PARSER := tests/workflows/node_modules/.package-lock.json
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-fast proof lint lock benchmark clean
+.PHONY: help release test test-fast test-docs proof lint docs lock benchmark clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -38,6 +38,12 @@ lint: $(VENV)/.lint $(PARSER) ## check style, types, formatting and workflow fil
 	@git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 'package/*.cpp' 'tests/kernels/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	@$(BIN)/python -m tests.workflows.lint
 	@$(BIN)/python -m tests.language
+
+docs: $(VENV)/.docs ## build the website in dist/site; a broken link or anchor fails. RELEASES=1 adds the released versions
+	@$(BIN)/python -m docs.site $(if $(RELEASES),--releases)
+
+test-docs: $(VENV)/.docs ## look at a website in a browser, and break pages to see that the build fails
+	@$(BIN)/python -m pytest tests/integration/test_site.py
 
 lock: $(VENV)/.tests ## bring the packages that workflows install up to date, each with its hashes
 	@$(LOCK) pyproject.toml -o .github/actions/setup/requirements.txt
@@ -66,6 +72,10 @@ $(VENV)/.tests: $(VENV)/.toolkit pyproject.toml
 
 $(VENV)/.lint: $(VENV)/.tests
 	@$(BIN)/python -m pip install --quiet --group lint
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.toolkit pyproject.toml
+	@$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
 # GitHub's own parser of workflow files, which needs Node 20.6 or later: npm writes this file last.

@@ -211,7 +211,8 @@ takes the nearest, in this folder or above it, up to the root of the repository,
 that `publish` names. [Publish a release](../how-to/publish-a-release.md) shows both.
 
 Editors complete the file from [the schema](../../ci_tools/config/fatwheel.schema.json) when it starts with
-`# yaml-language-server: $schema=` and the schema's path."""
+`# yaml-language-server: $schema=` and the schema's path, or its address on [the
+site](../how-to/get-fatwheel.md#complete-the-config-in-an-editor)."""
 
 WORDS = {
     "string": "text",

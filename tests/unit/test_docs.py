@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_tools import catalog, errors
+from ci_tools import __version__, catalog, errors
 from ci_tools.cli.dispatch import help_of, parse
 from ci_tools.cli.verbs import GROUPS, VERBS
 from ci_tools.config import loader
@@ -244,3 +244,8 @@ def test_every_page_of_an_error_is_written_out() -> None:
     ]
     known = pages_in_code()
     assert [node.value for node in calls if node.value not in known] == []
+
+
+def test_the_package_and_the_command_have_one_version() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["version"] == __version__

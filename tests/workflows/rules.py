@@ -43,6 +43,7 @@ HOSTED = (
 RIGHTS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("actions/attest", "", {"id-token": "write", "attestations": "write"}),
     ("actions/checkout", "", {"contents": "read"}),
+    ("actions/deploy-pages", "", {"id-token": "write", "pages": "write"}),
     ("aws-actions/configure-aws-credentials", "role-to-assume", {"id-token": "write"}),
     ("pypa/gh-action-pypi-publish", "", {"id-token": "write"}),
 )

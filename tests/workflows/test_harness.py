@@ -23,6 +23,7 @@ CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
 ATTEST = "actions/attest@1e69f48acb82d1966a394da916b4c1698aa569d6 # v4.2.2"
 RESTORE = "actions/cache/restore@55cc8345863c7cc4c66a329aec7e433d2d1c52a9 # v6.1.0"
+DEPLOY = "actions/deploy-pages@cd2ce8fcbc39b97be8ca5fce6e763baed58fa128 # v5.0.0"
 SAVE = "actions/cache/save@55cc8345863c7cc4c66a329aec7e433d2d1c52a9 # v6.1.0"
 
 
@@ -403,6 +404,16 @@ def test_the_other_stand_ins_do_what_they_stand_for(tmp_path: Path) -> None:
     assert "(3, 12)\n" in run.job("Build").log
     assert "kept\n" in run.job("Build").log
     assert [path.name[:8] for path in (run.shared / "attestations").iterdir()] == ["e3b0c442"]
+
+
+def test_pages_are_deployed_from_the_artifact_that_has_their_name(tmp_path: Path) -> None:
+    upload = step(UPLOAD, name="github-pages", path="artifact.tar")
+    build = job("build", "mkdir site && echo front >site/index.html && tar -C site -cf artifact.tar .", upload)
+    more = "needs: build\npermissions: {id-token: write, pages: write}"
+    run = ran(tmp_path, build + job("deploy", step(DEPLOY), more=more))
+    assert run.problems == ()
+    assert (run.shared / "pages" / "index.html").read_text() == "front\n"
+    assert ran(tmp_path / "without", job("deploy", step(DEPLOY))).results == {"Deploy": "failure"}
 
 
 def test_a_job_that_may_fail_leaves_the_run_green(tmp_path: Path) -> None:

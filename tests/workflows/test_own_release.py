@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from typing import TYPE_CHECKING
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from ci_tools import __version__
+from ci_tools.machine.context import Outside, Silent
+from ci_tools.plan.make import make_plan
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness
 from tests.workflows.harness import ROOT, Event, World
@@ -136,6 +140,25 @@ def test_a_nightly_is_published_to_its_own_channel(event: Event, tmp_path: Path)
     assert {name.split("-")[1][:7] for name in files(tmp_path / "index")} == {"1.0.dev"}
     assert (tmp_path / "index" / "nightly").is_dir()
     assert run.job("Publish to PyPI").result == "skipped"
+
+
+@pytest.mark.long
+def test_a_tag_of_the_toolkit_releases_what_the_config_at_the_root_says(tmp_path: Path) -> None:
+    config = SAMPLE["package/fatwheel.yml"].replace("path: sample", "path: package/sample").replace("ao-kernels-", "")
+    ours = harness.ours(tmp_path / "ours", files={**SAMPLE, "fatwheel.yml": config})
+    with pypiserver(tmp_path / "pypi") as index:
+        world = World(variables={"FATWHEEL_TARGETS": f"dir:{tmp_path}/index"}, index=index.upload, index_token=PASSWORD)
+        run = harness.run("release.yml", Event.push("refs/tags/v1.0"), tmp_path / "run", ours, world=world)
+    assert run.succeeded, run.log
+    assert files(tmp_path / "index") == {WHEEL, SDIST}
+    assert files(tmp_path / "pypi") == {WHEEL, SDIST}
+
+
+def test_the_toolkit_is_one_pure_wheel(tmp_path: Path) -> None:
+    outside = Outside(environ=os.environ, cache=tmp_path, reporter=Silent())
+    plan = make_plan(ROOT / "fatwheel.yml", outside).plan
+    assert [job.name for job in plan.jobs] == ["pure"]
+    assert (plan.project.name, plan.project.version) == ("fatwheel", __version__)
 
 
 @pytest.mark.long
