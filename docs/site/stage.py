@@ -139,8 +139,9 @@ def _project(places: Mapping[Path, str]) -> Section:
 def _landing(section: Section) -> str:
     """Return the page of a section: what the list says, with links from the section's own folder."""
     text = LINK.sub(lambda match: f"[{match[1]}]({os.path.relpath(match[2], section.folder)})", section.text)
-    if not text.startswith("-"):
-        text = text[:1].upper() + text[1:]
+    intro, blank, rest = text.partition("\n\n")
+    if blank and not intro.startswith("-"):
+        text = f"{intro[:1].upper()}{intro[1:].rstrip('.')}.{blank}{rest}"
     names = (Path(page).relative_to(section.folder).with_suffix("").as_posix() for page in section.pages)
     return f"# {section.title}\n\n{text}\n{_tree(names)}"
 
