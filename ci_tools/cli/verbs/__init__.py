@@ -64,6 +64,7 @@ VERBS: Mapping[str, Verb] = {
         "print the evidence for every cell, with its places in the source, as JSON",
         "fatwheel evidence > evidence.json",
     ),
+    "completion": Verb("completion", "print the completion of a shell, to be loaded by it", "fatwheel completion bash"),
     "index adopt": Verb(
         "index",
         "take over the files of an index that other tools filled",

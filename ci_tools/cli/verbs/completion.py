@@ -1,0 +1,57 @@
+"""The verb that prints a shell's completion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.statuses import DONE
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")  # shtab.SUPPORTED_SHELLS, which `--help` need not import
+
+
+def declare_completion(parser: Parser) -> None:
+    """Add the arguments of `fatwheel completion`."""
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=f"one of {', '.join(SHELLS)}")
+
+
+def run_completion(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+    """Run `fatwheel completion`: a script that knows all verbs and options by itself, and starts no Python."""
+    import shtab
+
+    print(shtab.complete(_make_whole_parser(), options.shell))
+    return DONE
+
+
+def _make_whole_parser() -> argparse.ArgumentParser:
+    """Return one parser of the whole command line; each call of `fatwheel` makes only that of its verb."""
+    import argparse
+
+    import shtab
+
+    from ci_tools.cli.verbs import ABOUT, GROUPS, VERBS, parser_of
+
+    whole = argparse.ArgumentParser(prog="fatwheel", description=ABOUT)
+    whole.add_argument("--version", action="store_true", help="print the version")
+    top = whole.add_subparsers()
+    groups = {group: top.add_parser(group, help=_shorten(text)).add_subparsers() for group, text in GROUPS.items()}
+    for name, verb in VERBS.items():
+        group, _, word = name.rpartition(" ")
+        parser = parser_of(name)
+        for action in parser._actions:  # noqa: SLF001 - argparse has no other way
+            if action.type is Path:
+                paths = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
+                action.complete = paths  # type: ignore[attr-defined]  # shtab reads it
+        add_to = groups[group] if group else top
+        add_to.add_parser(word, help=verb.text, parents=[parser], add_help=False)
+    return whole
+
+
+def _shorten(text: str) -> str:
+    return text.partition(":")[0]
