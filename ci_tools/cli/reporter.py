@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ci_tools.cli.tables.layout import plain
+from ci_tools.cli.tables.layout import plain, readable_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-__all__ = ["TerminalReporter"]
+__all__ = ["EVERY", "TerminalReporter"]
+
+EVERY = 30.0  # seconds between two lines about a transfer in a log
 
 
 class TerminalReporter:
@@ -34,7 +36,7 @@ class TerminalReporter:
     def step(self, title: str) -> Iterator[_Step]:
         """Show the step's title with a bar while it runs, then one line with its result and duration."""
         started = time.monotonic()
-        step = _Step(self.console(), title)
+        step = _Step(self.console(), title, self.say)
         with step.live:
             yield step
         took = time.monotonic() - started
@@ -43,13 +45,15 @@ class TerminalReporter:
 
 
 class _Step:
-    """The live line of one step; it shows nothing if stderr is not a terminal."""
+    """The live line of one step; in a log, a long transfer has a line now and then instead."""
 
-    def __init__(self, console: Console, title: str) -> None:
+    def __init__(self, console: Console, title: str, say: Callable[[str], None]) -> None:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self.outcome = ""
         self.title = plain(title)
+        self.say = say
+        self.began = self.said = time.monotonic()
         self.live = Progress(
             SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console,
             transient=True, disable=not console.is_terminal,
@@ -58,11 +62,23 @@ class _Step:
 
     def progress(self, done: int, total: int) -> None:
         """Move the bar: bytes done, and bytes in total."""
-        from rich.progress import BarColumn, DownloadColumn
+        if self.live.disable:
+            self._say_now_and_then(done, total)
+            return
+        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
 
         if total and self.live.tasks[0].total is None:
-            self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn())
+            self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn(), TimeRemainingColumn())
         self.live.update(self.task, completed=done, total=total or None)
+
+    def _say_now_and_then(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.said < EVERY:
+            return
+        self.said = now
+        left = (total - done) * (now - self.began) / done if done and total > done else 0
+        end = f" of {readable_size(total)}, {left:.0f} s left" if left else ""
+        self.say(f"{self.title}: {readable_size(done)}{end}")
 
     def waiting(self, seconds: float) -> None:
         """Count down beside the title."""

@@ -42,7 +42,7 @@ OUTSIDE_WORLD = frozenset(
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts; process gives its own variables to a command that has none.
 ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE)
-VERBS = tuple(f"cli.verbs.{name}" for name in ("build", "ci", "index", "plan", "publish", "repository"))
+VERBS = tuple(f"cli.verbs.{name}" for name in ("build", "ci", "completion", "index", "plan", "publish", "repository"))
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose")
 KNOWS_THE_ENVIRONMENT = ("cli.dispatch", "cli.failures", "cli.session", "cli.torch_table", "machine.process", INSIDE)
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
