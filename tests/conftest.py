@@ -25,7 +25,16 @@ os.environ.setdefault("FATWHEEL_INSTALLER", "uv")
 CONFIG = Path(__file__).parents[1] / "package" / "fatwheel.yml"
 MEMORY = Path("/dev/shm")  # noqa: S108 - each test makes a folder of its own there
 ROOM = 8 << 30  # bytes; a run of all tests takes less than half
-if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether tests may put their files into a folder: it has room, and programs in it can be started."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    return shutil.disk_usage(folder).free > ROOM and not os.statvfs(folder).f_flag & os.ST_NOEXEC
+
+
+if "TMPDIR" not in os.environ and _has_room(MEMORY):
     # Publishers wait for the disk at every step, and an environment with torch takes it twice as long as memory.
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 

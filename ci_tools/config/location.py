@@ -89,7 +89,8 @@ def read_document(path: Path, name: str) -> Document:
         msg = f"there is no {path}, expected a config that says what to build"
         raise InputError(msg, hint=HINT)
     beside = path.with_name(PROJECT_FILE)
-    if path.name in {DEFAULT_NAME, PROJECT_FILE} and path.with_name(DEFAULT_NAME).exists() and table_in(beside):
+    is_one_of_two = path.name in {DEFAULT_NAME, PROJECT_FILE} and path.with_name(DEFAULT_NAME).exists()
+    if is_one_of_two and table_in(beside) is not None:
         _refuse_two(path.with_name(DEFAULT_NAME), beside)
     is_toml = path.suffix == ".toml"
     return toml_document.read(path, name, TABLE) if is_toml else yaml_file.read(path, name)
