@@ -29,6 +29,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}  # as the system; the theme complains where nothing is said
 html_theme_options = {
     "check_switcher": False,  # it is written after the last version has been built
     "switcher": {"json_url": "../versions.json", "version_match": ""},

@@ -87,8 +87,9 @@ def test_a_release_is_built_from_its_tag(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the site, served."""
-    folder = tmp_path_factory.mktemp("site")
-    built = build(REPOSITORY, folder)
+    folder, index = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("index")
+    (index / "index.html").write_text("<!doctype html><title>Wheels</title>", encoding="utf-8")
+    built = build(REPOSITORY, folder, "--index", str(index))
     assert built.returncode == 0, built.stderr
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -106,7 +107,8 @@ def screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 
 
 def test_pages_fit_the_screen_and_load_nothing_from_elsewhere(screen: Page, site: str) -> None:
-    asked, failed = [], []
+    asked, failed, complaints = [], [], []
+    screen.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     screen.on("request", lambda request: asked.append(request.url))
     screen.on("response", lambda response: failed.append(response.url) if response.status >= 400 else None)
     for name in PAGES:
@@ -114,12 +116,24 @@ def test_pages_fit_the_screen_and_load_nothing_from_elsewhere(screen: Page, site
         wider = screen.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert (name, wider) == (name, 0)
     assert [url for url in asked if not url.startswith((site, "data:"))] == []
-    assert failed == []
+    assert (failed, complaints) == ([], [])
 
 
 def test_the_page_is_as_dark_as_the_system(screen: Page, site: str, request: pytest.FixtureRequest) -> None:
     screen.goto(f"{site}dev/index.html")
     assert screen.locator("html").get_attribute("data-theme") == request.node.callspec.params["screen"][1]
+
+
+@pytest.mark.parametrize("chosen", ["light", "dark"])
+def test_the_finder_is_as_dark_as_a_visitor_wants(browser: Browser, site: str, chosen: str) -> None:
+    context = browser.new_context(color_scheme="null")  # an emulated scheme would hold in every frame
+    context.add_init_script(f"localStorage.setItem('mode', '{chosen}')")
+    page = context.new_page()
+    page.goto(f"{site}dev/index.html")
+    finder = page.frame(url="**/whl/index.html")
+    assert finder is not None
+    assert finder.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (chosen == "dark")
+    context.close()
 
 
 def test_a_search_finds_a_page(screen: Page, site: str) -> None:
