@@ -75,6 +75,7 @@ $(VENV)/.lint: $(VENV)/.tests
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.toolkit pyproject.toml
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "the website needs Python 3.11 or later, as Sphinx does: make clean, then make docs PYTHON=python3.12 …")'
 	@$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
