@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["evidence_table", "plan_tables", "proof_table", "request_table"]
 
 MOST_SOURCES = 3  # sources of a library that a line names
+MOST_NAMES = 2  # jobs that a line names; more are counted, each name says what it is for
 
 
 def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
@@ -110,20 +111,21 @@ def _each_cell(plan: Plan) -> Iterator[Table]:
 
 
 def _group_cells(plan: Plan) -> Iterator[Table]:
-    reasons: dict[str, int] = {}
     axes = Axes.of(plan)
-    torch = ["torch"] if axes.torches else []
-    cells = new_table("cells", "platforms", *torch, "Python", "job", "why")
+    jobs = {item.cell: item.job for item in plan.covered}
+    reasons: dict[tuple[bool, str], list[Cell]] = {}
     for (job, reason), group in group_cells(plan):
-        number = reasons.setdefault(reason, len(reasons) + 1)
-        for block in blocks(group):
-            ranges = axes.describe(block)
-            add_row(cells, ranges.platforms, *([ranges.torch] if torch else []), ranges.pythons, job, number)
-    yield cells
-    why = new_table("why", "", "")
+        reasons.setdefault((job == SKIPPED, reason), []).extend(group)
+    torch = ["torch"] if axes.torches else []
+    cells, why = new_table("cells", "platforms", *torch, "Python", "job", "why"), new_table("why", "", "")
     why.show_header = False
-    for reason, number in reasons.items():
+    for number, ((_, reason), group) in enumerate(reasons.items(), 1):
         add_row(why, number, reason)
+        for block in blocks(group):
+            ranges, names = axes.describe(block), dict.fromkeys(jobs.get(cell, SKIPPED) for cell in block)
+            name = ", ".join(names) if len(names) <= MOST_NAMES else count(len(names), "job")
+            add_row(cells, ranges.platforms, *([ranges.torch] if torch else []), ranges.pythons, name, number)
+    yield cells
     yield why
 
 
