@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.observe import inside
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.model.versions import GfxArch, Minor
+from ci_tools.plan.contradictions import NO_OWNER
 from tests.builders.sources import PROJECT, plan_of, request_of, world, write
 
 if TYPE_CHECKING:
@@ -274,9 +274,10 @@ def test_sources_that_torch_translates_bring_the_rocm_job_with_their_place(tmp_p
 
 
 @pytest.mark.slow
-def test_without_an_owner_they_refuse_the_plan(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=re.escape("k.cu translated by hipify (setup.py:5)) and no owner")):
-        seen(tmp_path, HEAD + SETUP.format(EITHER), ASKED.replace('owner: "@demo/rocm", ', ""))
+def test_without_an_owner_the_plan_has_a_warning(tmp_path: Path) -> None:
+    plan = seen(tmp_path, HEAD + SETUP.format(EITHER), ASKED.replace('owner: "@demo/rocm", ', ""))
+    assert rocm_job(plan).owner is None
+    assert f"linux-rocm: {NO_OWNER}" in plan.warnings
 
 
 @pytest.mark.slow
