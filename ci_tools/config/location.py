@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Problem, RejectedInput
-from ci_tools.formats import toml_document, yaml_file
+from ci_tools.formats import yaml_file
+from ci_tools.formats.toml import document as toml_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

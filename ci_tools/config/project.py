@@ -12,7 +12,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from ci_tools.config.location import PROJECT_FILE, table_in
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Includes, select_sources, torch_abi
-from ci_tools.formats.toml_text import parse_toml
+from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.versions import Minor, admits
 

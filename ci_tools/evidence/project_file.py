@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Place
-from ci_tools.formats.toml_text import parse_toml
+from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Project
 from ci_tools.model.names import VersionText
 from ci_tools.model.pep440 import parse_version

@@ -515,3 +515,19 @@ def test_no_secret_and_no_token_is_ever_shown(hub: GitHub, settings: Settings, t
     told = command(hub, REPOSITORY)
     assert TOKEN not in told.stdout + told.stderr
     assert "hunter2" not in told.stdout + told.stderr
+
+
+@pytest.mark.parametrize(
+    ("project", "rules"),
+    [
+        pytest.param('[project]\ndependencies = ["fatwheel-plugin"]\n', [], id="only-its-name"),
+        pytest.param("# fatwheel\n[project\n", ["unseen"], id="no-toml"),
+        pytest.param("[tool.fatwheel.platforms]\nlinux-rocm.own-workflow = true\n", ["own-workflow"], id="a-table"),
+    ],
+)
+def test_a_config_in_pyproject_is_read_where_there_is_one(
+    project: str, rules: list[str], hub: GitHub, settings: Settings
+) -> None:
+    without = doctor(hub).rules
+    settings.files["pyproject.toml"] = project.encode()
+    assert sorted(doctor(hub).rules) == sorted([*without, *rules])

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.includes import Place
-from ci_tools.formats.toml_text import parse_toml
+from ci_tools.formats.toml.text import parse_toml
 
 if TYPE_CHECKING:
     from ci_tools.evidence.source import Tree

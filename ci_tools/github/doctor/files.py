@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from ci_tools.config.location import DEFAULT_NAME, PROJECT_FILE, TABLE
 from ci_tools.errors import InputError, Rejected
+from ci_tools.formats.toml.document import find_table
 from ci_tools.github.doctor.nodes import one_line
 from ci_tools.github.doctor.report import Tag, Unseen
 from ci_tools.github.doctor.workflow_files import LARGEST, read_config, read_included, read_workflow
@@ -104,11 +105,17 @@ def _config(api: Api, path: str) -> Outline | Unseen | None:
     """Return the outline of a config, with the tables in included files; None if the config does not exist."""
     try:
         text = _text_at(api, path)
-        if text is None and path == DEFAULT_NAME and TABLE[-1] in (project := _text_at(api, PROJECT_FILE) or ""):
-            text, path = project, PROJECT_FILE
+        if text is None and path == DEFAULT_NAME:
+            text, path = _project_with_table(api), PROJECT_FILE
         return None if text is None else _with_included(api, read_config(text, path), path)
     except (InputError, Rejected) as error:
         return Unseen(f"the targets and platforms of {path}", f"a readable file: {one_line(error.message)}")
+
+
+def _project_with_table(api: Api) -> str | None:
+    """Return the text of the pyproject.toml at the root if the config is a table in it."""
+    text = _text_at(api, PROJECT_FILE) or ""
+    return text if TABLE[-1] in text and find_table(text, PROJECT_FILE, TABLE) is not None else None
 
 
 def _with_included(api: Api, outline: Outline, path: str) -> Outline:

@@ -15,7 +15,7 @@ import yaml
 
 from ci_tools.config.location import TABLE
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.formats.toml_document import find_table
+from ci_tools.formats.toml.document import require_table
 from ci_tools.formats.yaml_file import compose
 from ci_tools.github.doctor.grants import ACCESSES, EVERY, Grants, unite_grants
 from ci_tools.github.doctor.nodes import (
@@ -78,7 +78,7 @@ def read_workflow(text: str, path: str) -> Workflow:
 def read_config(text: str, path: str) -> Outline:
     """Return the targets and platforms of a config; raise InputError if it is not YAML, or TOML by its name."""
     if path.endswith(".toml"):
-        text = yaml.safe_dump(find_table(text, one_line(path), TABLE))
+        text = yaml.safe_dump(require_table(text, one_line(path), TABLE))  # an outline has no places
     top = children_of(compose(text, one_line(path)))
     tables = {
         name: children_of(node) for name, node in children_of(top.get("platforms")).items() if NAME.fullmatch(name)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ci_tools.evidence.includes import PYTHON_HEADER, UNLIMITED_HEADER, Place
 from ci_tools.evidence.limited_api import uses
-from ci_tools.formats import edits, toml_text
+from ci_tools.formats import edits
+from ci_tools.formats.toml import text as toml_text
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi
 from ci_tools.model.versions import Minor
 from ci_tools.plan.advise.option import Edits, Option, Situation, change_evidence

@@ -9,7 +9,8 @@ import pytest
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.limited_api import uses
 from ci_tools.evidence.source import tree_at
-from ci_tools.formats import edits, toml_text
+from ci_tools.formats import edits
+from ci_tools.formats.toml import text as toml_text
 from ci_tools.model.files import Receipt
 from ci_tools.model.versions import Minor
 from ci_tools.plan import make

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.errors import RejectedInput
+from ci_tools.errors import InputError, RejectedInput
 from ci_tools.github.doctor.grants import access, lacking, unite_grants
 from ci_tools.github.doctor.nodes import one_line
 from ci_tools.github.doctor.report import (
@@ -561,3 +561,8 @@ def test_the_table_of_a_platform_may_lie_in_a_file_of_its_own() -> None:
     outline = read_config("platforms: {linux-rocm: {include: ci/rocm.yml}}", "fatwheel.yml")
     assert (outline.platforms, outline.included) == ({"linux-rocm": False}, {"linux-rocm": "ci/rocm.yml"})
     assert read_included("own-workflow: true\n", "ci/rocm.yml")
+
+
+def test_a_pyproject_without_the_table_is_no_config() -> None:
+    with pytest.raises(InputError, match=r"^pyproject.toml has no table \[tool.fatwheel\], expected a config there"):
+        read_config("[project]\nname = 'fatwheel-plugin'\n", "pyproject.toml")

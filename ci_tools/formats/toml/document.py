@@ -13,7 +13,7 @@ from bisect import bisect
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
-from ci_tools.formats.toml_text import parse_toml
+from ci_tools.formats.toml.text import parse_toml
 from ci_tools.formats.yaml_file import Document, Place, text_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Keys, Value
 
-__all__ = ["find_table", "read"]
+__all__ = ["find_table", "read", "require_table"]
 
 GAP = re.compile(r"[ \t]*")
 BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -40,10 +40,7 @@ def read(path: Path, name: str, table: tuple[str, ...]) -> Document:
     Raises InputError if the file is not TOML, or has no such table.
     """
     text = text_of(path, name, "a TOML file").replace("\r\n", "\n")
-    found = find_table(text, name, table)
-    if found is None:
-        msg = f"{name} has no table [{'.'.join(table)}], expected a config there"
-        raise InputError(msg, hint="or name the fatwheel.yml that is the config")
+    found = require_table(text, name, table)
     scanner = _Scanner(text, name)
     scanner.scan()
     keys, values = (
@@ -51,6 +48,15 @@ def read(path: Path, name: str, table: tuple[str, ...]) -> Document:
         for places in (scanner.keys, scanner.values)
     )
     return Document(name, _plain(found), values, keys)
+
+
+def require_table(text: str, name: str, table: tuple[str, ...]) -> object:
+    """Return the value of a table in the text of a TOML file; raise InputError if it has no such table."""
+    found = find_table(text, name, table)
+    if found is None:
+        msg = f"{name} has no table [{'.'.join(table)}], expected a config there"
+        raise InputError(msg, hint="or name the fatwheel.yml that is the config")
+    return found
 
 
 def find_table(text: str, name: str, table: tuple[str, ...]) -> object | None:

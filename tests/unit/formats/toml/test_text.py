@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ci_tools.errors import InputError
-from ci_tools.formats.toml_text import parse_toml
+from ci_tools.formats.toml.text import parse_toml
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ci_tools.errors import InputError
-from ci_tools.formats import toml_document
+from ci_tools.formats.toml import document as toml_document
 
 if sys.version_info >= (3, 11):
     import tomllib
