@@ -34,7 +34,7 @@ OTHERS: Mapping[str, str] = {
     "FATWHEEL_VERBOSE": "`1` is `--verbose`",
 }
 BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
-CLOSE = 0.75  # how alike the name of an unknown variable is to that of a known one
+CLOSE = 0.6  # how alike the name of an unknown variable is to that of a known one; difflib's own default
 
 
 class Parsed(NamedTuple):

@@ -80,3 +80,15 @@ def test_a_plan_explains_which_variables_it_read(
     said = capsys.readouterr()
     assert " FATWHEEL_CONFIG " in said.out
     assert said.err == 'there is no variable "FATWHEEL_NIGHTYL", did you mean "FATWHEEL_NIGHTLY"?\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "sentences"),
+    [
+        pytest.param("FATWHEEL_TGA", ['there is no variable "FATWHEEL_TGA", did you mean "FATWHEEL_TAG"?'], id="short"),
+        pytest.param("FATWHEEL_TORCH_INCLUDE", [], id="of-a-build"),
+        pytest.param("FATWHEEL_TAG", [], id="known"),
+    ],
+)
+def test_a_mistyped_variable_is_reported(name: str, sentences: list[str]) -> None:
+    assert list(variables.find_unknown({name: "1"})) == sentences
