@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 # Usual file name endings of an accelerator's or a system's sources.
-MOST_NEAREST = 3  # at most this many files are named in a message
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
 
 
@@ -112,15 +111,6 @@ def _unseen(request: Request, tree: Tree) -> Iterator[str]:
             yield f"{platform.platform}: its native globs match no file, although the source has {unseen[0]}"
 
 
-def _nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
-    """Return the compiled files whose names are closest to globs that match no file."""
-    import difflib  # noqa: PLC0415 - it is rarely needed, and a plan does not wait for it
-
-    sources = {name: "" for name in files if COMPILED.search(name)}
-    close = (difflib.get_close_matches(glob, sources, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
-    return tuple(dict.fromkeys(name for names in close for name in names))[:MOST_NEAREST]
-
-
 def _usual(platform: PlatformRequest) -> tuple[str, ...]:
     words = platform.platform.value.split("-")
     return tuple(f"*.{ending}" for word in words for ending in USUAL_ENDINGS.get(word, ()))
@@ -148,9 +138,9 @@ class _Reader:
         shown = {cell: self.cell(cell, request, sources, read) for cell in _select_cells(cells, request)}
         common = shown[cells[0]]
         apart = {cell: one for cell, one in shown.items() if one is not common}
-        nearest = () if native else _nearest(request.native, self.includes.tree.files)
+        compiled = () if native else tuple(name for name in self.includes.tree.files if COMPILED.search(name))
         return PlatformEvidence(
-            platform=request.platform, native_files=native, nearest_files=nearest, shown=common, apart=apart
+            platform=request.platform, native_files=native, compiled_files=compiled, shown=common, apart=apart
         )
 
     def cell(

@@ -135,7 +135,7 @@ class PlatformEvidence:
 
     platform: Platform
     native_files: tuple[str, ...]
-    nearest_files: tuple[str, ...] = ()  # if its globs match nothing, the files with the most similar names
+    compiled_files: tuple[str, ...] = ()  # if its globs match nothing, the files that a compiler takes
     shown: CellEvidence
     apart: Mapping[Cell, CellEvidence] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ci_tools.model.evidence import CellEvidence, Evidence, Requirement
-    from ci_tools.model.request import PlatformRequest, Request
+    from ci_tools.model.request import Globs, PlatformRequest, Request
 
 __all__ = [
     "NO_OWNER",
@@ -27,6 +27,7 @@ __all__ = [
     "select_pythons",
 ]
 
+MOST_NEAREST = 3  # at most this many files are named in a message
 NO_OWNER = (
     "its native code has no owner, so nobody is notified when it fails; "
     'an `owner: "@org/team"` at the top of the config owns every platform'
@@ -109,8 +110,17 @@ def _unsaid(request: PlatformRequest) -> Iterator[str]:
         yield "no architectures, expected something like `archs: [gfx90a, gfx942]`"
 
 
-def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], nearest: Iterable[str]) -> Iterator[Problem]:
-    """Yield contradictions between source and request; `nearest` are the files most like globs without a match."""
+def _find_nearest(globs: Globs, files: Iterable[str]) -> tuple[str, ...]:
+    """Return the files whose names are closest to globs that match none."""
+    import difflib  # noqa: PLC0415 - only a mistake pays for it
+
+    names = list(files)
+    close = (difflib.get_close_matches(glob, names, n=MOST_NEAREST, cutoff=0.4) for glob in globs.include)
+    return tuple(dict.fromkeys(name for found in close for name in found))[:MOST_NEAREST]
+
+
+def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], compiled: Iterable[str]) -> Iterator[Problem]:
+    """Yield contradictions between source and request; `compiled` are the source's files that a compiler takes."""
     request, found = axes.request, axes.evidence
     if request.enabled is Enabled.FALSE or not axes.is_native or found.unsupported:
         return
@@ -119,7 +129,7 @@ def find_contradictions(axes: Axes, torches: tuple[Minor | None, ...], nearest: 
     is_empty = not axes.native_files and found.extensions is Extensions.NONE
     what_it_has = "is enabled, though nothing is compiled for it," if is_empty else f"has native code ({shown})"
     if request.native.include and is_empty:
-        globs, near = " ".join(request.native.include), ", ".join(nearest)
+        globs, near = " ".join(request.native.include), ", ".join(_find_nearest(request.native, compiled))
         others = f"; the nearest: {near}" if near else ", and the source has no file to compile"
         yield Problem(where, f"{request.platform} is enabled, but its native globs match no file: {globs}{others}")
         return

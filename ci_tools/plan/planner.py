@@ -102,9 +102,9 @@ class _Planner:
         self.known: dict[tuple[Platform, CellEvidence], Axes] = {}
         for platform in request.platforms:
             self.read(platform, self.platforms[platform.platform])
-        near = {found.platform: found.nearest_files for found in evidence.platforms}
-        known = [(axes, near[axes.request.platform]) for axes in self.known.values()]
-        problems = [problem for axes, nearest in known for problem in find_contradictions(axes, self.torches, nearest)]
+        compiled = {found.platform: found.compiled_files for found in evidence.platforms}
+        known = [(axes, compiled[axes.request.platform]) for axes in self.known.values()]
+        problems = [problem for axes, files in known for problem in find_contradictions(axes, self.torches, files)]
         if problems:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.build.jobs import Left, Look, Made, build, list_left_over, working_in
 from ci_tools.errors import MachineError
@@ -29,6 +29,7 @@ from ci_tools.verify.files import (
     validate_files,
     validator_for,
 )
+from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import gpu_here, own_python
 
 if TYPE_CHECKING:
@@ -82,22 +83,25 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
 
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
     made = build(planned, names, out, outside, CHECKS._replace(look=look))
-    with working_in(out, outside):
-        wheels = [file.path for file in made if file.path.suffix == ".whl"]
-        refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
-        from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
-        refuse_failures({made[0].path.name: from_sdist})
-        refuse_failures(validate_files(wheels, planned.plan.request, Here(source=planned.tree.root), outside))
-    published = publish(out, to, outside)
-    with working_in(out, outside):
-        trials, install = _try_installation(planned, made, jobs, to, out, outside)
+    with open_stock() as stock:
+        with working_in(out, outside):
+            wheels = [file.path for file in made if file.path.suffix == ".whl"]
+            refuse_findings(audit_files([file.path for file in made], planned.plan, outside))
+            from_sdist = (try_sdist(planned, made, out, outside),) if planned.plan.sdist else ()
+            refuse_failures({made[0].path.name: from_sdist})
+            settings = Here(source=planned.tree.root, stock=stock)
+            refuse_failures(validate_files(wheels, planned.plan.request, settings, outside))
+        published = publish(out, to, outside)
+        with working_in(out, outside):
+            found = _find_installation(jobs, planned.plan, to, outside)
+            trials = _install_from_index(found, made, planned, settings, out, outside) if found else ()
     return Released(
         made=made,
         published=published.shown,
         withheld=published.withheld,
         left=left,
         trials=(*from_sdist, *trials),
-        install=install,
+        install=found.command if found else "",
         seconds=time.monotonic() - started,
     )
 
@@ -125,40 +129,46 @@ def _refuse_no_gpu(plan: Plan, without: AbstractSet[str]) -> None:
         raise MachineError(msg, hint="release from a machine that has one; --untagged builds without a release")
 
 
-def _try_installation(
-    planned: Planned, made: Sequence[Made], jobs: Sequence[Job], to: Destination, out: Path, outside: Outside
-) -> tuple[tuple[Trial, ...], str]:
-    """Install from the first folder that was published to; return the trials and the command."""
-    plan = planned.plan
-    folder = next((address for address in to.addresses if address.startswith("dir:")), "")
-    if not folder:
-        return (), ""
-    requirement, index = _most_specific(jobs, plan, index_of(folder, outside))
-    trials = _install_from_index(made, requirement, index, planned, out, outside)
-    return trials, shlex.join(["pip", "install", "--extra-index-url", index, requirement])
+class _Installation(NamedTuple):
+    requirement: str
+    url: str  # of the index
+
+    @property
+    def command(self) -> str:
+        """What a user types."""
+        return shlex.join(["pip", "install", "--extra-index-url", self.url, self.requirement])
 
 
-def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> tuple[str, str]:
-    """Return the requirement and the index address of a wheel that was built here: a native one if there is any."""
+def _find_installation(jobs: Sequence[Job], plan: Plan, to: Destination, outside: Outside) -> _Installation | None:
+    """Return how to install from the first folder that is published to, or None if there is none."""
+    folder = next((address for address in to.addresses if address.startswith("dir:")), None)
+    return _most_specific(jobs, plan, index_of(folder, outside)) if folder else None
+
+
+def _most_specific(jobs: Sequence[Job], plan: Plan, index: WheelIndex) -> _Installation:
+    """Return how to install a wheel that was built here: a native one if there is any."""
     job = next((job for job in reversed(jobs) if job.kind is JobKind.NATIVE), jobs[0])
     version = f"{plan.project.version}{f'+{job.local}' if job.local else ''}"
-    return f"{plan.project.name}=={version}", index.url(folder_edition(plan.edition), job.folder or GENERIC)
+    url = index.url(folder_edition(plan.edition), job.folder or GENERIC)
+    return _Installation(f"{plan.project.name}=={version}", url)
 
 
 def _install_from_index(
-    made: Sequence[Made], requirement: str, index: str, planned: Planned, out: Path, outside: Outside
+    what: _Installation, made: Sequence[Made], planned: Planned, settings: Here, out: Path, outside: Outside
 ) -> tuple[Trial, ...]:
     """Install from the index as a user would, unless an earlier run did so with the same bytes."""
     validator = validator_for(planned.plan.request.validate, own_python(made[-1].path.name), out, outside)
-    validator = replace(validator, source=planned.tree.root.resolve())
-    key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), requirement, index]))
+    validator = replace(validator, source=planned.tree.root.resolve(), stock=settings.stock)
+    key = validator.key(" ".join([*sorted(file.receipt.sha256 for file in made), *what]))
     record = out / "index"
     kept = receipts.load_trials(record, key)
     if kept:
-        outside.reporter.say(f"keep the installation of {requirement} from the index: it passed with the same bytes")
+        outside.reporter.say(
+            f"keep the installation of {what.requirement} from the index: it passed with the same bytes"
+        )
         return kept
-    with outside.reporter.step(f"install {requirement} from {index}") as step:
-        trials = validator.install_from_index(requirement, index)
+    with outside.reporter.step(f"install {what.requirement} from {what.url}") as step:
+        trials = validator.install_from_index(*what)
         step.result(count_outcomes(trials))
     refuse_failures({"index": trials})
     receipts.save_trials(record, key, trials)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +24,7 @@ from ci_tools.model.request import Validation
 from ci_tools.plan import plan_file
 from ci_tools.plan.axes import PURE
 from ci_tools.verify.audit import audit, device_images
+from ci_tools.verify.torch_stock import open_stock
 from ci_tools.verify.validator import Validator, gpu_here, has_gpu, own_imports, own_python
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Python
     from ci_tools.plan.make import Planned
+    from ci_tools.verify.torch_stock import TorchStock
 
 from ci_tools.build.jobs import Checks, Made, toolchains_of, working_in, workshop_in
 
@@ -63,6 +66,7 @@ class Here(NamedTuple):
     python: Python | None = None  # None: the wheel's own, or the one that runs this process
     source: Path | None = None  # the folder of the scripts that the config's commands run
     where: str = ""  # a site of the plan; empty: this kind of machine and its Python
+    stock: TorchStock | None = None  # None: one for these wheels alone
 
 
 def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:
@@ -162,7 +166,9 @@ def validate_files(
     paths: Iterable[Path], request: Request | None, here: Here, outside: Outside
 ) -> dict[str, tuple[Trial, ...]]:
     """Install each wheel in a clean environment and run the config's trials; without a config, import its packages."""
-    return {path.name: _validate(path, request, here, outside) for path in paths}
+    with ExitStack() as stack:
+        here = here._replace(stock=here.stock or stack.enter_context(open_stock()))
+        return {path.name: _validate(path, request, here, outside) for path in paths}
 
 
 def validate_sites(
@@ -229,7 +235,7 @@ def _validate(path: Path, request: Request | None, here: Here, outside: Outside)
     _refuse_no_file(path)
     validation = request.validate if request else Validation(imports=own_imports(path))
     validator = validator_for(validation, here.python or own_python(path.name), path.parent, outside)
-    validator = replace(validator, source=here.source and here.source.resolve())
+    validator = replace(validator, source=here.source and here.source.resolve(), stock=here.stock)
     where, key = here.where or validator.where, validator.key(sha256_of(path))
     receipt = receipts.load(path)
     # At a site, the receipt came from another machine, where the project's code ran: it is not trusted, so try again.

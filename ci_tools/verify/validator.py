@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.machine.python import Environment
     from ci_tools.model.request import Command, Validation
+    from ci_tools.verify.torch_stock import TorchStock
 
 __all__ = ["Validator", "gpu_here", "has_gpu", "own_imports", "own_python"]
 
@@ -94,6 +95,7 @@ class Validator:
     outside: Outside
     gpu: bool
     source: Path | None = None  # the folder of the scripts that the commands run; None: not on this machine
+    stock: TorchStock | None = None  # None: torch is installed for this trial alone
 
     @property
     def where(self) -> str:
@@ -134,24 +136,43 @@ class Validator:
     def _install_and_try(self, name: str, arguments: tuple[str, ...]) -> tuple[Trial, ...]:
         log = self.logs / f"validate-{name}.log"
         log.unlink(missing_ok=True)
-        with self._environment(log) as environment:
-            shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
-            what = redact(f"{environment.installer.command} {shown}")
-            try:
-                self._install_torch(environment)
+        shown = " ".join(Path(part).name if part.endswith(".whl") else part for part in arguments)
+        what = redact(f"{choose_installer(self.outside.environ).command} {shown}")
+        try:
+            with self._environment(log) as environment:
                 environment.install(*arguments)
-            except Rejected as error:
-                return (Trial(what, Outcome.FAILED, str(error)),)
-            trials = [Trial(what, Outcome.PASSED)]
-            trials += [self._try_import(environment, module) for module in self.validation.imports]
-            trials += [self._try_command(environment, command) for command in self.validation.commands]
-        return tuple(trials)
+                return (Trial(what, Outcome.PASSED), *self._try(environment))
+        except Rejected as error:
+            return (Trial(what, Outcome.FAILED, str(error)),)
+
+    def _try(self, environment: Environment) -> Iterator[Trial]:
+        for module in self.validation.imports:
+            yield self._try_import(environment, module)
+        for command in self.validation.commands:
+            yield self._try_command(environment, command)
 
     @contextmanager
     def _environment(self, log: Path) -> Iterator[Environment]:
-        """Yield a fresh environment in an empty folder, which is removed afterwards."""
-        with scratch() as folder:
-            yield create(self.interpreter, folder / "env", log, self.outside.environ)
+        """Yield a fresh environment with the torch that the config names; it is removed afterwards.
+
+        Raises Rejected if that torch cannot be installed, MachineError if the network or the disk failed.
+        """
+
+        def create_with_torch(path: Path) -> Environment:
+            environment = create(self.interpreter, path, log, self.outside.environ)
+            self._install_torch(environment)
+            return environment
+
+        if self.stock and self.validation.torch:
+            with self.stock.lend(self._torch_key(), log, create_with_torch) as environment:
+                yield environment
+        else:
+            with scratch() as folder:
+                yield create_with_torch(folder / "env")
+
+    def _torch_key(self) -> str:
+        """Return all that decides how torch is installed in a run, whose environment variables stay as they are."""
+        return json.dumps([str(self.interpreter), self.validation.torch, self.validation.torch_index])
 
     def _install_torch(self, environment: Environment) -> None:
         """Install torch, only from its own index if the config names one; a variable keeps its URL out of logs."""

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.machine.python import Environment
+from ci_tools.verify.torch_stock import TorchStock, open_stock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Maker:
+    """Creates environments with one file of torch, and counts them."""
+
+    def __init__(self) -> None:
+        self.made: list[Path] = []
+
+    def __call__(self, path: Path) -> Environment:
+        """Create one at `path`."""
+        self.made.append(path)
+        (path / "lib/torch").mkdir(parents=True)
+        (path / "lib/torch/version.py").write_text("own")
+        (path / "lib64").symlink_to("lib")
+        return Environment(path=path, variables={"VIRTUAL_ENV": str(path)}, log=path / "first.log")
+
+
+def test_torch_is_installed_once_for_trials_that_ask_for_the_same(tmp_path: Path) -> None:
+    stock, maker, seen = TorchStock(tmp_path), Maker(), []
+    for name in ("one", "two", "three"):
+        with stock.lend("torch 2.13", tmp_path / f"{name}.log", maker) as environment:
+            assert environment.log == tmp_path / f"{name}.log"
+            assert (environment.path / "lib64/torch/version.py").read_text() == "own"
+            assert not (environment.path / "lib/demo.py").exists()  # of the trial before
+            (environment.path / "lib/demo.py").write_text("")
+            (environment.path / "lib/torch/extra.py").write_text("")
+            seen.append(environment.path)
+        assert not environment.path.exists()
+    assert maker.made == seen[:1]
+    assert set(seen) == {seen[0]}  # scripts hold the path of their interpreter
+
+
+def test_another_torch_has_an_environment_of_its_own(tmp_path: Path) -> None:
+    stock, maker = TorchStock(tmp_path), Maker()
+    with (
+        stock.lend("torch 2.13", tmp_path / "log", maker) as one,
+        stock.lend("torch 2.14", tmp_path / "log", maker) as other,
+    ):
+        assert one.path != other.path
+    assert len(maker.made) == 2
+
+
+@pytest.mark.parametrize("change", ["write", "mode", "remove"])
+def test_a_trial_that_changes_torch_spoils_no_other(tmp_path: Path, change: str) -> None:
+    stock, maker = TorchStock(tmp_path), Maker()
+    with stock.lend("torch", tmp_path / "log", maker) as environment:
+        file = environment.path / "lib/torch/version.py"
+        if change == "write":
+            file.write_text("bad")
+        elif change == "mode":
+            file.chmod(0o600)
+        else:
+            file.unlink()
+    with stock.lend("torch", tmp_path / "log", maker) as environment:
+        file = environment.path / "lib/torch/version.py"
+        assert file.read_text() == "own"
+        assert file.stat().st_mode & 0o044
+    assert len(maker.made) == (1 if change == "remove" else 2)  # what is removed was a link
+
+
+def test_a_failed_installation_leaves_nothing(tmp_path: Path) -> None:
+    stock, maker = TorchStock(tmp_path), Maker()
+
+    def fail(path: Path) -> Environment:
+        maker(path)
+        msg = "no such torch"
+        raise RuntimeError(msg)
+
+    with pytest.raises(RuntimeError), stock.lend("torch", tmp_path / "log", fail):
+        pass
+    with stock.lend("torch", tmp_path / "log", maker) as environment:
+        assert (environment.path / "lib/torch/version.py").read_text() == "own"
+
+
+def test_a_stock_is_removed_at_its_end() -> None:
+    with open_stock() as stock, stock.lend("torch", stock.folder / "log", Maker()):
+        assert stock.folder.is_dir()
+    assert not stock.folder.exists()
