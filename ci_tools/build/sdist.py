@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import shutil
 import tarfile
 import zlib
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -18,12 +20,12 @@ from ci_tools.model.files import Finding, Level
 from ci_tools.model.pep440 import read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
     from ci_tools.model.evidence import Project
 
-__all__ = ["audit_sdist", "unpack_sdist", "write_with_date"]
+__all__ = ["audit_sdist", "unpack_sdist", "write_with_date", "write_with_files"]
 
 
 def audit_sdist(path: Path, project: Project) -> tuple[Finding, ...]:
@@ -103,24 +105,47 @@ def write_with_date(path: Path, sink: BinaryIO, epoch: int) -> None:
         shutil.copyfileobj(source, sink)
 
 
+def write_with_files(path: Path, sink: BinaryIO, epoch: int, files: Mapping[str, bytes]) -> None:
+    """Write an sdist to `sink` with some files in place of its own of that name, or added, and with one date.
+
+    Raises Rejected if the sdist cannot be read.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            _write_anew(archive, sink, epoch, files)
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        msg = f"{path.name} cannot be read: {error}"
+        raise Rejected(msg) from error
+
+
 def _read_gzip_time(path: Path) -> int:
     """Return the modification time in a gzip header, in seconds since 1970 (RFC 1952)."""
     with path.open("rb") as file:
         return int.from_bytes(file.read(8)[4:], "little")
 
 
-def _write_anew(archive: tarfile.TarFile, sink: BinaryIO, epoch: int) -> None:
+def _write_anew(
+    archive: tarfile.TarFile, sink: BinaryIO, epoch: int, files: Mapping[str, bytes] = MappingProxyType({})
+) -> None:
     """Write an archive's members without the dates, owners, modes and order that differ between machines."""
+    kept = ((member, None) for member in archive.getmembers() if member.name not in files)
+    own = ((_new_member(name, content), content) for name, content in files.items())
     with (
         gzip.GzipFile("", "wb", fileobj=sink, mtime=epoch) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as dated,
     ):
-        for member in sorted(archive.getmembers(), key=_after_what_it_names):
-            content = archive.extractfile(member) if member.isreg() else None
+        for member, data in sorted((*kept, *own), key=lambda pair: _after_what_it_names(pair[0])):
+            content = io.BytesIO(data) if data is not None else archive.extractfile(member) if member.isreg() else None
             mode = 0o755 if member.mode & 0o100 else 0o644
             same = member.replace(mtime=epoch, mode=mode, uid=0, gid=0, uname="", gname="")
             same.pax_headers = {}  # they repeat the date, with fractions of a second
             dated.addfile(same, content)
+
+
+def _new_member(name: str, content: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    return member
 
 
 def _after_what_it_names(member: tarfile.TarInfo) -> tuple[bool, str]:

@@ -64,7 +64,6 @@ class _Meaning:
         yield from self.gpu_trial("validate", "gpu")
         yield from self.commands("build", "before")
         yield from self.commands("build", "after")
-        yield from self.route("publish", "pypi")
         yield from self.pypi_cuda("publish", "pypi-cuda")
         yield from self.variants("publish", "variants")
         for name in self.get("platforms") or {}:
@@ -181,11 +180,6 @@ class _Meaning:
         if self.get(*keys) == GpuTrial.REQUIRED and not any(table.get("needs-gpu") for table in tables):
             what = "no validation command needs a GPU, so no trial would use one"
             yield self.at(keys, f"{what}, expected one such as `{{ run: python -m demo, needs-gpu: true }}`")
-
-    def route(self, *keys: str) -> Iterator[Problem]:
-        if self.get(*keys) == Route.SMART:
-            what = '"smart" does not exist yet: it would publish only the sdist, which every user would have to build'
-            yield self.at(keys, f'{what}, expected "{Route.WHEELS}" or "{Route.NONE}"')
 
     def pypi_cuda(self, *keys: str) -> Iterator[Problem]:
         if not (cuda := self.get(*keys)):

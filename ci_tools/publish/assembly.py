@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import write_atomically
+from ci_tools.model.names import Sha256
+from ci_tools.model.request import Route
 from ci_tools.plan import plan_file, plan_reader
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.publish import release_plan
 from ci_tools.publish.gathering import gather
+from ci_tools.publish.smart import SMART, make_sdists_smart
+from ci_tools.publish.targets.addresses import targets_of
 from ci_tools.publish.units import units_of
 from ci_tools.verify.files import audit_files
 
@@ -57,11 +62,27 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     paths = gather(folders, whole, out, outside)
     audit_files(paths, whole, outside)  # writes the findings to each file's receipt
     found = {path.name: (path, receipts.load(path)) for path in paths}
+    planned = release_plan.read(out / PLAN)
     try:
-        units, withheld = units_of(release_plan.read(out / PLAN), found, only)
+        units, withheld = units_of(planned, found, only)
     except RejectedInput as error:
         raise Rejected(error.message) from error
+    if planned.route is Route.SMART:
+        units = make_sdists_smart(units, targets_of(planned.targets, outside), out / SMART)
+        units = tuple(replace(unit, items=tuple(_move(item, out) for item in unit.items)) for unit in units)
     return Assembled(whole, units, withheld)
+
+
+def _move(item: Item, out: Path) -> Item:
+    """Put a smart sdist in the place of the sdist that it was made of, with a receipt of its own bytes."""
+    path = out / item.name
+    receipt = receipts.load(path)
+    if item.path == path or receipt is None:
+        return item
+    with write_atomically(path) as sink:
+        sink.write(item.path.read_bytes())
+    receipts.save(path, replace(receipt, sha256=Sha256(item.sha256), size=item.size))
+    return item._replace(path=path)
 
 
 def copy_for_pypi(found: Assembled, folder: Path) -> None:

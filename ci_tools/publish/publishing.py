@@ -10,11 +10,12 @@ from ci_tools import catalog
 from ci_tools.errors import InputError
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import hold_lock
-from ci_tools.model.request import STABLE, UNTAGGED
+from ci_tools.model.request import STABLE, UNTAGGED, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
 from ci_tools.publish.index import variants
 from ci_tools.publish.index.pages import VARIANTS
+from ci_tools.publish.smart import SMART, make_sdists_smart
 from ci_tools.publish.targets import UPLOADERS
 from ci_tools.publish.targets.addresses import places_of, refuse_wrong, targets_of
 from ci_tools.publish.units import units_of
@@ -74,7 +75,7 @@ def publish(folder: Path, to: Destination, outside: Outside) -> Outcome:
     Raises InputError if the folder holds no plan; if a part that has to be published is missing, not known to be good
     or different from its receipt; or if a target cannot accept it.
     """
-    units, left, targets = _open_folder(folder, to, outside, folder / VARIANTS)
+    units, left, targets = _open_folder(folder, to, outside, folder)
     with hold_lock(folder / ".publishing", outside.reporter.say):
         shown = [
             one
@@ -88,7 +89,7 @@ def preview(
     folder: Path, to: Destination, outside: Outside
 ) -> tuple[tuple[tuple[str, str, Change], ...], tuple[Withheld, ...]]:
     """Return what publishing would change, for each unit at each target, and the units that would be withheld."""
-    units, withheld, targets = _open_folder(folder, to, outside, outside.cache / VARIANTS)
+    units, withheld, targets = _open_folder(folder, to, outside, outside.cache)
     changes = tuple(
         (unit.name, address, change)
         for unit in units
@@ -106,7 +107,10 @@ def _journals(folder: Path, unit: Unit) -> Path:
 def _open_folder(
     folder: Path, to: Destination, outside: Outside, extra: Path
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
-    """Return the units to publish, with wheel variants made in `extra`, the incomplete units, and the targets."""
+    """Return the units to publish, the incomplete ones, and the targets.
+
+    Below `extra` is written what is made of finished files: the smart sdist and wheel variants.
+    """
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
         raise InputError(msg)
@@ -122,7 +126,9 @@ def _open_folder(
     targets = targets_at(to, outside)
     units = tuple(replace(unit, unattested=to.unattested) for unit in units)
     if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
-        units = tuple(_build_variants(unit, extra, outside) for unit in units)
+        units = tuple(_build_variants(unit, extra / VARIANTS, outside) for unit in units)
+    if plan.route is Route.SMART:
+        units = make_sdists_smart(units, targets, extra / SMART)
     return units, left, targets
 
 

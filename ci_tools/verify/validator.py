@@ -95,7 +95,7 @@ class Validator:
     outside: Outside
     gpu: bool
     source: Path | None = None  # the folder of the scripts that the commands run; None: not on this machine
-    stock: TorchStock | None = None  # None: torch is installed for this trial alone
+    stock: TorchStock | None = None  # None: each trial installs torch itself
 
     @property
     def where(self) -> str:

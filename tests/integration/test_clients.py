@@ -1,32 +1,24 @@
-"""Every project installs however its name is spelled, by a person or in a Requires-Dist, with old and new installers.
-
-An old pip runs out of a folder of its own, under an old Python, and no environment is made.
-"""
+"""Every project installs however its name is spelled, by a person or in a Requires-Dist, by old and new installers."""
 
 from __future__ import annotations
 
 import functools
 import os
-import platform
 import subprocess
-import sys
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.machine import python as interpreter
-from ci_tools.machine.storage import cache_folder, fill_once
-from ci_tools.model.versions import Python
 from tests.builders import releases
+from tests.builders.installers import command
 from tests.builders.wheels import edited, make, members_of
 from tests.servers.package_index import over_http
 from tests.servers.threads import serve
-from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -34,10 +26,8 @@ pytestmark = pytest.mark.slow
 IN_EVERY_RUN = ("pip-20.3.4", "pip-23.0.1", "uv")  # 23.0.1 is Debian 12's own
 LONG = ("pip-21.3.1", "pip-22.3.1", "pip-23.1.2", "pip-24.0", "pip", "uv-0.4.30", "uv-0.7.22")
 NO_JSON = frozenset({"pip-20.3.4", "pip-21.3.1"})
-OLD_PYTHON = "3.9"  # the newest that pip 20.3 runs on; its vendored packages use what Python 3.10 has not
 SPELLINGS = ("ao_kernels", "ao-kernels", "Ao.Kernels")
 JSON = "application/vnd.pypi.simple.v1+json"
-OPTIONS = ("--no-cache-dir", "--disable-pip-version-check", "--isolated", "--quiet", "--no-compile")
 
 
 # ---------------------------------------------------------------- clients
@@ -47,44 +37,6 @@ def clients(without: frozenset[str] = frozenset()) -> list[object]:
     """Return the clients of a test as its parameters."""
     marked = (*IN_EVERY_RUN, *(pytest.param(client, marks=pytest.mark.long, id=client) for client in LONG))
     return [one for one, client in zip(marked, (*IN_EVERY_RUN, *LONG), strict=True) if client not in without]
-
-
-def command(client: str) -> tuple[list[str], Mapping[str, str]]:
-    """Return the command that installs with a client, and the variables it needs; skip where it cannot be had."""
-    name, _, version = client.partition("-")
-    if name == "uv":
-        program = str(fetched(client) / "bin" / "uv") if version else UV
-        return [program, "pip", "install", "--no-config", "--no-cache", "--quiet", "--python", sys.executable], {}
-    run = ["-m", "pip", "install", *OPTIONS]
-    if not version:
-        return [sys.executable, *run], {}
-    return [str(old_python()), *run], {"PYTHONPATH": str(fetched(client)), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-@functools.cache
-def fetched(client: str) -> Path:
-    """Return the folder in the user's cache that has a client, installed there once."""
-    name, _, version = client.partition("-")
-    python = str(old_python() if name == "pip" else sys.executable)
-
-    def fill(folder: Path) -> None:
-        how = ["install", "--no-compile", "--no-deps", "--only-binary=:all:", "--python-version", OLD_PYTHON]
-        where = ["--target", str(folder), f"{name}=={version}"]
-        subprocess.run([sys.executable, "-m", "pip", *how, *where], check=True, capture_output=True)
-        subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)  # else each run does it anew
-
-    try:
-        return fill_once(cache_folder(os.environ) / "clients" / f"{client}-{platform.machine()}", fill, print)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"{client} cannot be had: {(error.stderr or b'').decode()[-200:]}")
-
-
-@functools.cache
-def old_python() -> Path:
-    found = interpreter.find(Python.parse(OLD_PYTHON), os.environ)
-    if found is None:
-        pytest.skip(f"no Python {OLD_PYTHON}, which old pips need, is here")
-    return found
 
 
 def install(client: str, index: str, folder: Path, *asked: str) -> set[str]:

@@ -26,8 +26,9 @@ PURE = tuple(
     "formats.pypi_rules formats.schema github.commands github.doctor.grants github.doctor.report "
     "github.doctor.rules github.doctor.rules.environments github.doctor.rules.jobs github.doctor.rules.permissions "
     "github.doctor.rules.pins github.doctor.rules.repository github.doctor.rules.secrets "
-    "github.doctor.rules.unseen github.step machine.context model model.edition model.pep440 plan.additions "
-    "plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options plan.advise.project_view "
+    "github.doctor.rules.unseen github.step install.lock machine.context model model.edition model.pep440 "
+    "plan.additions plan.advise.advice plan.advise.chip_options plan.advise.option plan.advise.options "
+    "plan.advise.project_view "
     "plan.advise.python_options plan.advise.request_options plan.advise.torch_options plan.axes plan.cell_ranges "
     "plan.compare.changes plan.compare.comparison plan.compare.sentences plan.contradictions plan.matrix plan.planner "
     "plan.sites plan.wheel_names publish.index.directory publish.index.manifest publish.index.pages publish.notes "
@@ -41,10 +42,16 @@ OUTSIDE_WORLD = frozenset(
 # The observer runs beside a project's code, which it ends, and whose variables it makes.
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts; process gives its own variables to a command that has none.
-ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE)
-VERBS = tuple(f"cli.verbs.{name}" for name in ("build", "ci", "completion", "index", "plan", "publish", "repository"))
-SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose")
-KNOWS_THE_ENVIRONMENT = ("cli.dispatch", "cli.failures", "cli.session", "cli.torch_table", "machine.process", INSIDE)
+BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
+ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE, BACKEND)
+VERBS = tuple(
+    f"cli.verbs.{name}" for name in ("build", "ci", "completion", "index", "install", "plan", "publish", "repository")
+)
+SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
+KNOWS_THE_ENVIRONMENT = (
+    *("cli.dispatch", "cli.failures", "cli.session", "cli.torch_table", "machine.process"),
+    *(INSIDE, BACKEND),
+)
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.
 HALF_CAUGHT = frozenset(
     {"InvalidRequirement", "InvalidSdistFilename", "InvalidSpecifier", "InvalidVersion", "InvalidWheelFilename"}

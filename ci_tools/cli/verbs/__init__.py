@@ -100,6 +100,21 @@ VERBS: Mapping[str, Verb] = {
         "mark a bad release at every target that supports it, and say what you have to do by hand",
         'fatwheel index retract demo==1.0 --reason "wrong results on Hopper, use 1.0.1"',
     ),
+    "install facts": Verb(
+        "install",
+        "print what of this machine decides which wheel it gets, as JSON",
+        "fatwheel install facts > cluster.json",
+    ),
+    "install choose": Verb(
+        "install",
+        "show which wheel of a smart sdist a machine gets, and why not the others",
+        "fatwheel install choose demo-1.0.tar.gz --for cluster.json",
+    ),
+    "install bundle": Verb(
+        "install",
+        "fetch the wheel of a smart sdist for a machine without a network",
+        "fatwheel install bundle demo-1.0.tar.gz --for cluster.json --out wheels",
+    ),
     "ci step": Verb(
         "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",
@@ -154,6 +169,7 @@ VERBS: Mapping[str, Verb] = {
 }
 GROUPS: Mapping[str, str] = {
     "index": "look after a published index: {verbs}",
+    "install": "explain and prepare installations from a smart sdist: {verbs}",
     "ci": "the steps of a workflow, not for people",
 }
 FIRST_PAGE = {

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.objects.store import Content, Store
     from ci_tools.model.request import Edition
     from ci_tools.publish.index.directory import Directory, Root
-    from ci_tools.publish.units import Offer, Unit
+    from ci_tools.publish.units import Item, Offer, Unit
 
 __all__ = ["Settings", "WheelIndex", "folder_of", "keys_of"]
 
@@ -84,6 +84,10 @@ class WheelIndex:
         self.like: WheelIndex | None = None  # the index that this one is a mirror of
         self.laid: dict[str, Arrival] = {}  # files that this run has staged, by name
         self.found: set[str] = set()  # the keys that existed before
+
+    def locate(self, item: Item, unit: Unit) -> str:
+        """Return the address of a new file."""
+        return self.store.url(folder_of(unit.edition) + "/".join(filter(None, (item.folder, item.name))))
 
     # -- the four steps
 

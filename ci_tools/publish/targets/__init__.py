@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ci_tools.publish.units import Change, Published, Unit
+    from ci_tools.publish.units import Change, Item, Published, Unit
 
 __all__ = ["UPLOADERS", "Target"]
 
@@ -32,6 +32,9 @@ class Target(Protocol):
     @property
     def stages(self) -> bool:
         """Whether the target can hold files that are not public yet."""
+
+    def locate(self, item: Item, unit: Unit) -> str | None:
+        """Return the address from which users will download a file of a unit; None if only the upload decides it."""
 
     def check(self, unit: Unit) -> Sequence[Change]:
         """Return what publishing would change here; write nothing.

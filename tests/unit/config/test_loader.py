@@ -61,7 +61,6 @@ PYTHONS = "3.10, 3.11, 3.12, 3.13, 3.13t, 3.14, 3.14t, 3.15, 3.15t"
 CUDAS = "12.4, 12.5, 12.6, 12.8, 12.9, 13.0, 13.1, 13.2, 13.3, 13.4"
 LINUXES = "linux-aarch64, linux-cpu, linux-cuda, linux-cuda-aarch64, linux-rocm, linux-xpu"
 TORCHES = "2.6, 2.7, 2.8, 2.9, 2.10, 2.11, 2.12, 2.13, 2.14, 2.15"
-SMART = 'it would publish only the sdist, which every user would have to build, expected "wheels" or "none"'
 TARGET = "dir:PATH, s3://BUCKET/PREFIX, github:OWNER/REPO or pypi[:NAME or URL]"
 
 
@@ -172,7 +171,6 @@ def test_the_good_config_names_its_platforms(tmp_path: Path) -> None:
         pytest.param("{run: demo -g, needs", "{needs", ['18:61: the key "run" is missing: a command'], id="no-command"),
         pytest.param("needs-gpu: true", "needs-gpu: 1", [
             "18:87: 1 is not allowed, expected true where it runs only with a GPU, else false"], id="gpu-is-a-number"),
-        pytest.param("pypi: wheels", "pypi: smart", [f'19:17: "smart" does not exist yet: {SMART}'], id="smart-sdist"),
         pytest.param("pypi: wheels", "pypi: wheel", ['19:17: "wheel" is not allowed, did you mean "wheels"?'],
                      id="route-misspelt"),
         pytest.param("dir:x", "ftp:x", [f'19:35: "ftp:x" is not allowed, expected {TARGET}'], id="unknown-target"),

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from github.Repository import Repository
 
     from ci_tools.machine.context import Outside
-    from ci_tools.publish.units import Unit
+    from ci_tools.publish.units import Item, Unit
 
 __all__ = ["GitHubTarget"]
 
@@ -81,6 +81,11 @@ class GitHubTarget:
     def hub(self) -> Hub:
         """The client of the repository."""
         return Hub(self.repository, self.outside, self.base_url, self.pause, self.patience)
+
+    def locate(self, item: Item, unit: Unit) -> str:
+        """Return the address of an asset, as GitHub writes it."""
+        server = self.outside.environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        return f"{server}/{self.repository}/releases/download/{quote(unit.tag)}/{quote(item.name)}"
 
     # -- the four steps
 

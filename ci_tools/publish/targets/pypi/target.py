@@ -59,6 +59,9 @@ class PyPITarget:
         self._listing = Listing(self.address, self._place, outside)
         self._uploader = Uploader(uploader, self.address, self._place, outside)
 
+    def locate(self, item: Item, unit: Unit) -> None:
+        """Return None: the index decides on the address when it has the file."""
+
     # -- the four steps
 
     def check(self, unit: Unit) -> Sequence[Change]:

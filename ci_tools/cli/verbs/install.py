@@ -1,0 +1,73 @@
+"""The verbs about smart sdists: facts, choose and bundle."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.statuses import BAD, DONE
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.install.fatwheel_backend import Facts
+    from ci_tools.machine.context import Outside
+
+FOR = "the facts of the machine, as `fatwheel install facts` prints them there; default: this machine and its Python"
+
+
+def declare_facts(parser: Parser) -> None:
+    """Add the arguments of `fatwheel install facts`: none."""
+
+
+def run_facts(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+    """Run `fatwheel install facts`."""
+    from ci_tools.install.bundle import write_facts
+
+    sys.stdout.write(write_facts(outside.environ))
+    return DONE
+
+
+def _add_machine(parser: Parser) -> None:
+    parser.add_argument("sdist", type=Path, metavar="SDIST", help="a smart sdist")
+    parser.add_argument("--for", dest="facts", type=Path, metavar="FILE", help=FOR)
+
+
+def _facts(options: argparse.Namespace, outside: Outside) -> Facts:
+    from ci_tools.install import fatwheel_backend
+    from ci_tools.install.bundle import read_facts
+
+    wishes = fatwheel_backend.Wishes("", {}, outside.environ)
+    return read_facts(options.facts) if options.facts else fatwheel_backend.find_facts(wishes)
+
+
+def declare_choose(parser: Parser) -> None:
+    """Add the arguments of `fatwheel install choose`."""
+    _add_machine(parser)
+
+
+def run_choose(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel install choose`."""
+    from ci_tools.install.bundle import explain
+
+    text, fits = explain(options.sdist, _facts(options, outside))
+    sys.stdout.write(text)
+    return DONE if fits else BAD
+
+
+def declare_bundle(parser: Parser) -> None:
+    """Add the arguments of `fatwheel install bundle`."""
+    _add_machine(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to put the wheel into")
+
+
+def run_bundle(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel install bundle`."""
+    from ci_tools.install.bundle import make_bundle
+
+    bundle = make_bundle(options.sdist, _facts(options, outside), options.out, outside.environ)
+    outside.reporter.say(f"{bundle.wheel} is the wheel for it; take that folder there, and with what it requires:")
+    print(bundle.command)
+    return DONE

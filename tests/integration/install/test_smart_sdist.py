@@ -1,0 +1,483 @@
+"""A smart sdist, installed by the installers that users have, from servers that are on their side or not."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+import pytest
+
+from ci_tools.install import fatwheel_backend as backend
+from ci_tools.install.lock import LockedWheel, write_lock
+from ci_tools.install.smart_sdist import make_smart
+from ci_tools.machine.storage import sha256_of
+from ci_tools.model.names import FileName, Sha256
+from tests.builders.installers import command
+from tests.builders.wheels import make
+from tests.servers.threads import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+pytestmark = pytest.mark.slow
+
+CUDA = "demo-1.0+cu130-py3-none-any.whl"  # for any machine, so that it is imported on this one
+PYPROJECT = """[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "demo"
+version = "1.0"
+"""
+COMPILED = "kind = 'compiled'\n"
+IN_EVERY_RUN = ("pip-21.3.1", "pip", "uv")
+LONG = ("pip-23.2.1", "pip-24.0", "uv-0.4.30", "uv-0.7.22")
+
+
+class Release(NamedTuple):
+    """A smart sdist, and the wheel that its lock lists."""
+
+    sdist: Path
+    wheel: Path
+
+
+def plain_sdist(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write an sdist with these files."""
+    path = folder / "demo-1.0.tar.gz"
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in {"PKG-INFO": metadata, **files}.items():
+            info = tarfile.TarInfo(f"demo-1.0/{name}")
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def release(folder: Path, *urls: str, **known: Any) -> Release:  # noqa: ANN401 - the fields of a LockedWheel
+    """Return a smart sdist whose lock has one wheel at some addresses, each the start of one."""
+    wheel = make(folder / "assets", CUDA, {"demo.py": b"kind = 'prebuilt'\n", "demo_data.bin": os.urandom(1 << 16)})
+    entry = LockedWheel(
+        file=FileName(wheel.name),
+        urls=tuple(f"{url}/{wheel.name}" for url in urls),
+        sha256=Sha256(sha256_of(wheel)),
+        size=wheel.stat().st_size,
+        **known,
+    )
+    plain = plain_sdist(folder / "plain", {"pyproject.toml": PYPROJECT, "demo.py": COMPILED})
+    path = folder / plain.name
+    with path.open("wb") as sink:
+        make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, [entry]))
+    return Release(path, wheel)
+
+
+# ---------------------------------------------------------------- servers
+
+
+class Assets(ThreadingHTTPServer):
+    """Serves a folder, in parts where it is asked; `wrong` says what it does wrong with each answer, in turn."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, *wrong: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.wrong = list(wrong)
+        self.asked: list[tuple[str, str, str]] = []  # path, range and authorization
+        self.scheme = "http"
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"{self.scheme}://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Assets
+
+    def do_GET(self) -> None:
+        headers = (self.headers.get("Range", ""), self.headers.get("Authorization", ""))
+        self.server.asked.append((self.path, *headers))
+        wrong = self.server.wrong.pop(0) if self.server.wrong else ""
+        path = self.server.folder / unquote(self.path).lstrip("/")
+        content = path.read_bytes() if path.is_file() else b""
+        start = int((re.findall(r"bytes=(\d+)-", headers[0]) or ["0"])[0])
+        if wrong == "tampered":
+            content = content[:-1] + bytes([content[-1] ^ 1])
+        if wrong == "gigantic":
+            content += b"\0" * (1 << 20)
+        if wrong.startswith("redirect "):
+            self.send_response(302)
+            self.send_header("Location", wrong.removeprefix("redirect "))
+            self.end_headers()
+            return
+        if not path.is_file() or wrong.isdigit():
+            self.send_error(int(wrong) if wrong else 404)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        end = start + len(content[start:]) // 2 if wrong == "cut" else len(content)
+        self.wfile.write(content[start:end])
+        if wrong == "silent":
+            time.sleep(60)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+@contextmanager
+def assets(folder: Path, *wrong: str) -> Iterator[Assets]:
+    """Serve a folder."""
+    with serve(Assets(folder, *wrong)) as server:
+        yield server
+
+
+# ---------------------------------------------------------------- installers
+
+
+def environ_of(tmp_path: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of an installer: those of a user, with an empty cache."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PYTHON", "DEMO_"))}
+    return {**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"), "no_proxy": "127.0.0.1", **variables}
+
+
+def install(
+    client: str, sdist: Path, tmp_path: Path, *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Install an sdist into a folder as a user does."""
+    whole, own = command(client)
+    whole = [word for word in whole if word not in {"--quiet", "--isolated"}]
+    environ = environ_of(tmp_path, {**own, **variables})
+    arguments = [*whole, *options, "-v", "--target", str(tmp_path / "there"), str(sdist)]
+    return subprocess.run(arguments, env=environ, capture_output=True, text=True, check=False)
+
+
+def kind(tmp_path: Path) -> str:
+    """Return what was installed: prebuilt or compiled."""
+    found = subprocess.run(
+        [sys.executable, "-c", "import demo; print(demo.kind)"],
+        cwd=tmp_path / "there", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return found.stdout.strip()
+
+
+def clients() -> list[object]:
+    """Return the installers as parameters."""
+    return [*IN_EVERY_RUN, *(pytest.param(client, marks=pytest.mark.long, id=client) for client in LONG)]
+
+
+@pytest.mark.parametrize("client", clients())
+def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url, cuda="13.0", torch=("2.10", None))
+        done = install(client, made.sdist, tmp_path, DEMO_TORCH="2.10.0+cu130")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert kind(tmp_path) == "prebuilt"
+        assert len(server.asked) == 1  # the three hooks share one download
+        again = install(client, made.sdist, tmp_path, "--upgrade", DEMO_TORCH="2.10.0+cu130")
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert len(server.asked) == 1
+    record = (tmp_path / "there/demo-1.0.dist-info/RECORD").read_text()
+    assert "demo-1.0.dist-info/METADATA" in record
+    assert "cu130" not in record
+    assert "setuptools" not in done.stdout + done.stderr  # nothing was needed to compile
+
+
+@pytest.mark.parametrize("client", IN_EVERY_RUN)
+def test_it_is_compiled_where_no_wheel_fits(client: str, tmp_path: Path) -> None:
+    made = release(tmp_path, "http://127.0.0.1:9", cuda="13.0", torch=("2.10", None))
+    done = install(client, made.sdist, tmp_path, DEMO_TORCH="2.10.0+cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert kind(tmp_path) == "compiled"
+    said = done.stdout + done.stderr
+    assert "it is for CUDA 13.0: torch 2.10.0+cpu is a build without CUDA" in said
+    assert "demo: no wheel fits, so it is compiled" in said
+
+
+def test_pip_finds_the_torch_of_the_environment_through_its_isolation(tmp_path: Path) -> None:
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    (site / "torch").mkdir()
+    (site / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\ncuda = '13.0'\nhip = None\n")
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url, cuda="13.0", torch=("2.10", None))
+        done = subprocess.run(
+            [environment / "bin/python", "-m", "pip", "install", "-v", "--no-cache-dir", str(made.sdist)],
+            env=environ_of(tmp_path, {}), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "torch    2.11.0+cu130 (CUDA 13.0)" in said
+    assert said.count("which wheel fits here?") == 1  # once, although three hooks decide
+
+
+def test_other_commands_of_pip_and_build(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path, {"DEMO_CUDA": "13.0"})
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url, cuda="13.0")
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        folder = {name: tmp_path / name for name in ("wheel", "hashes", "built", "unisolated")}
+        hashes = tmp_path / "requirements.txt"
+        hashes.write_text(f"{made.sdist} --hash=sha256:{sha256_of(made.sdist)}\n")
+        with tarfile.open(made.sdist) as archive:
+            archive.extractall(tmp_path / "unpacked", filter="data")
+        source = tmp_path / "unpacked/demo-1.0"
+        for words in (
+            [*pip, "wheel", "--no-deps", "--wheel-dir", folder["wheel"], made.sdist],
+            [*pip, "install", "--require-hashes", "--target", folder["hashes"], "-r", hashes],
+            [*pip, "install", "--no-build-isolation", "--target", folder["unisolated"], made.sdist],
+            [sys.executable, "-m", "build", "--wheel", "--outdir", folder["built"], source],
+            [sys.executable, "-m", "build", "--sdist", "--outdir", folder["built"], source],
+        ):
+            done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in folder["wheel"].iterdir()] == ["demo-1.0-py3-none-any.whl"]
+    assert {path.name for path in folder["built"].iterdir()} == {"demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"}
+    assert (folder["hashes"] / "demo.py").read_text() == "kind = 'prebuilt'\n"
+    with tarfile.open(folder["built"] / "demo-1.0.tar.gz") as again, tarfile.open(made.sdist) as first:
+        assert {*again.getnames()} == {*first.getnames(), "demo-1.0/_fatwheel"}
+
+
+# ---------------------------------------------------------------- servers that fail
+
+
+def lock_of(made: Release) -> backend.Lock:
+    with tarfile.open(made.sdist) as archive:
+        file = archive.extractfile(f"demo-1.0/{backend.LOCK}")
+        assert file
+        lock: backend.Lock = json.loads(file.read())
+        return lock
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    folder = tmp_path / "own-cache"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "SILENCE", 0.5)
+    monkeypatch.setattr(backend.time, "sleep", lambda _: None)
+
+
+@pytest.mark.parametrize("first", ["500", "429", "cut", "silent"])
+def test_a_download_goes_on_after_a_fault(first: str, tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "assets", first) as server:
+        made = release(tmp_path, server.url)
+        (wheel,) = lock_of(made)["wheels"]
+        path = backend.fetch(wheel, "", cache)
+    assert path.read_bytes() == made.wheel.read_bytes()
+    starts = [asked[1] for asked in server.asked]
+    if first == "cut":
+        assert starts == ["", f"bytes={wheel['size'] // 2}-"]
+
+
+@pytest.mark.parametrize("wrong", ["tampered", "gigantic"])
+def test_other_bytes_are_refused_and_nothing_is_kept(wrong: str, tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "assets", wrong, wrong) as server:
+        made = release(tmp_path, server.url)
+        with pytest.raises(
+            SystemExit, match=r"does not have the bytes that this sdist.s wheels\.lock names"
+        ) as refused:
+            backend.fetch(lock_of(made)["wheels"][0], "", cache)
+    assert f"expected sha256 {sha256_of(made.wheel)}" in str(refused.value)
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+def test_other_bytes_end_an_installation_although_it_could_be_compiled(tmp_path: Path) -> None:
+    with assets(tmp_path / "assets", *["tampered"] * 4) as server:
+        made = release(tmp_path, server.url)
+        done = install("pip", made.sdist, tmp_path)
+    assert done.returncode
+    assert "Nothing is installed." in done.stdout + done.stderr
+    assert "Traceback" not in (done.stdout + done.stderr).partition("error: subprocess-exited")[0]
+    assert not (tmp_path / "there").exists()
+
+
+def test_the_part_of_a_killed_process_is_completed_and_bad_ones_are_fetched_anew(tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url)
+        (wheel,) = lock_of(made)["wheels"]
+        for begun, requests in ((made.wheel.read_bytes()[:1000], 1), (b"garbage", 2)):
+            server.asked.clear()
+            (cache / f"{wheel['sha256']}.part").write_bytes(begun)
+            path = backend.fetch(wheel, "", cache)
+            assert path.read_bytes() == made.wheel.read_bytes()
+            assert len(server.asked) == requests
+            path.unlink()
+
+
+def test_twenty_at_once_share_one_download(tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url)
+        (wheel,) = lock_of(made)["wheels"]
+        script = "import json, sys; from pathlib import Path; import fatwheel_backend as backend; "
+        script += "backend.fetch(json.loads(sys.argv[1]), '', Path(sys.argv[2]))"
+        environ = environ_of(tmp_path, {"PYTHONPATH": str(Path(backend.__file__).parent)})
+        started = [
+            subprocess.Popen([sys.executable, "-c", script, json.dumps(wheel), str(cache)], env=environ)
+            for _ in range(20)
+        ]
+        assert [process.wait() for process in started] == [0] * 20
+        assert len(server.asked) == 1
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_again(tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url)
+        (wheel,) = lock_of(made)["wheels"]
+        backend.fetch(wheel, "", cache).write_bytes(b"damaged")
+        assert backend.fetch(wheel, "", cache).read_bytes() == made.wheel.read_bytes()
+
+
+def test_the_next_address_is_tried_and_a_mirror_is_taken_instead(tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "nothing") as gone, assets(tmp_path / "assets") as server:
+        made = release(tmp_path, gone.url, server.url)
+        (wheel,) = lock_of(made)["wheels"]
+        backend.fetch(wheel, "", cache).unlink()
+        assert (len(gone.asked), len(server.asked)) == (1, 1)
+        backend.fetch(wheel, f"{server.url}/", cache).unlink()
+        backend.fetch(wheel, str(tmp_path / "assets"), cache).unlink()
+        assert (len(gone.asked), len(server.asked)) == (1, 2)
+
+
+@pytest.mark.parametrize("how", ["off", "no-nvcc", "nvcc"])
+def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
+    nvcc = tmp_path / "cuda/bin/nvcc"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
+    nvcc.chmod(0o755)
+    made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0", seconds=41.0)
+    variables = {"DEMO_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_CUDA": "13.0"}
+    variables |= {"DEMO_NO_COMPILE": "1"} if how == "off" else {}
+    (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep = lambda _: None\n")  # no waits between tries
+    variables["PYTHONPATH"] = str(tmp_path)
+    done = install("pip", made.sdist, tmp_path, "--no-build-isolation", CUDA_HOME=str(nvcc.parents[1]), **variables)
+    said = done.stdout + done.stderr
+    if how == "nvcc":
+        assert done.returncode == 0, said
+        assert kind(tmp_path) == "compiled"
+        assert f"so demo is compiled with {nvcc}, which took 41 s where it was released" in said
+        return
+    assert done.returncode
+    reason = "compiling is off" if how == "off" else "there is no nvcc of CUDA 77 to compile it with"
+    assert f"{CUDA} fits, but it cannot be fetched, and {reason}:" in said
+    assert f"http://127.0.0.1:9/{CUDA}: " in said
+    assert "DEMO_WHEELS=https://" in said
+    assert "DEMO_WHEELS=FOLDER pip install" in said
+
+
+def test_prebuilt_wheels_can_be_switched_off(tmp_path: Path) -> None:
+    made = release(tmp_path, "http://127.0.0.1:9")
+    done = install("pip", made.sdist, tmp_path, DEMO_NO_PREBUILT="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert kind(tmp_path) == "compiled"
+    both = install("pip", made.sdist, tmp_path, DEMO_NO_PREBUILT="1", DEMO_NO_COMPILE="1")
+    assert "DEMO_NO_PREBUILT and DEMO_NO_COMPILE are both set" in both.stdout + both.stderr
+
+
+# ---------------------------------------------------------------- https
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
+    subprocess.run(words, check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
+    return path
+
+
+@contextmanager
+def over_tls(server: Assets, certificate: Path) -> Iterator[Assets]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.scheme = "https"
+    with serve(server):
+        yield server
+
+
+def test_a_redirect_keeps_to_https_and_takes_no_credentials_along(
+    tmp_path: Path, cache: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_suffix(".crt")))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with over_tls(Assets(tmp_path / "assets"), certificate) as store, assets(tmp_path / "assets") as plain:
+        made = release(tmp_path, store.url)
+        (wheel,) = lock_of(made)["wheels"]
+        with over_tls(Assets(tmp_path, f"redirect {store.url}/{CUDA}"), certificate) as first:
+            path = backend.fetch({**wheel, "urls": [f"{first.url}/x.whl"]}, "", cache)
+            assert path.read_bytes() == made.wheel.read_bytes()
+            path.unlink()
+        with over_tls(Assets(tmp_path, f"redirect {plain.url}/{CUDA}"), certificate) as first:
+            with pytest.raises(backend.Unreachable, match="is not https, so its bytes are not fetched, although https"):
+                backend.fetch({**wheel, "urls": [f"{first.url}/x.whl"]}, "", cache)
+            assert plain.asked == []
+    assert all(authorization == "" for _, _, authorization in store.asked)
+
+
+@pytest.mark.parametrize("url", ["http://example.invalid/x.whl", "ftp://example.invalid/x.whl", "data:,x"])
+def test_an_address_that_is_not_https_is_refused(url: str, tmp_path: Path, cache: Path) -> None:
+    (wheel,) = lock_of(release(tmp_path, "http://127.0.0.1:9"))["wheels"]
+    with pytest.raises(backend.Unreachable, match="is not https, so its bytes are not fetched"):
+        backend.fetch({**wheel, "urls": [url]}, "", cache)
+
+
+# ---------------------------------------------------------------- the wheel
+
+
+def test_a_wheel_gets_its_public_version_and_keeps_every_byte(tmp_path: Path) -> None:
+    import zipfile  # noqa: PLC0415 - only here
+
+    big = os.urandom(3 << 20)
+    files = {"demo/big.so": big, "demo-1.0+cu130.data/data/x.txt": b"x", "demo/__init__.py": b"a = 1\n" * 500}
+    source = make(tmp_path, "demo-1.0+cu130-cp312-cp312-linux_x86_64.whl", files)
+    name = backend.relabel(source, source.name, tmp_path / "")
+    assert name == "demo-1.0-cp312-cp312-linux_x86_64.whl"
+    with zipfile.ZipFile(tmp_path / name) as archive:
+        assert archive.testzip() is None
+        assert archive.read("demo/big.so") == big
+        assert "demo-1.0.data/data/x.txt" in archive.namelist()
+        assert not [one for one in archive.namelist() if "cu130" in one]
+        assert "\nVersion: 1.0\n" in archive.read("demo-1.0.dist-info/METADATA").decode()
+        record = archive.read("demo-1.0.dist-info/RECORD").decode().splitlines()
+        rows = {row.split(",")[0]: row.split(",")[1:] for row in record}
+        assert {*rows} == {*archive.namelist()}
+        for member, (digest, size) in rows.items():
+            if digest:
+                data = archive.read(member)
+                assert len(data) == int(size)
+                found = backend.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                assert digest == f"sha256={found}"
+
+
+def test_threads_do_not_wait_for_the_lock_of_another_file(tmp_path: Path, cache: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        made = release(tmp_path, server.url)
+        (wheel,) = lock_of(made)["wheels"]
+        with backend._alone(cache / "another.lock"):  # noqa: SLF001 - what another process would hold
+            thread = threading.Thread(target=backend.fetch, args=(wheel, "", cache), daemon=True)
+            thread.start()
+            thread.join(20)
+            assert not thread.is_alive()
