@@ -453,7 +453,6 @@ SHAPES = {  # of a wheel's values in the lock
     "rocm": r"\d+\.\d+|None",
     "xpu": "True|False",
     "size": r"\d+",
-    "seconds": r"[\d.]+",
     "cxx11abi": "True|False|None",
 }
 
@@ -799,8 +798,9 @@ def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str)
     """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it."""
     nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else "a compiler"
     if nvcc and not wishes.on("no-compile"):
-        took = f", which took {wheel['seconds']:.0f} s where it was released" if wheel["seconds"] else ""
-        _say(f"{wheel['file']} cannot be fetched: {why}\nso {lock['project']} is compiled with {nvcc}{took}")
+        archs = f" for {' '.join(wheel['archs'])}" if wheel["archs"] else ""
+        _say(f"{wheel['file']} cannot be fetched: {why}")
+        _say(f"so {lock['project']} is compiled with {nvcc}{archs}, which can take long; MAX_JOBS limits its memory")
         return
     reason = "compiling is off" if nvcc else f"there is no nvcc of CUDA {_numbers(wheel['cuda'])[0]} to compile it with"
     raise _refuse_to_go_on(

@@ -42,7 +42,6 @@ class LockedWheel(NamedTuple):
     driver_ptx: str | None = None  # the oldest Linux driver that compiles its PTX
     torch: tuple[str, str | None] | None = None  # the lowest, and the first that is too new (None: none is)
     cxx11abi: bool | None = None  # the C++ ABI it needs of torch; None: any
-    seconds: float = 0.0  # how long it took to build
 
 
 def write_lock(
@@ -82,5 +81,4 @@ def _table(wheel: LockedWheel) -> dict[str, object]:
         "driver": {"sass": wheel.driver_sass, "ptx": wheel.driver_ptx},
         "torch": list(wheel.torch) if wheel.torch else None,
         "cxx11abi": wheel.cxx11abi,
-        "seconds": round(wheel.seconds, 1),
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import FatwheelError, InputError, MachineError, RejectedInput
 from ci_tools.model.edition import tag_of, title_of
+from ci_tools.model.request import Route
 from ci_tools.publish.index.ledger import Damaged
 from ci_tools.publish.units import CORE, Item, Unit
 
@@ -24,13 +25,17 @@ NOTHING_COMPILED = "nothing was compiled yet"
 
 
 def core_of(plan: Plan, edition: Edition, made: tuple[Path, Receipt] | None = None) -> Unit:
-    """Return the known part of a plan's core before it is built: its names, and its sdist if that is built."""
+    """Return the known part of a plan's core before it is built: its names, and its sdist if that is built.
+
+    A smart sdist is known only when every wheel is.
+    """
     known = {"name": plan.project.name, "version": plan.project.version}
+    is_smart = plan.request.publish.pypi is Route.SMART
     return Unit(
         name=CORE,
         project=plan.project.name,
         version=plan.project.version,
-        items=(Item(made[0], made[1].sha256, made[1].size, None),) if made else (),
+        items=(Item(made[0], made[1].sha256, made[1].size, None),) if made and not is_smart else (),
         edition=edition,
         commit=plan.pins.commit or "",
         tag=tag_of(edition, plan.request.release.tag, known),

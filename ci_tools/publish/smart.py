@@ -75,7 +75,6 @@ def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -
         driver_ptx=cuda.driver if cuda else None,
         torch=torch,
         cxx11abi=_cxx11abi(item.made, torch),
-        seconds=item.seconds,
     )
 
 

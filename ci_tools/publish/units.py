@@ -69,7 +69,6 @@ class Item(NamedTuple):
     origin: str = ""  # added: built by others; adopted: from pages of others; empty: built by a plan
     gpu: str = ""  # in words, whether and on which GPU it was tried; empty: not known, or not for GPUs
     built_with: BuiltWith = NOT_ASKED
-    seconds: float = 0.0  # the duration of its build
 
     @property
     def name(self) -> str:
@@ -277,8 +276,7 @@ def _item(made: Made | None, path: Path, receipt: Receipt | None, gpu_commands: 
         raise ValueError(path)
     where = (made.folder, made.also) if made else ("", ())
     gpu = _gpu(receipt, gpu_commands) if made and made.accelerator else ""
-    item = Item(path, receipt.sha256, receipt.size, made, *where, gpu=gpu)
-    return item._replace(built_with=receipt.built_with, seconds=receipt.seconds)
+    return Item(path, receipt.sha256, receipt.size, made, *where, gpu=gpu, built_with=receipt.built_with)
 
 
 def _gpu(receipt: Receipt, commands: tuple[str, ...]) -> str:

@@ -366,7 +366,7 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     nvcc.parent.mkdir(parents=True)
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
-    made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0", seconds=41.0)
+    made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0")
     variables = {"DEMO_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_CUDA": "13.0"}
     variables |= {"DEMO_NO_COMPILE": "1"} if how == "off" else {}
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep = lambda _: None\n")  # no waits between tries
@@ -376,7 +376,7 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     if how == "nvcc":
         assert done.returncode == 0, said
         assert kind(tmp_path) == "compiled"
-        assert f"so demo is compiled with {nvcc}, which took 41 s where it was released" in said
+        assert f"so demo is compiled with {nvcc}, which can take long" in said
         return
     assert done.returncode
     reason = "compiling is off" if how == "off" else "there is no nvcc of CUDA 77 to compile it with"
