@@ -576,24 +576,30 @@ def _fetch_rest(url: str, part: Path, wheel: Wheel, began: float) -> None:
         if done and getattr(answer, "status", 200) != 206:
             file.truncate(0)
             done = 0
-        said = time.monotonic()
-        while True:
-            piece = answer.read(CHUNK)
-            if not piece:
-                break
-            done += len(piece)
-            if done > size:
-                raise _Tampered(f"more than {size} bytes")
-            file.write(piece)
-            now = time.monotonic()
-            if now - began > LONGEST:
-                raise TimeoutError(f"it took more than {LONGEST:.0f} s")
-            if now - said > EVERY:
-                left = (size - done) * (now - began) / done
-                _say(f"{wheel['file']}: {done / 1e6:.0f} of {size / 1e6:.0f} MB, {left:.0f} s left")
-                said = now
+        told = answer.headers.get("Content-Length", "")
+        if told.isdigit() and done + int(told) != size:
+            raise _Tampered(f"{done + int(told)} bytes")
+        done = _copy(answer, file, done, wheel, began)
     if done < size:
         raise OSError(f"the answer ended after {done} of {size} bytes")
+
+
+def _copy(answer: Any, file: BinaryIO, done: int, wheel: Wheel, began: float) -> int:
+    """Append an answer to a file that has `done` bytes, with a line of progress now and then; return its bytes."""
+    size, said = int(wheel["size"]), time.monotonic()
+    for piece in iter(lambda: answer.read(CHUNK), b""):
+        done += len(piece)
+        if done > size:
+            raise _Tampered(f"more than {size} bytes")
+        file.write(piece)
+        now = time.monotonic()
+        if now - began > LONGEST:
+            raise TimeoutError(f"it took more than {LONGEST:.0f} s")
+        if now - said > EVERY:
+            left = (size - done) * (now - began) / done
+            _say(f"{wheel['file']}: {done / 1e6:.0f} of {size / 1e6:.0f} MB, {left:.0f} s left")
+            said = now
+    return done
 
 
 class _Insecure(OSError):

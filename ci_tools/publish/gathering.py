@@ -89,8 +89,10 @@ def _is_there(folder: Path, outside: Outside) -> bool:
 
 
 def _below(folders: Iterable[Path], pattern: str) -> Iterator[Path]:
+    """Yield the files below some folders, but for those in hidden folders: what was made for publishing."""
     for folder in folders:
-        yield from sorted(path for path in folder.rglob(pattern) if path.is_file())
+        files = sorted(path for path in folder.rglob(pattern) if path.is_file())
+        yield from (path for path in files if not any(part[0] == "." for part in path.relative_to(folder).parts))
 
 
 def _merge_files(found: Iterable[Found], problems: list[Problem]) -> dict[str, Found]:

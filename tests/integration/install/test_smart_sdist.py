@@ -121,6 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = content[:-1] + bytes([content[-1] ^ 1])
         if wrong == "gigantic":
             content += b"\0" * (1 << 20)
+        if wrong == "short":
+            content = content[:100]
         if wrong.startswith("redirect "):
             self.send_response(302)
             self.send_header("Location", wrong.removeprefix("redirect "))
@@ -291,7 +293,7 @@ def test_a_download_goes_on_after_a_fault(first: str, tmp_path: Path, cache: Pat
         assert starts == ["", f"bytes={wheel['size'] // 2}-"]
 
 
-@pytest.mark.parametrize("wrong", ["tampered", "gigantic"])
+@pytest.mark.parametrize("wrong", ["tampered", "gigantic", "short"])
 def test_other_bytes_are_refused_and_nothing_is_kept(wrong: str, tmp_path: Path, cache: Path) -> None:
     with assets(tmp_path / "assets", wrong, wrong) as server:
         made = release(tmp_path, server.url)

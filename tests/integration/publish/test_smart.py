@@ -1,0 +1,136 @@
+"""A project's release with a smart sdist: made last, moved between machines, published and installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.formats import receipts
+from ci_tools.machine.storage import sha256_of
+from ci_tools.model.files import Outcome, Trial, Validated
+from ci_tools.plan import plan_reader
+from tests.integration.conftest import write_project
+from tests.servers.package_index import over_http
+from tests.servers.prepared import run_prepared
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import CommandLine
+
+pytestmark = pytest.mark.slow
+
+SDIST = "tiny-1.0.tar.gz"
+WHEEL = "tiny-1.0-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small project, released into a folder with a smart sdist."""
+    root = write_project(tmp_path_factory.mktemp("smart") / "tiny")
+    with (root / "fatwheel.yml").open("a", encoding="utf-8") as config:
+        config.write("publish: { pypi: smart }\nrelease: { untagged: true }\n")
+    ran = run_prepared(["release", "--to", "dir:dist/index"], cwd=root, env={**os.environ})
+    assert ran.returncode == 0, ran.stderr
+    return root
+
+
+def lock_in(sdist: Path) -> dict[str, object]:
+    with tarfile.open(sdist) as archive:
+        file = archive.extractfile("tiny-1.0/wheels.lock")
+        assert file
+        found: dict[str, object] = json.loads(file.read())
+        return found
+
+
+def install(index: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Install from the sdist of an index, although it has a wheel too."""
+    words = [
+        "install",
+        "-v",
+        "--no-cache-dir",
+        "--no-binary=tiny",
+        "--index-url",
+        index,
+        "--target",
+        str(folder),
+        "tiny",
+    ]
+    environ = {**os.environ, "XDG_CACHE_HOME": f"{folder}-cache", "PIP_CONFIG_FILE": os.devnull, **variables}
+    command = [sys.executable, "-m", "pip", *words]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_a_second_release_has_the_same_sdist(fatwheel: CommandLine, released: Path) -> None:
+    again = fatwheel("release", "--to", "dir:dist/index", cwd=released)
+    assert (again.status, "nothing was built" in again.stdout) == (0, True), again.stderr
+
+
+def test_a_release_is_installed_from_its_sdist_without_its_build_requirements(released: Path, tmp_path: Path) -> None:
+    index = shutil.copytree(released / "dist/index", tmp_path / "index")
+    (wheel,) = lock_in(index / SDIST)["wheels"]  # type: ignore[misc]  # JSON
+    assert wheel["sha256"] == sha256_of(index / WHEEL)
+    assert wheel["urls"] == [(released / "dist/index" / WHEEL).as_uri()]
+    with over_http(index) as url:  # that index has nothing but the project: flit_core cannot be had
+        done = install(f"{url}/cpu", tmp_path / "there")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"* {WHEEL}" in done.stdout + done.stderr
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / WHEEL).write_bytes(b"other bytes")
+        done = install(f"{url}/cpu", tmp_path / "again", TINY_WHEELS=str(tmp_path / "other"))
+    assert done.returncode
+    assert "does not have the bytes that this sdist's wheels.lock names" in done.stdout + done.stderr
+    assert (tmp_path / "there/tiny/__init__.py").is_file()
+    assert not (tmp_path / "again").exists()
+
+
+def test_machines_that_gather_make_the_sdist_smart(fatwheel: CommandLine, released: Path, tmp_path: Path) -> None:
+    made = shutil.copytree(released / "dist", tmp_path / "made", ignore=shutil.ignore_patterns("index"))
+    target = f"dir:{tmp_path / 'index'}"
+    _try_at_every_site(made)
+    _name_target(made / "plan.json", target)
+    for _ in range(2):  # a run that is repeated
+        words = ("ci", "gather", "made", "--plan", "made/plan.json", "--out", "out", "--pypi", "pypi")
+        gathered = fatwheel(*words, cwd=tmp_path)
+        assert gathered.status == 0, gathered.stderr
+    assert [path.name for path in (tmp_path / "pypi").iterdir()] == [SDIST]
+    found = {sha256_of(tmp_path / folder / SDIST) for folder in ("out", "pypi")}
+    (wheel,) = lock_in(tmp_path / "pypi" / SDIST)["wheels"]  # type: ignore[misc]  # JSON
+    assert wheel["urls"] == [(tmp_path / "index" / WHEEL).as_uri()]
+    published = fatwheel("publish", "out", "--to", target, cwd=tmp_path)
+    assert published.status == 0, published.stderr
+    assert found == {sha256_of(tmp_path / "index" / SDIST)}
+
+
+def _try_at_every_site(made: Path) -> None:
+    """Add to the receipts what the machines of a plan's sites would report."""
+    for site in plan_reader.read(made / "plan.json").sites:
+        for name in site.tried:
+            receipt = receipts.load(made / name)
+            assert receipt
+            passed = Validated(site.name, "", (Trial("import tiny", Outcome.PASSED),))
+            receipts.save(made / name, receipt.add_place(passed))
+
+
+def _name_target(plan: Path, target: str) -> None:
+    table = json.loads(plan.read_text(encoding="utf-8"))
+    table["request"]["publish"]["targets"] = [target]
+    plan.write_text(json.dumps(table), encoding="utf-8")
+
+
+@pytest.mark.parametrize("addresses", [("pypi:testpypi",), ("pypi:testpypi", "dir:index")], ids=["alone", "folder"])
+def test_a_smart_sdist_needs_a_place_for_its_wheels(
+    addresses: tuple[str, ...], fatwheel: CommandLine, released: Path
+) -> None:
+    to = [word for address in addresses for word in ("--to", address)]
+    ran = fatwheel("publish", "dist", *to, "--dry-run", cwd=released)
+    assert ran.status == 2
+    assert f"{WHEEL} has no address that users of the smart sdist can reach" in ran.stderr
+    assert "--to github:OWNER/REPO" in ran.stderr
