@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.formats import json_file
@@ -15,16 +16,19 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ci_tools.model.plan import Job, Site
     from ci_tools.model.platforms import Accelerator
 
     Json = Mapping[str, Any]
+    Value = TypeVar("Value")
 
 __all__ = ["plan_of", "read"]
 
-SPELLED = re.compile(r"[^/\\\0]*")
+JOB = re.compile(r"[\w.+-]+", re.ASCII)
+FILE = re.compile(r"(?!\.\.?\Z)[^/\\\0]+")
 HINT = "`fatwheel plan --out plan.json` writes one"
 
 
@@ -66,13 +70,37 @@ def _plan(data: Json, where: str) -> Plan:
 
 
 def _strangers(plan: Plan) -> Iterator[str]:
-    """Yield the errors in names: unknown jobs, and file names that would lie outside the release folder."""
-    jobs = {job.name for job in plan.jobs}
-    yield from (f'plan.covered: there is no job "{one.job}"' for one in plan.covered if one.job not in jobs)
-    yield from (f'plan.validate: there is no job "{one.job}"' for one in plan.sites if one.job not in {SDIST, *jobs})
-    files = (plan.sdist, *(name for job in plan.jobs for name in (job.wheel, job.public)))
-    named = dict.fromkeys((*files, *(name for site in plan.sites for name in site.files)))
-    yield from (f'"{name}" is not the name of a file' for name in named if name and not SPELLED.fullmatch(name))
+    """Yield the errors in names: of jobs, of files that would lie outside the release folder, and of what sites try."""
+    jobs = {job.name: job for job in plan.jobs}
+    covering = dict.fromkeys(one.job for one in plan.covered)
+    yield from (f'plan.covered: there is no job "{name}"' for name in covering if name not in jobs)
+    yield from (f'"{name}" is not the name of a job' for name in jobs if name == SDIST or not JOB.fullmatch(name))
+    made = [name for job in plan.jobs for name in (job.wheel, job.public) if name is not None]
+    yield from (f'two jobs are named "{name}"' for name in _repeated([job.name for job in plan.jobs]))
+    yield from (f'two jobs make "{name}"' for name in _repeated(made))
+    files = dict.fromkeys([*([] if plan.sdist is None else [plan.sdist]), *made])
+    yield from (f'"{name}" is not the name of a file' for name in files if not FILE.fullmatch(name))
+    for number, site in enumerate(plan.sites):
+        yield from (f"plan.validate[{number}]{mistake}" for mistake in _mistakes_of_site(site, plan, jobs))
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _mistakes_of_site(site: Site, plan: Plan, jobs: Mapping[str, Job]) -> Iterator[str]:
+    """Yield where a site tries other files than its job makes; the sdist's tries it and the wheel of a job."""
+    if site.job not in {SDIST, *jobs}:
+        yield f': there is no job "{site.job}"'
+        return
+    found = ", ".join(site.files) or "no file"
+    if site.job in jobs:
+        job = jobs[site.job]
+        expected = tuple(name for name in (job.wheel, job.public) if name is not None)
+        if site.files != expected:
+            yield f".files: {found}, expected what the job {job.name} makes: {', '.join(expected)}"
+    elif site.files not in {(plan.sdist, job.wheel) for job in plan.jobs}:
+        yield f".files: {found}, expected {plan.sdist or 'no trial of an sdist'} and the wheel of a job"
 
 
 def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
@@ -86,15 +114,24 @@ def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
         if job["libraries"] is None
         else [{"member": member, "images": images} for member, images in job["libraries"].items()],
         "env": [list(variable) for variable in job["env"].items()],
-        "covers": [cells[name] for name in job["covers"]],
+        "covers": [_named("plan.jobs", "cell", name, cells) for name in job["covers"]],
     }
 
 
 def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:
     """Return a cell from its parts; its accelerator must be one that the request names."""
-    accelerator = labels[cell["accelerator"]] if cell["accelerator"] else None
+    label = cell["accelerator"]
+    accelerator = _named("plan.request", "accelerator", label, labels) if label else None
     torch = Minor.parse(cell["torch"]) if cell["torch"] else None
     return Cell(Platform(cell["platform"]), accelerator, torch, Python.parse(cell["python"]))
+
+
+def _named(place: str, noun: str, name: str, known: Mapping[str, Value]) -> Value:
+    """Return the value of a name; raise ValueError if there is none."""
+    if name not in known:
+        msg = f'{place}: there is no {noun} "{name}"'
+        raise ValueError(msg)
+    return known[name]
 
 
 def _labels(runner: object) -> object:

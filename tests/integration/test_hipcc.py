@@ -31,7 +31,7 @@ WHY = (
     f"the catalog has no ROCm {VERSION[1]}.{VERSION[2]}" if VERSION else "there is no hipcc (Debian's package `hipcc`)"
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.skipif(KNOWN is None, reason=WHY)]
 
 CONFIG = """\
 package: small

@@ -183,6 +183,6 @@ def test_no_access_is_out_of_bounds(tmp_path: Path) -> None:
         "LD_PRELOAD": f"{runtime} {library_of_the_compiler('libstdc++.so.6')}",
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's own are many
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", __file__]
     done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True, cwd=cpubodies.ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

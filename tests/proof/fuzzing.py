@@ -45,9 +45,10 @@ from ci_tools.machine.seals import unseal
 from ci_tools.model.evidence import Project
 from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
 from ci_tools.model.versions import Minor, Python
-from ci_tools.plan import plan_file, plan_reader
+from ci_tools.plan import matrix, plan_file, plan_reader
 from ci_tools.publish import folder as finished
 from ci_tools.publish import release_plan
+from ci_tools.publish.folder import Finished
 from ci_tools.publish.gathering import gather
 from ci_tools.publish.index import directory, manifest, of_releases
 from ci_tools.publish.index.foreign import pages as foreign_pages
@@ -59,6 +60,8 @@ from tests.builders.sources import CONFIG, demo, plan_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from ci_tools.model.plan import Plan
 
 MOST_SECONDS = 10.0  # of CPU, for one mutant
 MOST_BYTES = 1 << 30  # of memory, in all
@@ -307,11 +310,30 @@ def _plan(content: bytes, folder: Path) -> None:
 
 
 def _whole_plan(content: bytes, folder: Path) -> None:
-    """Read a plan.json as gathering, publishing and the summary do."""
+    """Read a plan.json as a workflow's steps, gathering, publishing and the summary do, whatever another refuses."""
     path = write(folder, {"plan.json": content}) / "plan.json"
-    release_plan.read(path)
-    plan_reader.read(path)
-    pages.release_page(finished.read(folder))
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: release_plan.read(path),
+        lambda: _rows(plan_reader.read(path)),
+        lambda: pages.release_page(finished.read(folder)),
+    )
+    if refusals := list(filter(None, map(_refusal, readers))):
+        raise refusals[0]
+
+
+def _refusal(read: Callable[[], object]) -> FatwheelError | None:
+    try:
+        read()
+    except FatwheelError as error:
+        return error
+    return None
+
+
+def _rows(plan: Plan) -> None:
+    """Make the rows of every workflow that builds a part of a plan."""
+    for part in (plan_file.together(plan), *(plan_file.own(plan, one.platform) for one in plan.request.platforms)):
+        matrix.trials(part, frozenset(Finished(plan, {}).files), plan)
+        matrix.outputs(part)
 
 
 def _receipt(content: bytes, folder: Path) -> None:

@@ -95,12 +95,12 @@ class Event:
         return cls(name="pull_request", payload={"action": "synchronize", "number": number, "pull_request": pull})
 
     @classmethod
-    def dispatch(cls, **inputs: str | bool) -> Event:
+    def dispatch(cls, ref: str = "refs/heads/main", /, **inputs: str | bool) -> Event:
         texts = {
             name.replace("_", "-"): str(value).lower() if isinstance(value, bool) else value
             for name, value in inputs.items()
         }
-        return cls(name="workflow_dispatch", payload={"ref": "refs/heads/main", "inputs": texts})
+        return cls(name="workflow_dispatch", payload={"ref": ref, "inputs": texts})
 
     @classmethod
     def schedule(cls, cron: str) -> Event:

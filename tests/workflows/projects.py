@@ -182,5 +182,7 @@ def held(run: Run, artifact: str) -> set[str]:
 
 
 def told(run: Run, job: str = "Tell") -> dict[str, str]:
-    """Return the outputs that a job printed which `say` made."""
-    return dict(json.loads(run.job(job).log))
+    """Return the outputs that a job printed which `say` made; it prints nothing where a job before it failed."""
+    printed = run.job(job).log
+    assert printed, run.log
+    return dict(json.loads(printed))

@@ -15,10 +15,10 @@ from ci_tools import __version__
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.plan.make import make_plan
 from tests.servers.uploads import PASSWORD, pypiserver
-from tests.workflows import harness
+from tests.workflows import harness, rules
 from tests.workflows.harness import ROOT, Event, World
 from tests.workflows.projects import PURE, WORKFLOWS, below, call, steps, worked, workflow
-from tests.workflows.startup import Refused
+from tests.workflows.startup import Refused, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +30,9 @@ pytestmark = pytest.mark.slow
 
 WHEEL, SDIST = "tiny-1.0-py3-none-any.whl", "tiny-1.0.tar.gz"
 TAG = Event.push("refs/tags/ao-kernels-v1.0")
+DRY_RUN = Event.dispatch(TAG.payload["ref"], config="package/fatwheel.yml", nightly=False, dry_run=True)
+NIGHTLY = Event.dispatch(config="package/fatwheel.yml", nightly=True, dry_run=False)
+CLOCK = Event.schedule("17 4 * * 1")
 # A project that is built in seconds takes the place of the reference package.
 SAMPLE = {
     "package/fatwheel.yml": """\
@@ -110,6 +113,12 @@ def test_what_the_release_does_not_offer_is_refused(event: Event, reason: str, t
         harness.run("release.yml", event, tmp_path / "run", ours)
 
 
+@pytest.mark.parametrize("event", [TAG, DRY_RUN, NIGHTLY, CLOCK], ids=["tag", "dry-run", "nightly", "clock"])
+def test_github_starts_the_release_on_what_the_tests_below_start_it_with(event: Event) -> None:
+    release = rules.project(ROOT)[".github/workflows/release.yml"]
+    refusals(release, event.name, event.payload.get("inputs", {}), {})
+
+
 def released(home: Path, event: Event, **changed: str) -> Run:
     """Run our release on an event, with a folder as its target."""
     ours = harness.ours(home / "ours", files={**SAMPLE, **changed})
@@ -119,7 +128,7 @@ def released(home: Path, event: Event, **changed: str) -> Run:
 
 @pytest.mark.long
 def test_a_dry_run_by_hand_changes_nothing(tmp_path: Path) -> None:
-    run = released(tmp_path, Event.dispatch(config="package/fatwheel.yml", channel="stable", dry_run=True))
+    run = released(tmp_path, DRY_RUN)
     assert run.succeeded, run.log
     assert run.job("Publish to PyPI").result == "skipped"
     assert not (tmp_path / "index").exists()
@@ -130,8 +139,8 @@ def test_a_dry_run_by_hand_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(Event.dispatch(config="package/fatwheel.yml", nightly=True, dry_run=False), id="by-hand"),
-        pytest.param(Event.schedule("17 4 * * 1"), id="by-the-clock"),
+        pytest.param(NIGHTLY, id="by-hand"),
+        pytest.param(CLOCK, id="by-the-clock"),
     ],
 )
 def test_a_nightly_is_published_to_its_own_channel(event: Event, tmp_path: Path) -> None:

@@ -85,10 +85,16 @@ def test_a_file_is_read(plan: Plan, tmp_path: Path) -> None:
             id="no-such-kind",
         ),
         pytest.param(lambda plan: plan["jobs"][0].update(python="3"), "plan.jobs[0].python", id="no-python"),
-        pytest.param(lambda plan: plan["jobs"][0].update(covers=["x"]), "the key 'x' is missing", id="no-such-cell"),
+        pytest.param(
+            lambda plan: plan["jobs"][0].update(covers=["x"]), 'plan.jobs: there is no cell "x"', id="no-such-cell"
+        ),
         pytest.param(lambda plan: plan["jobs"][0].update(libraries=[]), "it is not a plan", id="a-list-for-a-mapping"),
         pytest.param(lambda plan: plan.update(jobs=3), "it is not a plan", id="a-number-for-a-list"),
-        pytest.param(lambda plan: plan["covered"][0].update(accelerator="cu1"), "'cu1'", id="an-unasked-accelerator"),
+        pytest.param(
+            lambda plan: plan["covered"][0].update(accelerator="cu1"),
+            'plan.request: there is no accelerator "cu1"',
+            id="an-unasked-accelerator",
+        ),
         pytest.param(lambda plan: plan["request"].update(pythons="3.12"), "request", id="a-text-for-a-list"),
         pytest.param(lambda plan: plan["request"]["build"].update(max_jobs="3"), "max_jobs", id="a-text-for-a-number"),
         pytest.param(lambda plan: plan["validate"][0].update(gpu=1), "plan.sites[0].gpu", id="a-number-for-a-yes"),
@@ -97,6 +103,48 @@ def test_a_file_is_read(plan: Plan, tmp_path: Path) -> None:
         pytest.param(
             lambda data: data.update(sdist="../a.tar.gz"), '"../a.tar.gz" is not the name of a file', id="above"
         ),
+        pytest.param(lambda data: data.update(sdist=".."), '".." is not the name of a file', id="the-folder-above"),
+        pytest.param(lambda data: data.update(sdist=""), '"" is not the name of a file', id="an-empty-sdist"),
+        pytest.param(
+            lambda data: data["jobs"][0].update(wheel=""), '"" is not the name of a file', id="an-empty-wheel"
+        ),
+        pytest.param(
+            lambda data: data["jobs"][0].update(name="a,b"),
+            '"a,b" is not the name of a job',
+            id="jobs-are-joined-by-it",
+        ),
+        pytest.param(
+            lambda data: data["jobs"][0].update(name="sdist"),
+            '"sdist" is not the name of a job',
+            id="named-as-the-sdist",
+        ),
+        pytest.param(
+            lambda data: data["jobs"][0].update(name=data["jobs"][1]["name"]), "two jobs are named", id="one-name-twice"
+        ),
+        pytest.param(
+            lambda data: data["jobs"][0].update(wheel=data["jobs"][1]["wheel"]), "two jobs make", id="one-wheel-twice"
+        ),
+        pytest.param(
+            lambda data: data["validate"][0].update(files=[]),
+            "plan.validate[0].files: no file, expected demo-1.0.tar.gz and the wheel of a job",
+            id="the-sdist's-trial-has-no-file",
+        ),
+        pytest.param(
+            lambda data: data["validate"][0]["files"].pop(),
+            "plan.validate[0].files: demo-1.0.tar.gz, expected demo-1.0.tar.gz and the wheel of a job",
+            id="the-sdist's-trial-has-no-wheel",
+        ),
+        pytest.param(
+            lambda data: data.update(sdist=None),
+            "expected no trial of an sdist",
+            id="a-trial-of-no-sdist",
+        ),
+        pytest.param(
+            lambda data: data["validate"][1].update(files=["demo-1.0.tar.gz"]),
+            "plan.validate[1].files: demo-1.0.tar.gz, expected what the job",
+            id="a-trial-of-another's-file",
+        ),
+        pytest.param(lambda data: data["validate"][1].update(files=[]), "no file, expected", id="a-trial-of-no-file"),
     ],
 )
 def test_what_is_no_plan_of_ours_is_refused(plan: Plan, spoil: Callable[[dict[str, Any]], object], said: str) -> None:
