@@ -135,7 +135,7 @@ class _Installation(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What a user types."""
+        """The command line of a user."""
         return shlex.join(["pip", "install", "--extra-index-url", self.url, self.requirement])
 
 

@@ -66,7 +66,7 @@ class Here(NamedTuple):
     python: Python | None = None  # None: the wheel's own, or the one that runs this process
     source: Path | None = None  # the folder of the scripts that the config's commands run
     where: str = ""  # a site of the plan; empty: this kind of machine and its Python
-    stock: TorchStock | None = None  # None: one for these wheels alone
+    stock: TorchStock | None = None  # None: one for only these wheels
 
 
 def _refuse_surprise(path: Path, job: Job, outside: Outside) -> None:

@@ -95,7 +95,7 @@ class Validator:
     outside: Outside
     gpu: bool
     source: Path | None = None  # the folder of the scripts that the commands run; None: not on this machine
-    stock: TorchStock | None = None  # None: torch is installed for this trial alone
+    stock: TorchStock | None = None  # None: torch is installed for only this trial
 
     @property
     def where(self) -> str:
