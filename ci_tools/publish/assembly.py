@@ -58,7 +58,7 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     audit_files(paths, whole, outside)  # writes the findings to each file's receipt
     found = {path.name: (path, receipts.load(path)) for path in paths}
     try:
-        units, withheld = units_of(release_plan.read(out / PLAN), found, only)
+        units, withheld = units_of(release_plan.release_of(whole, str(plan)), found, only)
     except RejectedInput as error:
         raise Rejected(error.message) from error
     return Assembled(whole, units, withheld)

@@ -48,29 +48,33 @@ class Directory(NamedTuple):
         """Return the directory as JSON."""
         table: dict[str, object] = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
         if self.root is not Root.OWN:
-            table["root"] = [self.root.value]  # a list, as every value in these files
+            table["root"] = self.root.value
         said = json.dumps({"generation": self.generation, **table}, indent=0).encode().removesuffix(b"\n}")
         return said + f',\n"{SEAL}": "{digest(said)}"\n}}\n'.encode()
+
+
+class DirectoryTable(NamedTuple):
+    """The JSON of a directory."""
+
+    generation: int
+    projects: tuple[str, ...]
+    folders: tuple[str, ...]
+    filling: tuple[str, ...]
+    root: Root = Root.OWN
+    seal: str = ""
 
 
 def parse_directory(data: bytes) -> Directory:
     """Read the directory of an index; raise ValueError if it is invalid."""
     refuse_changed(data)
-    table = read_table(data)
-    sets = [table[name] for name in ("projects", "folders", "filling")]
-    if not all(isinstance(name, str) for names in sets for name in names):
-        msg = "it has a name that is not text"
-        raise ValueError(msg)
-    projects, folders_shown, filling = map(frozenset, sets)
-    root = Root("".join(table.get("root", [Root.OWN])))
-    directory = Directory(table["generation"], projects, folders_shown, filling, root)
-    folders = directory.folders | directory.filling
-    strangers = [f"{name!r} as a project" for name in directory.projects if not is_project(name)]
-    strangers += [f"{name!r} as a folder" for name in folders if not (name and FOLDER.fullmatch(name))]
+    table = read_table(data, DirectoryTable)
+    projects, folders, filling = map(frozenset, (table.projects, table.folders, table.filling))
+    strangers = [f"{name!r} as a project" for name in projects if not is_project(name)]
+    strangers += [f"{name!r} as a folder" for name in folders | filling if not (name and FOLDER.fullmatch(name))]
     if strangers:
         msg = f"it has {min(strangers)}"
         raise ValueError(msg)
-    return directory
+    return Directory(table.generation, projects, folders, filling, table.root)
 
 
 def slash(folder: str) -> str:

@@ -20,7 +20,7 @@ from ci_tools.publish.index.maintain.flaws import Flaw
 from ci_tools.publish.index.maintain.look import refuse_no_index
 from ci_tools.publish.index.maintain.pages import is_page
 from ci_tools.publish.index.maintain.reading import fetch
-from ci_tools.publish.index.manifest import Manifest, parse_manifest
+from ci_tools.publish.index.manifest import Manifest, parse_manifest, read_table
 from ci_tools.publish.index.pages import is_sealed
 
 if TYPE_CHECKING:
@@ -81,18 +81,22 @@ class Record(NamedTuple):
         return (json.dumps(table, indent=0) + "\n").encode()
 
 
+class RecordTable(NamedTuple):
+    """The JSON of a record; an edit is the project, and its manifest before and after."""
+
+    done: bool
+    edits: tuple[tuple[str, str, str], ...]
+    files: tuple[tuple[str, str, str], ...]
+
+
 def _parse(data: bytes) -> Record:
     """Read a record; raise ValueError if it is invalid."""
-    try:
-        table = json.loads(data)
-        edits = {
-            project: Edit(project, _entries(before, project), _entries(after, project))
-            for project, before, after in table["edits"]
-        }
-        files = {key: FileEdit(str(key), str(before), str(after)) for key, before, after in table["files"]}
-        return Record(edits, files, bool(table["done"]))
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
+    table = read_table(data, RecordTable)
+    edits = {
+        project: Edit(project, _entries(before, project), _entries(after, project))
+        for project, before, after in table.edits
+    }
+    return Record(edits, {key: FileEdit(key, before, after) for key, before, after in table.files}, table.done)
 
 
 def _entries(text: str, project: str) -> dict[str, IndexedFile]:
