@@ -77,7 +77,7 @@ def _edition_words(options: argparse.Namespace) -> list[str]:
 
 
 def _command(*words: str) -> str:
-    """Return a command of ours as it is typed; a pattern of wheels stays one."""
+    """Return a command of `fatwheel` as it is typed; a pattern of wheels stays one."""
     return " ".join(["fatwheel", *(word if word.endswith(ALL_WHEELS) else shlex.quote(word) for word in words)])
 
 

@@ -13,6 +13,8 @@ from ci_tools.publish.index.manifest import GENERIC, is_project, read_table, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.publish.index.manifest import Manifest
 
 __all__ = [
@@ -39,7 +41,7 @@ class Directory(NamedTuple):
     """The projects and folders of an index; a folder is filling until every project has its page there."""
 
     generation: int = 0
-    projects: frozenset[str] = frozenset()
+    projects: frozenset[NormalizedName] = frozenset()
     folders: frozenset[str] = frozenset({GENERIC})
     filling: frozenset[str] = frozenset()
     root: Root = Root.OWN
@@ -68,13 +70,14 @@ def parse_directory(data: bytes) -> Directory:
     """Read the directory of an index; raise ValueError if it is invalid."""
     refuse_changed(data)
     table = read_table(data, DirectoryTable)
-    projects, folders, filling = map(frozenset, (table.projects, table.folders, table.filling))
-    strangers = [f"{name!r} as a project" for name in projects if not is_project(name)]
+    folders, filling = frozenset(table.folders), frozenset(table.filling)
+    strangers = [f"{name!r} as a project" for name in table.projects if not is_project(name)]
     strangers += [f"{name!r} as a folder" for name in folders | filling if not (name and FOLDER.fullmatch(name))]
     if strangers:
         msg = f"it has {min(strangers)}"
         raise ValueError(msg)
-    return Directory(table.generation, projects, folders, filling, table.root)
+    projects = filter(is_project, table.projects)
+    return Directory(table.generation, frozenset(projects), folders, filling, table.root)
 
 
 def slash(folder: str) -> str:
@@ -87,7 +90,7 @@ def announce_folders(known: Directory, folders: Iterable[str], root: Root | None
     return known._replace(filling=known.filling | (set(folders) - known.folders), root=root or known.root)
 
 
-def activate_folders(known: Directory, basis: Directory, projects: set[str]) -> Directory:
+def activate_folders(known: Directory, basis: Directory, projects: set[NormalizedName]) -> Directory:
     """Return the directory with new projects, and with the folders active that now have a page of every project.
 
     If others have added projects or folders without pages meanwhile, nothing is activated yet.
@@ -101,7 +104,7 @@ def activate_folders(known: Directory, basis: Directory, projects: set[str]) -> 
     )
 
 
-def covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
+def covers(basis: Directory, known: Directory, projects: set[NormalizedName]) -> bool:
     """Return whether the pages written by one directory are all that another one needs of these projects."""
     has_folders = known.folders | known.filling <= basis.folders | basis.filling
     return has_folders and (not basis.filling or known.projects <= basis.projects | projects)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
 from ci_tools.errors import RejectedInput
 from ci_tools.formats import json_file
@@ -23,6 +23,8 @@ from ci_tools.publish.units import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from packaging.utils import NormalizedName
 
 __all__ = [
     "GENERIC",
@@ -77,7 +79,7 @@ class StagedTable(NamedTuple):
 class Manifest(NamedTuple):
     """The files of one project in an index, by name."""
 
-    project: str
+    project: NormalizedName
     generation: int = 0
     files: Mapping[str, IndexedFile] = MappingProxyType({})
     offers: Mapping[str, str] = MappingProxyType({})  # the hash of each version's offers
@@ -140,13 +142,13 @@ def generation_of(data: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
-def parse_manifest(data: bytes, project: str) -> Manifest:
+def parse_manifest(data: bytes, project: NormalizedName) -> Manifest:
     """Read the manifest of a project; raise ValueError if it is invalid or of another project."""
     refuse_changed(data)
     return manifest_of(read_table(data, ManifestTable), project)
 
 
-def manifest_of(table: ManifestTable, project: str) -> Manifest:
+def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
     """Return a project's manifest from its JSON; raise ValueError if it is invalid or of another project."""
     strangers = [file.name for file in table.files if pages.project_and_version(file.name)[0] != project]
     if strangers:
@@ -184,7 +186,7 @@ def parse_staged_keys(data: bytes) -> Staged:
     return Staged(frozenset(keys))
 
 
-def is_project(name: str) -> bool:
+def is_project(name: str) -> TypeGuard[NormalizedName]:
     """Return whether an index can have a project of that name: canonical, and not the name of one of its folders."""
     return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None and name not in TAKEN
 

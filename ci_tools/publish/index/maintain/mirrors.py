@@ -21,6 +21,8 @@ from ci_tools.publish.index.pages import project_and_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
@@ -96,7 +98,7 @@ def _own(gap: _Gap) -> IndexedFile:
     return gap.file._replace(apart=there.apart, lost=there.lost)
 
 
-def _project(file: IndexedFile) -> str:
+def _project(file: IndexedFile) -> NormalizedName:
     return project_and_version(file.name)[0]
 
 

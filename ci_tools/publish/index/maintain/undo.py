@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
@@ -25,6 +27,8 @@ from ci_tools.publish.index.pages import is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from packaging.utils import NormalizedName
 
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.pages import IndexedFile
@@ -42,7 +46,7 @@ CHANGED = "left: it has changed since"
 class Edit(NamedTuple):
     """Manifest entries by the keys of their files, before and after a repair."""
 
-    project: str
+    project: NormalizedName
     before: Mapping[str, IndexedFile]
     after: Mapping[str, IndexedFile]
 
@@ -67,7 +71,7 @@ class FileEdit(NamedTuple):
 class Record(NamedTuple):
     """The changes of a repair."""
 
-    edits: Mapping[str, Edit]  # by project
+    edits: Mapping[NormalizedName, Edit]  # by project
     files: Mapping[str, FileEdit]  # by key
     is_done: bool = False
 
@@ -92,14 +96,14 @@ class RecordTable(NamedTuple):
 def _parse(data: bytes) -> Record:
     """Read a record; raise ValueError if it is invalid."""
     table = read_table(data, RecordTable)
+    named = [(canonicalize_name(project), before, after) for project, before, after in table.edits]
     edits = {
-        project: Edit(project, _entries(before, project), _entries(after, project))
-        for project, before, after in table.edits
+        project: Edit(project, _entries(before, project), _entries(after, project)) for project, before, after in named
     }
     return Record(edits, {key: FileEdit(key, before, after) for key, before, after in table.files}, table.done)
 
 
-def _entries(text: str, project: str) -> dict[str, IndexedFile]:
+def _entries(text: str, project: NormalizedName) -> dict[str, IndexedFile]:
     return {file.key: file for file in parse_manifest(text.encode(), project).files.values()}
 
 
