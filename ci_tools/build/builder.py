@@ -143,7 +143,8 @@ class Workshop:
             _refuse_other(name, job.wheel, bench)
             cleaned = repair.strip_own_rpaths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
-                self.outside.reporter.say(f"{member} would look for libraries in a folder of this machine: taken out")
+                what = "looked for libraries in a folder of this machine: that entry of its rpath is removed"
+                self.outside.reporter.say(f"{member} {what}")
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
             for each, local in labels.items():
                 relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
@@ -315,7 +316,7 @@ def _resolve_command(command: str, what: str, shell: _Shell) -> list[str]:
     path = str(own) if "/" in program else shutil.which(program, path=shell.isolated.variables["PATH"])
     if path is None:
         msg = f"{what} cannot be started: there is no command {program}"
-        raise Rejected(msg, hint="a script is run by what reads it: `bash packaging/prepare.sh`")
+        raise Rejected(msg, hint="name the program that runs a script: `bash packaging/prepare.sh`")
     if "/" in program and not os.access(own, os.X_OK):
         msg = f"{what} cannot be started: {program} is not executable"
         raise Rejected(msg, hint=f"`git update-index --chmod=+x {program}`, or run it by `bash` or `python`")
@@ -369,7 +370,7 @@ def _refuse_other(built: str, planned: str | None, bench: _Bench) -> None:
         return
     project, edition = bench.plan.project, bench.plan.edition
     if edition.channel is Channel.NIGHTLY and f"-{project.version}" not in built:
-        msg = f"the build made {built}, and takes no other version, expected {project.version} of a nightly"
+        msg = f"the build made {built}, expected {project.version} of a nightly: it takes no version from outside"
         hint = "state the version in pyproject.toml, or let the build read BUILD_VERSION"
         raise Rejected(msg, hint=f"{hint}; log: {bench.log}")
     msg = f"the build made {built}, expected {planned}"

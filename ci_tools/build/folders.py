@@ -45,5 +45,5 @@ def refuse_stranger(folder: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
-        msg = f"{folder} belongs to somebody else, expected to work there"
+        msg = f"{folder} belongs to another user, expected a folder of the user who builds"
         raise MachineError(msg, hint="remove it, or build as the user who owns it")

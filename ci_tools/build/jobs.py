@@ -123,7 +123,7 @@ def _build_one_by_one(
             for path in (out / name for name in names if name):
                 path.unlink(missing_ok=True)
                 receipts.path_of(path).unlink(missing_ok=True)
-            outside.reporter.say(f"{job.name if job else SDIST} failed, the others are built all the same")
+            outside.reporter.say(f"{job.name if job else SDIST} failed; the others are still built")
             failed.append(error)
         else:
             made += files

@@ -13,7 +13,7 @@ from ci_tools.errors import InputError
 from ci_tools.evidence.includes import Place
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Project
-from ci_tools.model.names import VersionText
+from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.model.pep440 import parse_version
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ class ProjectFile:
             raise InputError(msg)
         pythons, where = self._requires_python(observed)
         version = VersionText(self._version(observed.get("Version", ""), unseen))
-        return Project(name=name, version=version, requires_python=pythons, backend=self.backend, where=str(where))
+        return Project(
+            name=ProjectName(name), version=version, requires_python=pythons, backend=self.backend, where=str(where)
+        )
 
     def _asked(self, key: str) -> str:
         """Return the place of a key in the config, as precisely as known: there the user fixes the error."""

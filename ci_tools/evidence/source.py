@@ -169,7 +169,7 @@ def _refuse_unread(root: Path, name: str) -> None:
     if path.is_symlink():
         target = path.readlink()
         if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
-            msg = f"{name} is a link that leads out of the source, to {target}"
+            msg = f"{name} is a link to {target}, expected a relative one to a place inside the source"
             raise InputError(msg)
     elif path.is_dir():
         msg = f"{name} is a submodule that is not checked out, or a repository of its own"

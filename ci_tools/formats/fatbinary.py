@@ -167,7 +167,7 @@ def _units_in_archive(archive: Extent) -> Iterator[tuple[str, list[_Payload]]]:
         size, end = ARCHIVE_MEMBER.unpack(_cut(archive, position, ARCHIVE_MEMBER.size, "static library").read())
         position += ARCHIVE_MEMBER.size
         if end != b"`\n" or not size.strip().isdigit():
-            msg = f"the static library has no member's header at byte {position - ARCHIVE_MEMBER.size}"
+            msg = f"the static library has no member header at byte {position - ARCHIVE_MEMBER.size}"
             raise Rejected(msg)
         member = _cut(archive, position, int(size), "static library")
         if member.peek(len(ELF_MAGIC)) == ELF_MAGIC:

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     import cattrs
 
-__all__ = ["SEAL", "digest", "parse", "sealed", "structure", "structure_bytes", "unsealed", "unstructure"]
+__all__ = [
+    "SEAL",
+    "digest",
+    "parse",
+    "require_type",
+    "sealed",
+    "structure",
+    "structure_bytes",
+    "unsealed",
+    "unstructure",
+]
 
 SEAL = "seal"  # the key of the digest
 
@@ -98,14 +108,19 @@ def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
     made = cattrs.Converter(forbid_extra_keys=exact)
     made.register_structure_hook_factory(_is_tuple, _make_tuple_hook(made))
     made.register_structure_hook_factory(is_dataclass, _require_object(make_dict_structure_fn, made))
-    made.register_structure_hook_factory(is_namedtuple, _require_object(namedtuple_dict_structure_factory, made))
+
+    def make_namedtuple_hook(kind: Any, own: cattrs.Converter) -> Any:  # noqa: ANN401 - see `_require_object`
+        # cattrs asks the converter whether other keys are wrong for dataclasses, and not for NamedTuples.
+        return namedtuple_dict_structure_factory(kind, own, "from_converter", exact)
+
+    made.register_structure_hook_factory(is_namedtuple, _require_object(make_namedtuple_hook, made))
     for plain in (str, int, bool):
-        made.register_structure_hook(plain, _require_type)
-    made.register_structure_hook(float, lambda value, _: float(_require_type(value, float, int)))
+        made.register_structure_hook(plain, require_type)
+    made.register_structure_hook(float, lambda value, _: float(require_type(value, float, int)))
     for name in Name.__subclasses__():
         made.register_structure_hook(name, _read_name)
     for version in (Minor, Python):
-        made.register_structure_hook(version, lambda value, kind: kind.parse(_require_type(value, str)))
+        made.register_structure_hook(version, lambda value, kind: kind.parse(require_type(value, str)))
     for own in kept:
         made.register_structure_hook(own, lambda value, _: value)
     return made
@@ -113,7 +128,7 @@ def _converter(*, exact: bool, kept: tuple[type, ...]) -> cattrs.Converter:
 
 def _read_name(value: object, kind: type[Name]) -> Name:
     names = {str(name): name for name in kind}
-    text = _require_type(value, str)
+    text = require_type(value, str)
     if text not in names:
         msg = f'"{text}" is unknown, {nearest(text, names)}'
         raise ValueError(msg)
@@ -130,7 +145,7 @@ def _make_tuple_hook(own: cattrs.Converter) -> Callable[[Any], Callable[[Any, An
     def make_hook(kind: Any) -> Callable[[Any, Any], Any]:  # noqa: ANN401 - any type
         kinds = get_args(kind)
         if kinds[-1] is Ellipsis:
-            return lambda value, _: tuple(own.structure(_require_type(value, list), list[kinds[0]]))  # type: ignore[valid-type]
+            return lambda value, _: tuple(own.structure(require_type(value, list), list[kinds[0]]))  # type: ignore[valid-type]
         return lambda value, _: tuple(
             own.structure(item, one) for item, one in zip(_require_length(value, len(kinds)), kinds, strict=True)
         )
@@ -143,19 +158,19 @@ def _require_object(make_plain: Any, own: cattrs.Converter) -> Callable[[Any], C
 
     def make_hook(kind: Any) -> Callable[[Any, Any], Any]:  # noqa: ANN401 - any type
         plain = make_plain(kind, own)
-        return lambda value, _: plain(_require_type(value, dict), kind)
+        return lambda value, _: plain(require_type(value, dict), kind)
 
     return make_hook
 
 
 def _require_length(value: Any, count: int) -> Any:  # noqa: ANN401 - JSON
-    if len(_require_type(value, list)) != count:
+    if len(require_type(value, list)) != count:
         msg = f"expected {count} values, found {len(value)}"
         raise ValueError(msg)
     return value
 
 
-def _require_type(value: Any, *kinds: type) -> Any:  # noqa: ANN401 - JSON
+def require_type(value: Any, *kinds: type) -> Any:  # noqa: ANN401 - JSON
     """Return a value of exactly one of these types; raise ValueError for any other: True is not a number."""
     if type(value) not in kinds:
         msg = f"expected {KINDS[kinds[0]]}, found {KINDS.get(type(value), 'null')}"

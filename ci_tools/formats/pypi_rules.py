@@ -290,8 +290,8 @@ def description_problems(metadata: bytes) -> Iterator[str]:
         return
     if readme_renderer.rst.render(fields.description, stream=complaints) is None:
         reason = _printable(complaints.getvalue().strip().partition("\n")[0].removeprefix("<string>:"))
-        mend = "" if fields.description_content_type else "; where it is Markdown, say so in Description-Content-Type"
-        yield f"its description is not valid reStructuredText: {reason}{mend}"
+        advice = "" if fields.description_content_type else "; where it is Markdown, say so in Description-Content-Type"
+        yield f"its description is not valid reStructuredText: {reason}{advice}"
 
 
 RULES: tuple[Callable[[Archive], Iterator[str]], ...] = (

@@ -67,7 +67,8 @@ class Wheel:
     def chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """Yield a member's content piece by piece; raise Rejected if it is damaged, even if only at its very end."""
         if info.file_size > MOST_MEMBER_BYTES:
-            msg = f"{self.path.name}: {info.filename} claims {info.file_size:,} bytes"
+            size = f"{info.file_size:,} bytes, expected at most {MOST_MEMBER_BYTES:,}"
+            msg = f"{self.path.name}: {info.filename} claims {size}"
             raise Rejected(msg)
         found = 0
         for chunk in self._inflate_chunks(info):

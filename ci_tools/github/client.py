@@ -193,7 +193,7 @@ class Hub:
             return InputError(msg, hint='it expired or was revoked: export GH_TOKEN="$(gh auth token)", or create one')
         if error.status == codes.forbidden:
             msg = f"GitHub does not allow this token to do that in {self.repository}: {said}"
-            return Forbidden(msg, hint=self._mend(error), page="how-to/check-a-repository.md#the-answer-403")
+            return Forbidden(msg, hint=self._find_fix(error), page="how-to/check-a-repository.md#the-answer-403")
         if error.status == codes.not_found:
             where = f"{self.repository} does not exist on {self._place()}"
             msg = f"{where}, or is private and the token in {token} may not read it"
@@ -203,17 +203,17 @@ class Hub:
             return Rejected(msg, hint=_rule_hint(said))
         return MachineError(f"GitHub answers {error.status} for {self.repository}: {said}", hint=AGAIN)
 
-    def _mend(self, error: GithubException) -> str:
+    def _find_fix(self, error: GithubException) -> str:
         """Return the setting or command that makes GitHub allow a write that it forbids."""
         said, headers = _error_text(error).lower(), _headers(error)
         owner, named = self.repository.partition("/")[0], self.permission.replace("-", " ").capitalize()
         if "sso" in said or "saml" in said or "x-github-sso" in headers:
             page = re.search(r"url=(https://\S+)", headers.get("x-github-sso", ""))
             return f"let the token into {owner} by single sign-on: {printable(page[1]) if page else 'gh auth refresh'}"
-        for words, mend in MENDS:
+        for words, how in FIXES:
             if any(word in said for word in words):
                 values = {"repository": self.repository, "owner": owner, "permission": self.permission, "named": named}
-                return " ".join(mend.format(**values).split())
+                return " ".join(how.format(**values).split())
         if "x-oauth-scopes" in headers and "repo" not in re.split(r",\s*", headers["x-oauth-scopes"]):
             return "the token lacks the scope `repo`: gh auth refresh -s repo"
         wanted = headers.get("x-accepted-github-permissions", f"{self.permission.replace('-', '_')}=write")
@@ -221,7 +221,7 @@ class Hub:
 
 
 # Phrases in GitHub's messages, and the fixes for their causes.
-MENDS = (
+FIXES = (
     (
         ("by integration",),
         """give the job `permissions: {permission}: write`; where that is refused: Settings, Actions, General, Workflow

@@ -1,1 +1,1 @@
-"""Installing from a smart sdist: the lock, the backend that lies in it, and how both get there."""
+"""Installing from a smart sdist: the lock, the backend in it, and how both are put there."""

@@ -1,4 +1,4 @@
-"""Installs the prebuilt wheel of this release that fits, or compiles: a build backend (PEP 517) that lies in an sdist.
+"""Installs the prebuilt wheel of this release that fits, or compiles: a build backend (PEP 517) in an sdist.
 
 It stays one file, although it is long: an sdist brings it along, and it needs nothing but Python 3.9 and its standard
 library. Beside it, `wheels.lock` lists the wheels of the release with their hashes. `python fatwheel_backend.py` in the
@@ -69,7 +69,7 @@ Lock = Mapping[str, Any]
 
 
 class Facts(NamedTuple):
-    """What this machine has, as far as a wheel depends on it; None: not found."""
+    """The facts of a machine that decide which wheel fits it; None: not found."""
 
     implementation: str = "cpython"
     python: str = "3.12"
@@ -118,7 +118,7 @@ def _libc() -> str:
         found = os.confstr("CS_GNU_LIBC_VERSION") or ""
         if found.startswith("glibc "):
             return found
-    for loader in Path("/lib").glob("ld-musl-*.so.1"):  # run alone, it prints its version (PEP 656)
+    for loader in Path("/lib").glob("ld-musl-*.so.1"):  # started without a program, it prints its version (PEP 656)
         said = _output(str(loader), errors=True)
         version = re.search(r"Version (\d+\.\d+)", said)
         return f"musl {version[1]}" if version else ""
@@ -458,7 +458,7 @@ SHAPES = {  # of a wheel's values in the lock
 
 
 def read_lock(path: Path) -> Lock:
-    """Return a lock; exit with a sentence if it is none."""
+    """Return a lock; exit with a sentence if the file is no lock."""
     try:
         lock: Lock = json.loads(path.read_text(encoding="utf-8"))
         wrong = "" if lock["format"] == FORMAT else f"its format is {lock['format']}, and this backend knows {FORMAT}"
@@ -684,7 +684,7 @@ def _alone(path: Path) -> Iterator[None]:
 def relabel(source: Path, file: str, folder: Path) -> str:
     """Write a wheel into a folder under its public version, and return its file name there.
 
-    pip refuses the wheel of an sdist X 1.0 that calls itself 1.0+cu130. What is compressed is copied as it is.
+    pip refuses the wheel of an sdist X 1.0 that calls itself 1.0+cu130. Members are copied without unpacking them.
     """
     name, version, *tags = file[: -len(".whl")].split("-")
     public = version.partition("+")[0]

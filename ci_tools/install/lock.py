@@ -1,6 +1,6 @@
 """The lock of a release: what `wheels.lock` in a smart sdist says of each wheel. It has no code of its own to read it.
 
-The backend that lies beside it reads it, with Python 3.9 and nothing else; so it is JSON. docs/reference/lock.md.
+The backend in the same sdist reads it, with Python 3.9 and nothing else; so it is JSON. docs/reference/lock.md.
 """
 
 from __future__ import annotations

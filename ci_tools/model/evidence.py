@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.cell import Cell
-from ci_tools.model.names import Name, Sha256, VersionText
+from ci_tools.model.names import Name, ProjectName, Sha256, VersionText
 from ci_tools.model.platforms import Platform
 from ci_tools.model.versions import Minor
 
@@ -32,7 +32,7 @@ __all__ = [
 class Project(NamedTuple):
     """The project's metadata, from `pyproject.toml`, `setup.cfg` or `setup.py`."""
 
-    name: str
+    name: ProjectName
     version: VersionText
     requires_python: str
     backend: str

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.model.names import FileName, Name, Sha256, VersionText
+from ci_tools.model.names import FileName, Name, ProjectName, Sha256, VersionText
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -90,7 +90,7 @@ class Receipt:
     file: FileName
     sha256: Sha256
     size: int  # bytes
-    project: str
+    project: ProjectName
     version: VersionText
     job: str
     source: Sha256  # the sha256 of the source tree it was built from

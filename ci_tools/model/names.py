@@ -5,10 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import NewType
 
-__all__ = ["FileName", "Name", "Sha256", "VersionText"]
+__all__ = ["FileName", "Name", "ProjectName", "Sha256", "VersionText"]
 
 Sha256 = NewType("Sha256", str)  # 64 hex digits, of a file or of a tree of files
 FileName = NewType("FileName", str)  # of a wheel or an sdist, without a folder
+# As the project writes it, My.Demo; the normalized one (PEP 503), my-demo, is `NormalizedName` of packaging.utils.
+ProjectName = NewType("ProjectName", str)
 VersionText = NewType("VersionText", str)  # of a project, as PEP 440 has it
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci_tools.model.names import Name, Sha256
+from ci_tools.model.names import Name, ProjectName, Sha256
 from ci_tools.model.platforms import Accelerator, Platform
 from ci_tools.model.versions import Minor, Python
 
@@ -245,7 +245,7 @@ NO_RUN = Run()
 class Request:
     """The content of one `fatwheel.yml`, checked and resolved against the catalog."""
 
-    name: str
+    name: ProjectName
     config: str  # the config's path in the source, or its name: the same on every machine
     source: PathSource | GitSource | SdistSource
     subdirectory: str = ""  # the folder of pyproject.toml below the source root

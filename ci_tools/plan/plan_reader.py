@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ci_tools.errors import Problem, RejectedInput
@@ -16,20 +18,22 @@ from ci_tools.model.versions import Minor, Python
 from ci_tools.plan import plan_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ci_tools.model.plan import Job, Site
     from ci_tools.model.platforms import Accelerator
 
     Json = Mapping[str, Any]
-    Value = TypeVar("Value")
 
-__all__ = ["plan_of", "read"]
+__all__ = ["HINT", "plan_of", "read"]
 
+Found = TypeVar("Found")
+
+NULL = type(None)
 JOB = re.compile(r"[\w.+-]+", re.ASCII)
 FILE = re.compile(r"(?!\.\.?\Z)[^/\\\0]+")
-HINT = "`fatwheel plan --out plan.json` writes one"
+HINT = "`fatwheel plan --out plan.json` writes one, as do `fatwheel build` and `fatwheel release`"
 
 
 def read(path: Path) -> Plan:
@@ -40,33 +44,68 @@ def read(path: Path) -> Plan:
 def plan_of(data: Json, where: str = "plan.json") -> Plan:
     """Return the plan in the JSON of `plan_file.to_json`; raise RejectedInput with every invalid value."""
     try:
-        return _plan(data, where)
+        parts = _parts(data, where)
     except KeyError as error:
         # The KeyError says no more than its key: it is how the plan is read.
         raise RejectedInput([Problem(where, f"the key {error} is missing")], hint=HINT) from None
     except (AttributeError, TypeError, ValueError) as error:
         raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from error
+    plan = json_file.structure(parts, Plan, f"{where}: plan", kept=(Cell, Request), hint=HINT)
+    if wrong := [Problem(where, what) for what in (*_strangers(plan), *_false_folders(plan, data["jobs"]))]:
+        raise RejectedInput(wrong, hint=HINT)
+    return plan
 
 
-def _plan(data: Json, where: str) -> Plan:
+def _parts(data: Json, where: str) -> Json:
+    """Return the JSON of a plan by the fields of a Plan; its request and cells are frozen already."""
     request = json_file.structure(data["request"], Request, f"{where}: plan.request", hint=HINT)
     labels = {one.label: one for platform in request.platforms for one in platform.accelerators}
-    cells = {cell["cell"]: _cell(cell, labels) for cell in (*data["covered"], *data["skipped"])}
-    parts = {
+    covered, skipped = (_each(data, key, lambda item: _with_cell(item, labels)) for key in ("covered", "skipped"))
+    cells = {item["name"]: item["cell"] for item in (*covered, *skipped)}
+    return {
         "project": data["project"],
         "pins": data["pins"],
-        "jobs": [_job(job, cells) for job in data["jobs"]],
+        "jobs": _each(data, "jobs", lambda job: _job(job, cells)),
         "sdist": data["sdist"],
-        "covered": [{**covered, "cell": cells[covered["cell"]]} for covered in data["covered"]],
-        "skipped": [{**skipped, "cell": cells[skipped["cell"]]} for skipped in data["skipped"]],
+        "covered": covered,
+        "skipped": skipped,
         "warnings": data["warnings"],
-        "sites": [{**site, "runner": _labels(site["runner"])} for site in data["validate"]],
+        "sites": _each(data, "validate", lambda site: {**site, "runner": _labels(site["runner"])}),
         "edition": data["edition"],
+        "request": request,
     }
-    plan = json_file.structure({**parts, "request": request}, Plan, f"{where}: plan", kept=(Cell, Request), hint=HINT)
-    if strangers := [Problem(where, stranger) for stranger in _strangers(plan)]:
-        raise RejectedInput(strangers, hint=HINT)
-    return plan
+
+
+def _each(data: Json, key: str, convert: Callable[[Json], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Convert every object of a list."""
+    found = []
+    with _placed(f"plan.{key}"):
+        items = json_file.require_type(data[key], list)
+    for number, item in enumerate(items):
+        with _placed(f"plan.{key}[{number}]"):
+            found.append(convert(json_file.require_type(item, dict)))
+    return found
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """Name the place of a value that cannot be converted; raises ValueError."""
+    try:
+        yield
+    except KeyError as error:
+        msg = f"{place}: the key {error} is missing"
+        raise ValueError(msg) from error
+    except (AttributeError, TypeError, ValueError) as error:
+        msg = f"{place}: {error}"
+        raise ValueError(msg) from error
+
+
+def _false_folders(plan: Plan, jobs: Iterable[Json]) -> Iterator[str]:
+    """Yield the index folders of a wheel that are not those of what it serves: other programs read them."""
+    for number, (job, written) in enumerate(zip(plan.jobs, jobs, strict=True)):
+        for key, true in (("folder", job.folder), ("also", list(job.also))):
+            if written[key] != true:
+                yield f"plan.jobs[{number}].{key}: found {json.dumps(written[key])}, expected {json.dumps(true)}"
 
 
 def _strangers(plan: Plan) -> Iterator[str]:
@@ -103,33 +142,37 @@ def _mistakes_of_site(site: Site, plan: Plan, jobs: Mapping[str, Job]) -> Iterat
         yield f".files: {found}, expected {plan.sdist or 'no trial of an sdist'} and the wheel of a job"
 
 
-def _job(job: Json, cells: Mapping[str, Cell]) -> Json:
+def _job(job: Json, cells: Mapping[str, Cell]) -> dict[str, Any]:
     """Return a job by its fields: plan.json writes some of them differently."""
-    accelerator = job["accelerator"] or {}
+    accelerator = json_file.require_type(job["accelerator"], dict, NULL) or {}
+    libraries = json_file.require_type(job["libraries"], dict, NULL)
     return {
         **job,
         "runner": _labels(job["runner"]),
         "archs": accelerator.get("archs", []),
         "libraries": None
-        if job["libraries"] is None
-        else [{"member": member, "images": images} for member, images in job["libraries"].items()],
-        "env": [list(variable) for variable in job["env"].items()],
-        "covers": [_named("plan.jobs", "cell", name, cells) for name in job["covers"]],
+        if libraries is None
+        else [{"member": member, "images": images} for member, images in libraries.items()],
+        "env": [list(variable) for variable in json_file.require_type(job["env"], dict).items()],
+        "covers": [_find(str(name), cells, "cell") for name in json_file.require_type(job["covers"], list)],
     }
+
+
+def _with_cell(item: Json, labels: Mapping[str, Accelerator]) -> dict[str, Any]:
+    """Return a covered or skipped cell by its fields; `name` is how jobs name the cell."""
+    return {**item, "name": str(item["cell"]), "cell": _cell(item, labels)}
 
 
 def _cell(cell: Json, labels: Mapping[str, Accelerator]) -> Cell:
     """Return a cell from its parts; its accelerator must be one that the request names."""
-    label = cell["accelerator"]
-    accelerator = _named("plan.request", "accelerator", label, labels) if label else None
+    accelerator = _find(str(cell["accelerator"]), labels, "accelerator") if cell["accelerator"] else None
     torch = Minor.parse(cell["torch"]) if cell["torch"] else None
     return Cell(Platform(cell["platform"]), accelerator, torch, Python.parse(cell["python"]))
 
 
-def _named(place: str, noun: str, name: str, known: Mapping[str, Value]) -> Value:
-    """Return the value of a name; raise ValueError if there is none."""
+def _find(name: str, known: Mapping[str, Found], what: str) -> Found:
     if name not in known:
-        msg = f'{place}: there is no {noun} "{name}"'
+        msg = f'the plan has no {what} "{name}"'
         raise ValueError(msg)
     return known[name]
 

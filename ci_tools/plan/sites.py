@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.plan import SDIST, JobKind, Site
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel, GpuTrial
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from ci_tools.model.names import FileName
     from ci_tools.model.plan import Job, Plan
     from ci_tools.model.platforms import Platform
-    from ci_tools.model.request import Edition, PlatformRequest, Request
+    from ci_tools.model.request import PlatformRequest, Request
     from ci_tools.model.versions import Python
 
-__all__ = ["awaiting_gpu", "is_for_gpu", "requires_gpu", "sites_of"]
+__all__ = ["awaiting_gpu", "sites_of"]
 
 
 class _Runner(NamedTuple):
@@ -43,21 +44,15 @@ def awaiting_gpu(plan: Plan) -> tuple[Job, ...]:
 
     This holds for a candidate as well: its bytes are the ones that become stable.
     """
-    if not requires_gpu(plan.request.validate.gpu_trial, plan.edition):
+    is_released = plan.edition.channel in {Channel.STABLE, Channel.TEST}
+    if plan.request.validate.gpu_trial is not GpuTrial.REQUIRED or not is_released:
         return ()
     named = {platform.platform for platform in plan.request.platforms if platform.gpu_runner}
-    labels = ((job, job.accelerator.label if job.accelerator else "") for job in plan.jobs)
-    return tuple(job for job, label in labels if is_for_gpu(label, has_runner=job.platform in named))
-
-
-def requires_gpu(gpu_trial: str, edition: Edition) -> bool:
-    """Whether a release of an edition waits until its wheels for GPUs were tried on one."""
-    return gpu_trial == GpuTrial.REQUIRED and edition.channel in {Channel.STABLE, Channel.TEST}
-
-
-def is_for_gpu(label: str, *, has_runner: bool) -> bool:
-    """Whether a wheel can be tried on a GPU: it is for CUDA, or its platform has a runner with a GPU."""
-    return label.startswith("cu") or (label != "" and has_runner)
+    return tuple(
+        job
+        for job in plan.jobs
+        if job.accelerator and (job.accelerator.kind is AcceleratorKind.CUDA or job.platform in named)
+    )
 
 
 def _runner(request: PlatformRequest) -> _Runner:

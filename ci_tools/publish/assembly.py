@@ -62,7 +62,7 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
     paths = gather(folders, whole, out, outside)
     audit_files(paths, whole, outside)  # writes the findings to each file's receipt
     found = {path.name: (path, receipts.load(path)) for path in paths}
-    planned = release_plan.read(out / PLAN)
+    planned = release_plan.release_of(whole, str(plan))
     try:
         units, withheld = units_of(planned, found, only)
     except RejectedInput as error:

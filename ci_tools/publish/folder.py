@@ -57,7 +57,8 @@ def read(path: Path, only: str = "") -> Finished:
     folder = path if path.is_dir() else None
     data = plan_file.read(path / plan_file.PLAN if folder else path)
     built = {file.name for file in folder.iterdir()} if folder else set[str]()
-    plan = _part(plan_reader.plan_of(data, str(path)), only, built)
+    whole = plan_reader.plan_of(data, str(path))
+    plan = _part(whole, only, built)
     if folder is None:
         return Finished(plan, {})
     names = Finished(plan, {}).files
@@ -66,7 +67,7 @@ def read(path: Path, only: str = "") -> Finished:
         plan,
         {name: receipt for name, receipt in found.items() if receipt},
         frozenset(name for name, receipt in found.items() if receipt is None),
-        tuple(one for one in _withheld(release_plan.parse(data, str(path)), found) if only in {"", one.name}),
+        tuple(one for one in _withheld(release_plan.release_of(whole, str(path)), found) if only in {"", one.name}),
     )
 
 

@@ -1,112 +1,149 @@
-"""Reads the part of plan.json that publishing needs, strictly: the file may come from anywhere."""
+"""What publishing needs of a plan, read strictly: a plan.json may come from anywhere."""
 
 from __future__ import annotations
 
-import functools
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.formats.schema import validator_class
 from ci_tools.model.edition import is_template, tag_of, title_of
-from ci_tools.model.files import FOLDER
 from ci_tools.model.pep440 import read_version
-from ci_tools.model.request import UNTAGGED, Route
-from ci_tools.plan import plan_file
-from ci_tools.plan.sites import is_for_gpu, requires_gpu
+from ci_tools.plan import plan_reader
+from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from packaging.version import Version
 
-    from ci_tools.model.request import Edition
+    from ci_tools.model.plan import Job, Plan
 
-    Json = Mapping[str, Any]
+__all__ = ["read", "release_of"]
 
-__all__ = ["parse", "read"]
 
-SCHEMA = Path(__file__).with_name("release.schema.json")
-HINT = "`fatwheel plan --out`, `fatwheel build` and `fatwheel release` write one"
+class Spelling(NamedTuple):
+    """How a text of a release is spelled, and the words for it."""
+
+    pattern: re.Pattern[str]
+    expected: str
+
+
+# A name may become part of a path, an address or a page: these are all the characters that ours have.
+WORD = Spelling(re.compile(r"[A-Za-z0-9._+-]{0,100}"), "letters, digits and . _ + -, 100 at most")
+LINE = Spelling(
+    re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,10000}"),
+    "one line of at most 10000 characters, none of which is a control character",
+)
+PROJECT = Spelling(
+    re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"), "the name of a project such as my-project (PEP 508)"
+)
+VERSION = Spelling(re.compile(r"[A-Za-z0-9.!_-]{1,100}"), "a version such as 1.0 (PEP 440), without a local part")
+WHEEL = Spelling(re.compile(r"[A-Za-z0-9_.+!-]+\.whl"), "the name of a wheel")
+SDIST = Spelling(re.compile(r"[A-Za-z0-9_.!-]+\.tar\.gz"), "the name of an sdist")
+SHA256 = Spelling(re.compile("[0-9a-f]{64}"), "64 hex digits")
+TORCH = Spelling(re.compile(r"[0-9]{1,4}\.[0-9]{1,4}"), "a version of torch such as 2.15")
 MOST_SHOWN = 80  # characters of a value that a message shows
 
 
 def read(path: Path) -> ReleasePlan:
     """Return the release in the plan at `path`; raise InputError if the file is not a plan."""
-    return parse(plan_file.read(path), str(path))
+    return release_of(plan_reader.read(path), str(path))
 
 
-def parse(plan: Json, where: str = "plan.json") -> ReleasePlan:
-    """Return the release in a plan; raise RejectedInput with every value that our plans cannot have."""
-    wrong = list(_misshapen(plan)) or list(_untrue(plan))
+def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
+    """Return the release of a plan; raise RejectedInput with every value that our plans cannot have."""
+    wrong = list(_misspelt(plan)) or list(_untrue(plan))
     if wrong:
-        raise RejectedInput([Problem(where, what) for what in wrong], hint=HINT)
-    project, request = plan["project"], plan["request"]
-    edition = plan_file.edition_of(dict(plan)) or UNTAGGED  # _untrue has checked that it names one
-    known = {"name": project["name"], "version": project["version"]}
+        problems = [Problem(where, f"plan.{key}: {what}") for key, what in wrong]
+        raise RejectedInput(problems, hint=plan_reader.HINT)
+    request = plan.request
+    known = {"name": plan.project.name, "version": plan.project.version}
     return ReleasePlan(
-        project=project["name"],
-        version=project["version"],
-        edition=edition,
-        source_sha256=plan["pins"]["source_sha256"],
-        commit=plan["pins"]["commit"] or "",
-        sdist=plan["sdist"] or "",
-        jobs=tuple(map(_parse_job, plan["jobs"])),
-        platforms=tuple(asked["platform"] for asked in request["platforms"]),
-        optional=tuple(asked["platform"] for asked in request["platforms"] if not asked["required"]),
-        apart=tuple(asked["platform"] for asked in request["platforms"] if asked.get("own_workflow")),
-        targets=tuple(request["publish"]["targets"]),
-        route=Route(request["publish"]["pypi"]),
-        variants=request["publish"].get("variants", False),
-        tag=tag_of(edition, request["release"]["tag"], known),
-        title=title_of(edition, request["release"]["title"], known),
+        project=plan.project.name,
+        version=plan.project.version,
+        edition=plan.edition,
+        source_sha256=plan.pins.source_sha256,
+        commit=plan.pins.commit or "",
+        sdist=plan.sdist or "",
+        jobs=tuple(map(_made, plan.jobs)),
+        platforms=tuple(str(asked.platform) for asked in request.platforms),
+        optional=tuple(str(asked.platform) for asked in request.platforms if not asked.required),
+        apart=tuple(str(asked.platform) for asked in request.platforms if asked.own_workflow),
+        targets=request.publish.targets,
+        route=request.publish.pypi,
+        variants=request.publish.variants,
+        tag=tag_of(plan.edition, request.release.tag, known),
+        title=title_of(plan.edition, request.release.title, known),
         offers=tuple(_offers(plan)),
-        gpu_commands=tuple(_gpu_commands(plan)),
-        awaiting_gpu=tuple(_awaiting_gpu(plan, edition)),
-        added="".join(f"torch{torch}" for torch in request.get("run", {}).get("torch", ())),
+        gpu_commands=request.validate.gpu_commands,
+        awaiting_gpu=tuple(job.name for job in awaiting_gpu(plan)),
+        added="".join(f"torch{torch}" for torch in request.run.torch),
     )
 
 
-@functools.cache
-def _validator() -> Any:  # noqa: ANN401 - a class that jsonschema makes
-    return validator_class()(json.loads(SCHEMA.read_text(encoding="utf-8")))
+def _misspelt(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the keys of texts that are not spelled as ours are, and what was found and expected."""
+    for key, text, spelling in _texts(plan):
+        if text is not None and not spelling.pattern.fullmatch(text):
+            shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+            yield key, f'found "{shown}", expected {spelling.expected}'
 
 
-def _misshapen(plan: Json) -> Iterator[str]:
-    """Yield where a plan does not fit the schema."""
-    for error in _validator().iter_errors(plan):
-        keys = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
-        yield f"at {keys.lstrip('.') or 'its top'}: {error.message[:MOST_SHOWN]}"
+def _texts(plan: Plan) -> Iterator[tuple[str, str | None, Spelling]]:
+    """Yield every text that a release takes from its plan, with its key."""
+    request = plan.request
+    yield "project.name", plan.project.name, PROJECT
+    yield "project.version", plan.project.version, VERSION
+    yield "pins.source_sha256", plan.pins.source_sha256, SHA256
+    yield "sdist", plan.sdist, SDIST
+    yield "request.release.tag", request.release.tag, LINE
+    yield "request.release.title", request.release.title, LINE
+    for number, target in enumerate(request.publish.targets):
+        yield f"request.publish.targets[{number}]", target, LINE
+    for number, torch in enumerate(request.run.torch):
+        yield f"request.run.torch[{number}]", torch, TORCH
+    for number, command in enumerate(request.validate.commands):
+        yield f"request.validate.commands[{number}].run", command.run, LINE
+    for number, job in enumerate(plan.jobs):
+        at = f"jobs[{number}]"
+        yield f"{at}.name", job.name, WORD
+        yield f"{at}.owner", job.owner, LINE
+        yield f"{at}.wheel", job.wheel, WHEEL
+        yield f"{at}.public", job.public, WHEEL
+        yield from ((f"{at}.accelerator.archs", arch, WORD) for arch in job.archs)
+    for name, reasons in (
+        ("covered", [one.reason for one in plan.covered]),
+        ("skipped", [one.reason for one in plan.skipped]),
+    ):
+        first = {reason: number for number, reason in reversed([*enumerate(reasons)])}  # many cells share a reason
+        yield from ((f"{name}[{number}].reason", reason, LINE) for reason, number in first.items())
 
 
-def _untrue(plan: Json) -> Iterator[str]:
-    """Yield the values of a plan that fit the schema but cannot be true."""
-    name, text = plan["project"]["name"], plan["project"]["version"]
+def _untrue(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the keys of values that are well spelled but cannot be true."""
+    name, text = plan.project.name, plan.project.version
     version = read_version(text)
     if version is None:
-        yield f'at project.version: "{text}" is not a version (PEP 440)'
+        yield "project.version", f'found "{text}", expected {VERSION.expected}'
         return
-    if plan_file.edition_of(dict(plan)) is None:
-        yield "at edition: expected the channel, candidate and date of one"
-    if not plan["sdist"] and not plan["request"].get("run", {}).get("torch"):
-        yield "at sdist: expected a file; only a run with --torch makes no sdist"
-    for file in (
-        *([plan["sdist"]] if plan["sdist"] else []),
-        *(wheel for job in plan["jobs"] for wheel in (job["wheel"], job["public"]) if wheel),
-    ):
-        if not _is_of(file, name, version):
-            yield f"{file} is not a wheel or sdist of {name} {version}"
-    folders = ((job["name"], folder) for job in plan["jobs"] for folder in (job["folder"], *job["also"]))
-    wrong = ((job, folder) for job, folder in folders if not FOLDER.fullmatch(folder))
-    yield from (f"{job}: {folder!r} is not a folder of an index" for job, folder in wrong)
-    named = plan["request"]["release"]
-    templates = ((key, named[key]) for key in ("tag", "title") if not is_template(named[key]))
-    yield from (f"at request.release.{key}: expected a template of {{name}} and {{version}}" for key, _ in templates)
+    if not plan.sdist and not plan.request.run.torch:
+        yield "sdist", "found null, expected a file; only a run with --torch makes no sdist"
+    files = [("sdist", plan.sdist)]
+    for number, job in enumerate(plan.jobs):
+        files += [(f"jobs[{number}].wheel", job.wheel), (f"jobs[{number}].public", job.public)]
+    yield from (
+        (key, f'found "{file}", expected a file of {name} {version}')
+        for key, file in files
+        if file and not _is_of(file, name, version)
+    )
+    for key, template in (("tag", plan.request.release.tag), ("title", plan.request.release.title)):
+        if not is_template(template):
+            yield f"request.release.{key}", f'found "{template}", expected a template of {{name}} and {{version}}'
 
 
 def _is_of(file: str, name: str, version: Version) -> bool:
@@ -117,44 +154,29 @@ def _is_of(file: str, name: str, version: Version) -> bool:
     return (whose, its.public) == (canonicalize_name(name), version.public)
 
 
-def _parse_job(job: Json) -> Made:
-    accelerator = job["accelerator"] or {}
+def _made(job: Job) -> Made:
     return Made(
-        job=job["name"],
-        kind=job["kind"],
-        platform=job["platform"] or "",
-        python=job["python"],
-        torch=job["torch"] or "",
-        accelerator=accelerator.get("label", ""),
-        archs=tuple(accelerator.get("archs", ())),
-        toolchain=job["toolchain"],
-        owner=job["owner"] or "",
-        covers=tuple(job["covers"]),
-        wheel=job["wheel"],
-        public=job["public"] or "",
-        folder=job["folder"],
-        also=tuple(job["also"]),
+        job=job.name,
+        kind=str(job.kind),
+        platform=str(job.platform or ""),
+        python=str(job.python),
+        torch=str(job.torch or ""),
+        accelerator=job.accelerator.label if job.accelerator else "",
+        archs=job.archs,
+        toolchain=str(job.toolchain),
+        owner=job.owner or "",
+        covers=tuple(map(str, job.covers)),
+        wheel=job.wheel,
+        public=job.public or "",
+        folder=job.folder,
+        also=job.also,
     )
 
 
-def _gpu_commands(plan: Json) -> Iterator[str]:
-    for command in plan["request"].get("validate", {}).get("commands", ()):
-        if command["needs_gpu"]:
-            yield command["run"]
-
-
-def _awaiting_gpu(plan: Json, edition: Edition) -> Iterator[str]:
-    """Yield the jobs whose wheels must be tried on a GPU before a release."""
-    request = plan["request"]
-    if requires_gpu(request.get("validate", {}).get("gpu_trial", ""), edition):
-        named = {asked["platform"] for asked in request["platforms"] if asked.get("gpu_runner")}
-        labels = ((job, (job["accelerator"] or {}).get("label", "")) for job in plan["jobs"])
-        yield from (job["name"] for job, label in labels if is_for_gpu(label, has_runner=job["platform"] in named))
-
-
-def _offers(plan: Json) -> Iterator[Offer]:
+def _offers(plan: Plan) -> Iterator[Offer]:
     """Yield every combination that the config asks for, with its wheel or the reason why it has none."""
-    wheels = {job["name"]: job["wheel"] for job in plan["jobs"]}
-    for cell in (*plan["covered"], *plan["skipped"]):
-        where = (cell["platform"], cell["accelerator"], cell["torch"], cell["python"])
-        yield Offer(*where, file=wheels.get(cell.get("job", ""), ""), reason=cell["reason"])
+    wheels = {job.name: job.wheel for job in plan.jobs}
+    ends = [(one.cell, wheels[one.job], one.reason) for one in plan.covered]
+    for cell, file, reason in [*ends, *((one.cell, "", one.reason) for one in plan.skipped)]:
+        label = cell.accelerator.label if cell.accelerator else ""
+        yield Offer(str(cell.platform), label, str(cell.torch or ""), str(cell.python), file=file, reason=reason)

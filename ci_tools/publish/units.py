@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.model.files import BuiltWith, Receipt
+    from ci_tools.model.names import ProjectName
 
 __all__ = [
     "CORE",
@@ -92,7 +93,7 @@ class Unit:
     """A part of a release that is published completely or not at all: the core, or one optional platform."""
 
     name: str  # core, or the platform's
-    project: str
+    project: ProjectName
     version: str  # without a local version
     items: tuple[Item, ...]
     twins: tuple[Item, ...] = ()  # copies of its CUDA wheels without local versions, for PyPI only
@@ -115,7 +116,7 @@ class Unit:
 class ReleasePlan(NamedTuple):
     """The data of a plan that publishing needs."""
 
-    project: str
+    project: ProjectName
     version: str
     edition: Edition
     source_sha256: str

@@ -85,14 +85,14 @@ def type_quickly(command: str, project: Path) -> str:
     verb = command.removeprefix("fatwheel ")
     if verb == command or verb.startswith("release "):
         return _run(command, project, os.environ)
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": COLUMNS}
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": COLUMNS, "GITHUB_ACTIONS": ""}
     ran = run_prepared(verb.split(), cwd=project, env=environ)
     return ran.stdout or ran.stderr
 
 
 def _run(command: str, project: Path, environ: Mapping[str, str]) -> str:
     words = command.replace("fatwheel", f"{sys.executable} -m ci_tools", 1).split()
-    added = {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "COLUMNS": COLUMNS}
+    added = {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "COLUMNS": COLUMNS, "GITHUB_ACTIONS": ""}
     ran = subprocess.run(
         words,
         cwd=project,

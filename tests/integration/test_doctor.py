@@ -344,7 +344,7 @@ def test_what_is_right_in_another_way_is_no_finding(
     assert (told.status, told.whole["findings"]) == (0, [])
 
 
-# -- mending
+# -- fixing
 
 
 def test_what_the_api_allows_is_shown_then_mended_then_read_back(hub: GitHub, settings: Settings) -> None:
@@ -353,7 +353,7 @@ def test_what_the_api_allows_is_shown_then_mended_then_read_back(hub: GitHub, se
     settings.environments.clear()
     settings.states[RELEASE] = "disabled_inactivity"
     told = doctor(hub, fix=True)
-    assert [one["outcome"] for one in told.whole["mended"]] == ["done"] * 3
+    assert [one["outcome"] for one in told.whole["fixed"]] == ["done"] * 3
     assert told.rules == ["approves"], told.stdout
     assert told.stderr.count("will ") == 3
     assert (settings.default, settings.approves, settings.states[RELEASE]) == ("read", True, "active")
@@ -371,15 +371,15 @@ def test_a_default_on_which_a_job_lives_is_left_until_it_has_its_own_grant(hub: 
     settings.files[".github/workflows/ci.yml"] = b"on: push\njobs:\n  lint:\n    steps: []\n"
     told = doctor(hub, fix=True)
     finding = told.finding("default-write")
-    assert (settings.default, told.whole["mended"], finding["fix"]) == ("write", [], None)
-    assert ".github/workflows/ci.yml:3" in finding["mend"]
+    assert (settings.default, told.whole["fixed"], finding["fix"]) == ("write", [], None)
+    assert ".github/workflows/ci.yml:3" in finding["how"]
 
 
 def test_a_default_is_never_widened(hub: GitHub, settings: Settings) -> None:
     replaced(settings, "permissions: {}", "")
     replaced(settings, GRANTS, "")
     told = doctor(hub, fix=True)
-    assert (told.rules, settings.default, told.whole["mended"]) == (["permissions"], "read", [])
+    assert (told.rules, settings.default, told.whole["fixed"]) == (["permissions"], "read", [])
 
 
 def test_what_a_person_disabled_is_left_to_a_person(hub: GitHub, settings: Settings) -> None:
@@ -392,7 +392,7 @@ def test_a_refusal_is_said_and_what_was_not_mended_is_found_again(hub: GitHub, s
     hub.routes.insert(0, ("PUT", ".*/enable", lambda *_: refusal(403, REFUSALS[0])))
     told = doctor(hub, fix=True)
     assert (told.status, told.rules) == (1, ["disabled"])
-    assert "Actions: write" in told.whole["mended"][0]["outcome"]
+    assert "Actions: write" in told.whole["fixed"][0]["outcome"]
 
 
 def test_an_organisation_may_decide_otherwise(hub: GitHub, settings: Settings) -> None:
@@ -506,7 +506,7 @@ def command_like(told: Told) -> list[str]:
 
 def test_a_name_of_a_hostile_environment_is_quoted_in_a_command(hub: GitHub, settings: Settings) -> None:
     settings.files[".github/workflows/x.yml"] = HOSTILE["environment"]
-    assert "--env 'x; rm -rf $HOME'" in doctor(hub).finding("secret")["mend"]
+    assert "--env 'x; rm -rf $HOME'" in doctor(hub).finding("secret")["how"]
 
 
 def test_no_secret_and_no_token_is_ever_shown(hub: GitHub, settings: Settings, tmp_path: Path) -> None:

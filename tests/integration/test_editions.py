@@ -209,7 +209,7 @@ def test_a_project_that_takes_no_other_version_is_refused_with_what_to_do(tmp_pa
     with pytest.raises(Rejected) as refused:
         build(project(tmp_path / "tiny", files), tmp_path / "out")
     assert refused.value.message == (
-        f"the build made tiny-1.2.0.tar.gz, and takes no other version, expected {DEV} of a nightly"
+        f"the build made tiny-1.2.0.tar.gz, expected {DEV} of a nightly: it takes no version from outside"
     )
     assert "pyproject.toml, or let the build read BUILD_VERSION" in refused.value.hint
     assert not list((tmp_path / "out").glob("*.tar.gz"))

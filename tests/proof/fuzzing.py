@@ -543,9 +543,10 @@ FILE = (
     f'"candidate": 2, "job": "pure", "platform": "linux-cuda", "archs": ["9.0"], "commit": "{SHA256[:40]}"}}'
 )
 MANIFEST = (
-    f'{{"generation": 3, "files": [{FILE}], "offers": [["1.0", "{SHA256}"]], "links": [["a", "b", []]], "place": []}}'
+    f'{{"generation": 3, "files": [{FILE}], "offers": [["1.0", "{SHA256}"]], "links": [["a", "b", []]], '
+    '"place": "demo"}'
 )
-DIRECTORY = '{"generation": 2, "projects": ["demo"], "folders": ["cu130"], "filling": [], "root": ["shared"]}'
+DIRECTORY = '{"generation": 2, "projects": ["demo"], "folders": ["cu130"], "filling": [], "root": "shared"}'
 STAGED = '{"generation": 0, "keys": ["demo/demo-1.0-py3-none-any.whl"]}'
 LISTING = (
     f'{{"project": "demo", "version": "1.0", "commit": "{SHA256[:40]}", "files": [{FILE}], '

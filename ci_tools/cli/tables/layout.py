@@ -25,6 +25,7 @@ __all__ = [
     "plain",
     "readable_size",
     "show",
+    "show_line",
 ]
 
 UTF = "utf-8"
@@ -63,6 +64,11 @@ def show(tables: Iterable[Table], *, on_stderr: bool = False) -> None:
         return
     for table in tables:  # without rich, whose import and drawing take longer than a small plan
         print(table.title, *draw(table), sep="\n", end="\n\n", file=stream)
+
+
+def show_line(text: str) -> None:
+    """Print one line on stdout."""
+    print(plain(text))
 
 
 def draw(table: Table) -> list[str]:

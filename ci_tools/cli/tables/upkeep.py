@@ -57,11 +57,11 @@ def flaws_table(flaws: Sequence[Flaw]) -> Iterator[Table]:
 
 def doctor_tables(checked: Checked) -> Iterator[Table]:
     """Yield the findings in a repository on GitHub, then for each the reason why it matters and the fix."""
-    if checked.mended:
-        mended = new_table("mended over the API", "what", "outcome")
-        for what, outcome in checked.mended:
-            add_row(mended, what, outcome)
-        yield mended
+    if checked.fixed:
+        fixed = new_table("fixed over the API", "what", "outcome")
+        for what, outcome in checked.fixed:
+            add_row(fixed, what, outcome)
+        yield fixed
     title = count(len(checked.findings), "finding") if checked.findings else "nothing is wrong"
     table = new_table(f"{checked.repository}: {title}", "", "weight", "where", "what")
     ways = new_table("why, and what to do", "", "")
@@ -69,7 +69,7 @@ def doctor_tables(checked: Checked) -> Iterator[Table]:
     for number, finding in enumerate(checked.findings, 1):
         add_row(table, number, finding.weight, finding.where, finding.what)
         add_row(ways, number, finding.why)
-        add_row(ways, "", f"→ {finding.mend}{' (--fix does it)' if finding.fix else ''}")
+        add_row(ways, "", f"→ {finding.how}{' (--fix does it)' if finding.fix else ''}")
     yield table
     if checked.findings:
         yield ways

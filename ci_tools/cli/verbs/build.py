@@ -36,6 +36,7 @@ def declare_build(parser: Parser) -> None:
 def run_build(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel build`."""
     from ci_tools.build import jobs
+    from ci_tools.cli.next_command import after_build
     from ci_tools.cli.values import find_config, make_plan
     from ci_tools.plan import plan_file
     from ci_tools.publish.release import say_clashes
@@ -51,8 +52,11 @@ def run_build(options: argparse.Namespace, outside: Outside) -> int:
     path = find_config(options, outside) if is_named else plan_file.config_of(options.plan)
     planned = make_plan(options, path, outside)
     names, checks = options.job.split(","), CHECKS._replace(look=say_clashes(planned, outside))
-    for made in jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going):
+    built = jobs.build(planned, names, options.out, outside, checks, keep_going=options.keep_going)
+    for made in built:
         print(made.path)
+    for line in after_build({made.path: made.built for made in built}, names, planned.plan, options.out):
+        outside.reporter.say(line)  # stdout has the paths, for scripts
     return DONE
 
 
@@ -83,16 +87,20 @@ def run_audit(options: argparse.Namespace, outside: Outside) -> int:
         msg = "there is nothing to audit: no wheel is named, and no wheel of a --plan is beside it"
         raise InputError(msg, hint="name wheels, or a --plan in the folder of its wheels")
     findings = files.audit_files(named, plan, outside)
+    is_good = all(finding.level is not Level.ERROR for finding in findings)
     if options.format == "json":
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
+        from ci_tools.cli.next_command import after_audit, say_next
         from ci_tools.cli.tables.layout import show
         from ci_tools.cli.tables.release import findings_table
 
         show(findings_table(findings, len(named)))
+        config = options.config or (Path(plan.request.config) if plan else None)
+        say_next(after_audit(named, config if config and config.is_file() else None, is_good=is_good), outside)
     if steps.is_on(outside.environ):  # in GitHub Actions, errors are also shown as annotations
         files.refuse_findings(findings, plan)
-    return BAD if any(finding.level is Level.ERROR for finding in findings) else DONE
+    return DONE if is_good else BAD
 
 
 def declare_validate(parser: Parser) -> None:
@@ -111,6 +119,7 @@ def declare_validate(parser: Parser) -> None:
 
 def run_validate(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel validate`."""
+    from ci_tools.cli.next_command import after_validation, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import trials_table
     from ci_tools.plan import plan_reader
@@ -129,6 +138,7 @@ def run_validate(options: argparse.Namespace, outside: Outside) -> int:
     trials = _tried_at_sites(plan, options, outside) if plan else _validate_here(options, outside)
     show(trials_table(trials))
     files.refuse_failures(trials, plan)
+    say_next(after_validation(options.wheels or [options.plan.parent / name for name in trials]), outside)
     return DONE
 
 

@@ -140,12 +140,12 @@ def run_repair(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.publish.index import maintain
     from ci_tools.publish.index.maintain import mirrors
 
-    def mend(index: WheelIndex) -> Sequence[Flaw]:
+    def repair(index: WheelIndex) -> Sequence[Flaw]:
         if options.undo:
             return maintain.undo_repair(index, outside)
         return maintain.repair(index, outside, remove_unlisted=options.remove_unlisted)
 
-    flaws = _find_flaws(options.target, outside, mend)
+    flaws = _find_flaws(options.target, outside, repair)
     if not options.undo:
         flaws += _compare_mirrors(options.target, outside, partial(mirrors.copy_missing, outside=outside))
     show(flaws_table(flaws))

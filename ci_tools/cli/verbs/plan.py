@@ -113,7 +113,15 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         show(request_table(describe(path), options.variables))
     _print_plan(planned, options.format, explain=options.explain)
+    _say_next(planned, options, outside)
     return DONE
+
+
+def _say_next(planned: Planned, options: argparse.Namespace, outside: Outside) -> None:
+    from ci_tools.cli.next_command import after_plan, say_next
+
+    if options.format == "table":
+        say_next(after_plan(planned, options), outside)
 
 
 def _say_held(plan: Plan, outside: Outside) -> None:
@@ -147,12 +155,15 @@ def _prove(planned: Planned, options: argparse.Namespace, outside: Outside) -> i
     if options.format == "table":
         _print_plan(planned, options.format, explain=options.explain)
     proofs = prover.prove(planned, outside)
+    status = prover.status(proofs)
     if options.format == "table":
         show(proof_table(proofs, planned.plan))
+        if status == DONE:
+            _say_next(planned, options, outside)
     else:
         whole = {**plan_file.to_json(planned.plan), "proof": prover.to_json(proofs)}
         print(json.dumps(whole, indent=1, ensure_ascii=False))
-    return prover.status(proofs)
+    return status
 
 
 def _compare(planned: Planned, path: Path, options: argparse.Namespace, outside: Outside) -> int:
@@ -232,6 +243,7 @@ def declare_advise(parser: Parser) -> None:
 
 def run_advise(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel advise`."""
+    from ci_tools.cli.next_command import after_advice, say_next
     from ci_tools.cli.tables.change import advice_tables, patch_proof_table
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.values import find_config
@@ -249,4 +261,7 @@ def run_advise(options: argparse.Namespace, outside: Outside) -> int:
         print(json.dumps(patches.to_json(advised, patched, proofs), indent=1, ensure_ascii=False))
     elif proofs is not None:
         show(patch_proof_table(proofs))
-    return patches.status(proofs or ())
+    status = patches.status(proofs or ())
+    if options.format == "table" and status == DONE and patches.patch_of_all(planned, patched):
+        say_next(after_advice(options), outside)
+    return status

@@ -35,6 +35,7 @@ def declare_publish(parser: Parser) -> None:
 
 def run_publish(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel publish`."""
+    from ci_tools.cli.next_command import after_publication, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.release import preview_tables, publication_tables
     from ci_tools.publish import publishing
@@ -51,9 +52,11 @@ def run_publish(options: argparse.Namespace, outside: Outside) -> int:
     )
     if options.dry_run:
         show(preview_tables(*publishing.preview(options.folder, to, outside)))
+        say_next("next: the same command without --dry-run", outside)
         return DONE
     outcome = publishing.publish(options.folder, to, outside)
     show(publication_tables(outcome.shown, outcome.withheld))
+    say_next(after_publication(outcome.shown), outside)
     return DONE
 
 

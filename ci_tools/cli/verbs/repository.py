@@ -24,6 +24,7 @@ def declare_doctor(parser: Parser) -> None:
 
 def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel doctor`."""
+    from ci_tools.cli.next_command import after_doctor, say_next
     from ci_tools.cli.tables.layout import show
     from ci_tools.cli.tables.upkeep import doctor_tables
     from ci_tools.github.client import Hub
@@ -34,4 +35,5 @@ def run_doctor(options: argparse.Namespace, outside: Outside) -> int:
         print(json.dumps(check.to_json(checked), indent=1))
     else:
         show(doctor_tables(checked))
+        say_next(after_doctor(checked), outside)
     return check.status(checked)

@@ -83,7 +83,7 @@ class Witness:
                 f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
             )
         view = self.view(cell, platform)
-        seen, switches = self.try_remedy(view) or self.mended(view, self.observer.observe(view))
+        seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
             self.remedies[_kind(view)] = switches, _gist(seen)
         for earlier, its_switches, found in self.shown:
@@ -131,7 +131,7 @@ class Witness:
         tried = self.observer.observe(view._replace(env=(*view.env, *switches)))
         return (tried, switches) if _gist(tried) == gist else None
 
-    def mended(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
+    def add_switch(self, view: View, observed: Observed) -> tuple[Observed, Switches]:
         """Return the build with the switch that it needs, if it needs one.
 
         A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.

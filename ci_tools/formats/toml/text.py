@@ -37,7 +37,7 @@ def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -
         msg = f"{name} has {len(text):,} characters, expected a TOML file of at most {MOST_CHARACTERS:,}"
         raise InputError(msg)
     if sum(line.count(".") ** 2 for line in text.splitlines()) > MOST_PREFIXES:
-        msg = f"{name}: its lines have more dots than a parser of TOML bears, expected keys of a few parts"
+        msg = f"{name}: a key has more dotted parts than a TOML parser can read, expected a few"
         raise InputError(msg)
     try:
         return tomllib.loads(text, parse_float=numbers)

@@ -14,7 +14,7 @@ from ci_tools.errors import InputError, MachineError
 from ci_tools.github.client import TOKENS
 from ci_tools.github.doctor.api import Api, read_or_unseen
 from ci_tools.github.doctor.files import MOST_REPOSITORIES, fetch_workflows, read_configs, read_workflows
-from ci_tools.github.doctor.fixes import Mended, apply_fix
+from ci_tools.github.doctor.fixes import Fixed, apply_fix
 from ci_tools.github.doctor.nodes import one_line
 from ci_tools.github.doctor.report import Facts, Tag, Unseen, Weight
 from ci_tools.github.doctor.rules import diagnose
@@ -47,7 +47,7 @@ class Checked(NamedTuple):
 
     repository: str
     findings: tuple[Finding, ...]
-    mended: tuple[Mended, ...]
+    fixed: tuple[Fixed, ...]
 
 
 def check(hub: Hub, *, fix: bool = False) -> Checked:
@@ -63,8 +63,8 @@ def check(hub: Hub, *, fix: bool = False) -> Checked:
         fixes = list(dict.fromkeys(finding.fix for finding in findings if finding.fix)) if fix else []
         for one in fixes:
             hub.outside.reporter.say(f"will {one.describe(facts)}")
-        mended = tuple(apply_fix(api, one, facts) for one in fixes)
-        return Checked(api.name, diagnose(_read(api, hub.outside)) if mended else findings, mended)
+        fixed = tuple(apply_fix(api, one, facts) for one in fixes)
+        return Checked(api.name, diagnose(_read(api, hub.outside)) if fixed else findings, fixed)
 
 
 def status(checked: Checked) -> int:
@@ -78,8 +78,8 @@ def to_json(checked: Checked) -> dict[str, object]:
         {**finding._asdict(), "fix": finding.fix and {"kind": str(finding.fix.kind), "subject": finding.fix.subject}}
         for finding in checked.findings
     ]
-    mended = [one._asdict() for one in checked.mended]
-    return {"schema": 1, "repository": checked.repository, "findings": findings, "mended": mended}
+    fixed = [one._asdict() for one in checked.fixed]
+    return {"schema": 1, "repository": checked.repository, "findings": findings, "fixed": fixed}
 
 
 @contextmanager

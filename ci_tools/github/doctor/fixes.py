@@ -12,7 +12,7 @@ from ci_tools.github.doctor.report import Facts, Fix, Kind, Unseen
 if TYPE_CHECKING:
     from ci_tools.github.doctor.api import Api
 
-__all__ = ["Mended", "apply_fix"]
+__all__ = ["Fixed", "apply_fix"]
 
 WRITES = {
     Kind.ENABLE_WORKFLOW: "Actions: write",
@@ -21,21 +21,21 @@ WRITES = {
 }
 
 
-class Mended(NamedTuple):
+class Fixed(NamedTuple):
     """One fix, and its outcome: done, or why not."""
 
     what: str
     outcome: str
 
 
-def apply_fix(api: Api, fix: Fix, facts: Facts) -> Mended:
+def apply_fix(api: Api, fix: Fix, facts: Facts) -> Fixed:
     """Make one fix, and return its outcome."""
     what = fix.describe(facts)
     try:
-        MENDS[fix.kind](api, fix.subject, facts)
+        FIXES[fix.kind](api, fix.subject, facts)
     except FatwheelError as error:
-        return Mended(what, f"refused: {one_line(error.message)}; it needs a token with `{WRITES[fix.kind]}`")
-    return Mended(what, "done")
+        return Fixed(what, f"refused: {one_line(error.message)}; it needs a token with `{WRITES[fix.kind]}`")
+    return Fixed(what, "done")
 
 
 def _enable(api: Api, path: str, _: Facts) -> None:
@@ -60,7 +60,7 @@ def _restrict(api: Api, _: str, facts: Facts) -> None:
     api.send("PUT", "/actions/permissions/workflow", body)
 
 
-MENDS = {
+FIXES = {
     Kind.ENABLE_WORKFLOW: _enable,
     Kind.CREATE_ENVIRONMENT: _create,
     Kind.READ_BY_DEFAULT: _restrict,

@@ -58,7 +58,7 @@ class Finding(NamedTuple):
     where: str
     what: str
     why: str
-    mend: str
+    how: str
     fix: Fix | None = None
 
 

@@ -13,6 +13,8 @@ from ci_tools.publish.index.manifest import GENERIC, is_project, read_table, ref
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.publish.index.manifest import Manifest
 
 __all__ = [
@@ -39,7 +41,7 @@ class Directory(NamedTuple):
     """The projects and folders of an index; a folder is filling until every project has its page there."""
 
     generation: int = 0
-    projects: frozenset[str] = frozenset()
+    projects: frozenset[NormalizedName] = frozenset()
     folders: frozenset[str] = frozenset({GENERIC})
     filling: frozenset[str] = frozenset()
     root: Root = Root.OWN
@@ -48,29 +50,34 @@ class Directory(NamedTuple):
         """Return the directory as JSON."""
         table: dict[str, object] = {name: sorted(getattr(self, name)) for name in ("projects", "folders", "filling")}
         if self.root is not Root.OWN:
-            table["root"] = [self.root.value]  # a list, as every value in these files
+            table["root"] = self.root.value
         said = json.dumps({"generation": self.generation, **table}, indent=0).encode().removesuffix(b"\n}")
         return said + f',\n"{SEAL}": "{digest(said)}"\n}}\n'.encode()
+
+
+class DirectoryTable(NamedTuple):
+    """The JSON of a directory."""
+
+    generation: int
+    projects: tuple[str, ...]
+    folders: tuple[str, ...]
+    filling: tuple[str, ...]
+    root: Root = Root.OWN
+    seal: str = ""
 
 
 def parse_directory(data: bytes) -> Directory:
     """Read the directory of an index; raise ValueError if it is invalid."""
     refuse_changed(data)
-    table = read_table(data)
-    sets = [table[name] for name in ("projects", "folders", "filling")]
-    if not all(isinstance(name, str) for names in sets for name in names):
-        msg = "it has a name that is not text"
-        raise ValueError(msg)
-    projects, folders_shown, filling = map(frozenset, sets)
-    root = Root("".join(table.get("root", [Root.OWN])))
-    directory = Directory(table["generation"], projects, folders_shown, filling, root)
-    folders = directory.folders | directory.filling
-    strangers = [f"{name!r} as a project" for name in directory.projects if not is_project(name)]
-    strangers += [f"{name!r} as a folder" for name in folders if not (name and FOLDER.fullmatch(name))]
+    table = read_table(data, DirectoryTable)
+    folders, filling = frozenset(table.folders), frozenset(table.filling)
+    strangers = [f"{name!r} as a project" for name in table.projects if not is_project(name)]
+    strangers += [f"{name!r} as a folder" for name in folders | filling if not (name and FOLDER.fullmatch(name))]
     if strangers:
         msg = f"it has {min(strangers)}"
         raise ValueError(msg)
-    return directory
+    projects = filter(is_project, table.projects)
+    return Directory(table.generation, frozenset(projects), folders, filling, table.root)
 
 
 def slash(folder: str) -> str:
@@ -83,7 +90,7 @@ def announce_folders(known: Directory, folders: Iterable[str], root: Root | None
     return known._replace(filling=known.filling | (set(folders) - known.folders), root=root or known.root)
 
 
-def activate_folders(known: Directory, basis: Directory, projects: set[str]) -> Directory:
+def activate_folders(known: Directory, basis: Directory, projects: set[NormalizedName]) -> Directory:
     """Return the directory with new projects, and with the folders active that now have a page of every project.
 
     If others have added projects or folders without pages meanwhile, nothing is activated yet.
@@ -97,7 +104,7 @@ def activate_folders(known: Directory, basis: Directory, projects: set[str]) -> 
     )
 
 
-def covers(basis: Directory, known: Directory, projects: set[str]) -> bool:
+def covers(basis: Directory, known: Directory, projects: set[NormalizedName]) -> bool:
     """Return whether the pages written by one directory are all that another one needs of these projects."""
     has_folders = known.folders | known.filling <= basis.folders | basis.filling
     return has_folders and (not basis.filling or known.projects <= basis.projects | projects)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.objects.store import Found, Store
     from ci_tools.publish.units import Offer
 
@@ -70,7 +72,7 @@ class Ledger:
 
     # -- manifests
 
-    def manifest(self, project: str) -> Manifest:
+    def manifest(self, project: NormalizedName) -> Manifest:
         """Return the manifest of a project; raise Damaged if it cannot be read."""
         return self._manifest(project)[0]
 
@@ -80,14 +82,14 @@ class Ledger:
         is_same = read is not None and generation_of(read[0]) == manifest.generation
         return manifest if is_same else self.manifest(manifest.project)
 
-    def projects(self) -> frozenset[str]:
+    def projects(self) -> frozenset[NormalizedName]:
         """Return the projects with a manifest, including those of a publisher that was interrupted."""
         found = (key.removeprefix(self.manifests) for key in self.store.listed(self.manifests))
         names = (name.removesuffix(".json") for name in found if name.endswith(".json"))
         return frozenset(filter(is_project, names))
 
     def change_manifest(
-        self, project: str, change: Callable[[Manifest], Manifest], *, above: int | None = None
+        self, project: NormalizedName, change: Callable[[Manifest], Manifest], *, above: int | None = None
     ) -> tuple[Manifest, Manifest]:
         """Change a manifest while others may change it too; return it before and after the change.
 
@@ -106,7 +108,7 @@ class Ledger:
             time.sleep(pause)
         raise contention_error(self.store, key)
 
-    def _manifest(self, project: str) -> tuple[Manifest, Found | None]:
+    def _manifest(self, project: NormalizedName) -> tuple[Manifest, Found | None]:
         key = self.manifest_key(project)
         read = self.store.read(key)
         if read is None:
@@ -115,7 +117,7 @@ class Ledger:
             return Manifest(project), None
         return self._parse_or_refuse(key, lambda: parse_manifest(read[0], project), RESTORE), read[1]
 
-    def manifest_key(self, project: str) -> str:
+    def manifest_key(self, project: NormalizedName) -> str:
         """Return the key of a project's manifest."""
         return f"{self.manifests}{project}.json"
 
@@ -160,7 +162,7 @@ class Ledger:
 
     # -- offers
 
-    def keep_offers(self, project: str, offers: Iterable[Offer]) -> str:
+    def keep_offers(self, project: NormalizedName, offers: Iterable[Offer]) -> str:
         """Store a release's files for every combination, and return the hash that identifies them."""
         content = content_of_bytes(dump_offers(offers))
         key = self.offers_key(project, content.sha256)
@@ -170,18 +172,18 @@ class Ledger:
                 self.store.put(key, content, instead_of=found[1])
         return content.sha256
 
-    def offers(self, project: str, sha256: str) -> tuple[Offer, ...]:
+    def offers(self, project: NormalizedName, sha256: str) -> tuple[Offer, ...]:
         """Return stored offers; empty if they are missing or damaged, since installers do not need them."""
         read = self.store.read(self.offers_key(project, sha256))
         return parse_offers(read[0]) if read else ()
 
-    def offers_key(self, project: str, sha256: str) -> str:
+    def offers_key(self, project: NormalizedName, sha256: str) -> str:
         """Return the key of the offers with that hash."""
         return f"{self.root}{OWN}offers/{project}/{sha256}.json"
 
     # -- notes of publishers
 
-    def note(self, project: str, keys: Iterable[str]) -> str:
+    def note(self, project: NormalizedName, keys: Iterable[str]) -> str:
         """Note the keys at which a publisher will add or remove files, before it does so; return the note's own key.
 
         If it is interrupted, its files are known as ours by the note. Publishers with the same keys share a note.
@@ -191,7 +193,7 @@ class Ledger:
         self.store.put(key, content, instead_of=None)
         return key
 
-    def forget(self, project: str, named: AbstractSet[str]) -> None:
+    def forget(self, project: NormalizedName, named: AbstractSet[str]) -> None:
         """Remove the notes of a project that have no further use: all their files are listed or gone."""
         own = f"{self.notes}{project}-"
         for key in [key for key in self.store.listed(self.notes) if NOTE.fullmatch(key.removeprefix(own))]:

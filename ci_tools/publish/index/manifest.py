@@ -8,13 +8,13 @@ folder; then the second is identified by its name and its place.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-import reprlib
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
+from ci_tools.errors import RejectedInput
+from ci_tools.formats import json_file
 from ci_tools.formats.json_file import SEAL, digest
 from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages
@@ -24,13 +24,17 @@ from ci_tools.publish.units import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from packaging.utils import NormalizedName
+
 __all__ = [
     "GENERIC",
     "Manifest",
+    "ManifestTable",
     "Staged",
     "dump_offers",
     "generation_of",
     "is_project",
+    "manifest_of",
     "parse_manifest",
     "parse_offers",
     "parse_staged_keys",
@@ -48,18 +52,34 @@ PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
 TAKEN = frozenset({"finder", "nightly", "test"})
 WEB_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f\"<>]+")
+ROWS = tuple[tuple[str, str, str, str, str, str], ...]  # the fields of an `Offer`
 GENERIC = "cpu"  # the folder for machines without an accelerator; it always exists
-# All other fields of an entry are strings.
-KINDS: Mapping[str, type] = MappingProxyType(
-    {"size": int, "candidate": int, "also": list, "archs": list, "variant": list, "only_in": list}
-)
-TUPLES = tuple(name for name, kind in KINDS.items() if kind is list)
+
+Table = TypeVar("Table", bound=tuple[object, ...])
+
+
+class ManifestTable(NamedTuple):
+    """The JSON of a manifest; a link is its name, its place and the folders that have it."""
+
+    generation: int
+    files: tuple[IndexedFile, ...] = ()
+    offers: tuple[tuple[str, str], ...] = ()  # version and hash
+    links: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    place: str = ""
+    seal: str = ""
+
+
+class StagedTable(NamedTuple):
+    """The JSON of a publisher's note."""
+
+    generation: int
+    keys: tuple[str, ...]
 
 
 class Manifest(NamedTuple):
     """The files of one project in an index, by name."""
 
-    project: str
+    project: NormalizedName
     generation: int = 0
     files: Mapping[str, IndexedFile] = MappingProxyType({})
     offers: Mapping[str, str] = MappingProxyType({})  # the hash of each version's offers
@@ -122,21 +142,30 @@ def generation_of(data: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
-def parse_manifest(data: bytes, project: str) -> Manifest:
+def parse_manifest(data: bytes, project: NormalizedName) -> Manifest:
     """Read the manifest of a project; raise ValueError if it is invalid or of another project."""
     refuse_changed(data)
-    table = read_table(data)
-    files = [_entry(entry) for entry in table["files"]]
-    strangers = [file.name for file in files if pages.project_and_version(file.name)[0] != project]
+    return manifest_of(read_table(data, ManifestTable), project)
+
+
+def manifest_of(table: ManifestTable, project: NormalizedName) -> Manifest:
+    """Return a project's manifest from its JSON; raise ValueError if it is invalid or of another project."""
+    strangers = [file.name for file in table.files if pages.project_and_version(file.name)[0] != project]
     if strangers:
         msg = f"it lists {strangers[0]}"
         raise ValueError(msg)
-    offers = {version: sha256 for version, sha256 in table.get("offers", ()) if SHA256.fullmatch(sha256)}
-    links = tuple(_link(link) for link in table.get("links", ()))
+    offers = {version: sha256 for version, sha256 in table.offers if SHA256.fullmatch(sha256)}
     found: dict[str, IndexedFile] = {}
-    for file in files:
+    for file in table.files:
+        _refuse_false_entry(file)
         found[file.name if file.name not in found else f"{file.name} at {file.key}"] = file
-    return Manifest(project, table["generation"], found, offers, links, _place(table))
+    links = tuple(Link(*link) for link in table.links)
+    for link in links:
+        _refuse_place(link.name, link.at, link.only_in)
+    if table.place and not PROJECT.fullmatch(table.place):
+        msg = f"{table.place!r} is not a folder for its files"
+        raise ValueError(msg)
+    return Manifest(project, table.generation, found, offers, links, table.place)
 
 
 def refuse_changed(data: bytes) -> None:
@@ -147,38 +176,17 @@ def refuse_changed(data: bytes) -> None:
         raise ValueError(msg)
 
 
-def _place(table: Mapping[str, Any]) -> str:
-    """Return a manifest's folder for new files; raise ValueError if it is invalid."""
-    place = "".join(table.get("place", ()))
-    if place and not PROJECT.fullmatch(place):
-        msg = f"{place!r} is not a folder for its files"
-        raise ValueError(msg)
-    return place
-
-
-def _link(link: Any) -> Link:  # noqa: ANN401 - any JSON value
-    """Read one link of a manifest; raise ValueError if it is invalid."""
-    try:
-        found = Link(*link)._replace(only_in=tuple(link[2]))
-    except (TypeError, IndexError):
-        found = Link("", "", ())
-    if not found.name or not all(isinstance(text, str) for text in (found.name, found.at, *found.only_in)):
-        msg = f"{reprlib.repr(link)} is not a link"
-        raise ValueError(msg)
-    _refuse_place(found.name, found.at, found.only_in)
-    return found
-
-
 def parse_staged_keys(data: bytes) -> Staged:
     """Read a publisher's note; raise ValueError if it is invalid."""
-    keys = read_table(data).get("keys", ())
-    if not all(isinstance(key, str) and ".." not in key.split("/") for key in keys):
-        msg = "it names something that is not a key"
+    keys = read_table(data, StagedTable).keys
+    outside = [key for key in keys if ".." in key.split("/")]
+    if outside:
+        msg = f"it names {outside[0]!r}, expected a key of the index"
         raise ValueError(msg)
     return Staged(frozenset(keys))
 
 
-def is_project(name: str) -> bool:
+def is_project(name: str) -> TypeGuard[NormalizedName]:
     """Return whether an index can have a project of that name: canonical, and not the name of one of its folders."""
     return PROJECT.fullmatch(name) is not None and FOLDER.fullmatch(name) is None and name not in TAKEN
 
@@ -191,47 +199,30 @@ def dump_offers(offers: Iterable[Offer]) -> bytes:
 def parse_offers(data: bytes) -> tuple[Offer, ...]:
     """Read the offers of a release; empty if they are invalid."""
     try:
-        rows = json.loads(data)
-        offers = tuple(Offer(*row) for row in rows)
-    except (ValueError, TypeError, RecursionError):
+        return tuple(Offer(*row) for row in json_file.structure(json_file.parse(data), ROWS, "offers"))
+    except (ValueError, RejectedInput):
         return ()
-    return offers if all(isinstance(text, str) for offer in offers for text in offer) else ()
 
 
-def read_table(data: bytes) -> dict[str, Any]:
-    """Read a JSON object with a generation and lists; refuse surrogates, which pages cannot hold."""
+def read_table(data: bytes, kind: type[Table], *, exact: bool = True) -> Table:
+    """Read a JSON object by its fields; raise ValueError with the first wrong key.
+
+    Surrogates, which pages cannot hold, are refused. If `exact`, keys that no field has are wrong, too.
+    """
+    table = json_file.parse(data.decode())
+    if HALF_CHARACTER.search(data):
+        json.dumps(table, ensure_ascii=False).encode()
     try:
-        table = json.loads(data.decode())
-        if HALF_CHARACTER.search(data):
-            json.dumps(table, ensure_ascii=False).encode()
-    except RecursionError:
-        table = None
-    if not isinstance(table, dict) or not isinstance(table.get("generation"), int):
-        msg = "it has no generation"
-        raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
-    if not all(isinstance(value, (list, str)) for name, value in table.items() if name != "generation"):
-        msg = "it has a value that is not a list"
-        raise ValueError(msg)
-    for name in ("files",) if "files" in table else ("projects", "folders", "filling"):
-        table.setdefault(name, [])
-    return table
+        return json_file.structure(table, kind, "it: content", exact=exact)
+    except RejectedInput as error:
+        where, what = error.problems[0]
+        key = where.removeprefix("it: content").lstrip(".")
+        msg = f"{key}: {what}" if key else what
+        raise ValueError(msg) from error
 
 
-def _entry(entry: object) -> IndexedFile:
-    """Read one file of a manifest; raise ValueError if it is invalid."""
-    if not isinstance(entry, dict):
-        msg = f"{reprlib.repr(entry)} is not a file"
-        raise ValueError(msg)  # noqa: TRY004 - every defect of a file gives the same error
-    wrong = _fields_of_another_kind(tuple(entry), tuple(map(type, entry.values())))
-    if wrong:
-        msg = f"{reprlib.repr(entry)} has a value of the wrong type in {wrong}"
-        raise ValueError(msg)
-    for name in TUPLES:
-        entry[name] = tuple(entry.get(name, ()))
-    try:
-        file = IndexedFile(**entry)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+def _refuse_false_entry(file: IndexedFile) -> None:
+    """Raise ValueError if an entry has a value that no index has."""
     if file.folder or file.also or file.apart:
         _refuse_folder(file)
     if file.at or file.only_in:
@@ -242,7 +233,6 @@ def _entry(entry: object) -> IndexedFile:
     if bool(file.variant) != bool(pages.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
         msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
         raise ValueError(msg)
-    return file
 
 
 def _refuse_folder(file: IndexedFile) -> None:
@@ -251,20 +241,11 @@ def _refuse_folder(file: IndexedFile) -> None:
         raise ValueError(msg)
 
 
-@functools.lru_cache(maxsize=64)  # nearly every entry of an index has the same fields
-def _fields_of_another_kind(names: tuple[str, ...], kinds: tuple[type, ...]) -> list[str]:
-    """Return the fields of an entry whose values have the wrong JSON type."""
-    there = dict(zip(names, kinds, strict=True))
-    if there.get("yanked") is type(None):
-        del there["yanked"]
-    return [name for name, kind in there.items() if not issubclass(kind, KINDS.get(name, str))]
+def _is_folder(name: str) -> bool:
+    return name == "" or FOLDER.fullmatch(name) is not None
 
 
-def _is_folder(name: object) -> bool:
-    return name == "" or (isinstance(name, str) and FOLDER.fullmatch(name) is not None)
-
-
-def _refuse_place(name: str, at: str, only_in: Iterable[object]) -> None:
+def _refuse_place(name: str, at: str, only_in: Iterable[str]) -> None:
     """Raise ValueError if a page cannot link to a file's place, or one of its folders is not an index's."""
     inside = at.split("/") if "://" not in at else []
     while inside[:1] == [".."]:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
 from ci_tools.model.pep440 import parse_version
-from ci_tools.publish.index.manifest import parse_manifest, parse_offers
-from ci_tools.publish.index.pages import project_and_version
+from ci_tools.publish.index.manifest import ManifestTable, manifest_of, parse_offers, read_table
+from ci_tools.publish.index.pages import IndexedFile, project_and_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from packaging.version import Version
 
-    from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.units import Offer, Unit
 
 __all__ = [
@@ -37,9 +36,36 @@ __all__ = [
 
 MOST_BYTES = 16 << 20  # bytes of a list
 LISTING = "fatwheel-{unit}.json"
-# The fields of a file in a list, named as in an index; older lists have the first six.
-FIELDS = ("name", "sha256", "size", "folder", "also", "requires_python", "metadata_sha256", "gpu")
-FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")  # of wheels only
+
+
+class ListedFile(NamedTuple):
+    """The JSON of a file in a list, its fields named as in an index; older lists have the first six."""
+
+    name: str
+    sha256: str
+    size: int
+    folder: str
+    also: tuple[str, ...] = ()
+    requires_python: str = ""
+    metadata_sha256: str = ""
+    gpu: str = ""
+    job: str = ""  # this and the next three are of wheels only
+    platform: str = ""
+    archs: tuple[str, ...] = ()
+    toolchain: str = ""
+
+
+class ListingTable(NamedTuple):
+    """The JSON of a list; keys that it has besides these are for other readers."""
+
+    project: str
+    version: str
+    files: tuple[ListedFile, ...]
+    commit: str = ""
+    offers: Any = ()  # read by `parse_offers`
+
+
+FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")
 
 
 class Facts(NamedTuple):
@@ -99,18 +125,11 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
 
 def read_listing(content: bytes, uploaded: str) -> Listing:
     """Return the content of a list; raise ValueError if it is invalid. `uploaded` is the time of its release."""
-    try:
-        document = json.loads(content)
-        project, version = canonicalize_name(document["project"]), str(parse_version(document["version"]))
-        own = {"uploaded": uploaded, "commit": document.get("commit", "")}
-        known = {*FIELDS, *FIELDS_OF_A_BUILD}
-        entries = [{key: entry[key] for key in known & entry.keys()} | own for entry in document["files"]]
-        table = {"generation": 0, "files": entries}
-        files = parse_manifest(json.dumps(table).encode(), project).files
-        offers = parse_offers(json.dumps(document.get("offers", [])).encode())
-    except (KeyError, TypeError, RecursionError, AttributeError) as error:
-        msg = f"it is not a list of files: {error}"
-        raise ValueError(msg) from error
+    table = read_table(content, ListingTable, exact=False)
+    project, version = canonicalize_name(table.project), str(parse_version(table.version))
+    entries = (IndexedFile(**file._asdict(), uploaded=uploaded, commit=table.commit) for file in table.files)
+    files = manifest_of(ManifestTable(0, tuple(entries)), project).files
+    offers = parse_offers(json.dumps(table.offers).encode())
     return Listing(project, version, tuple(files.values()), offers)
 
 

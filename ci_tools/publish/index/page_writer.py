@@ -33,6 +33,8 @@ from ci_tools.publish.index.pages import ADOPTED, VARIANTS, Link
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.objects.store import Content, Found, Store
     from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.foreign.files import Completed
@@ -112,7 +114,7 @@ class PageWriter:
     def _show_nth_project(self, ledger: Ledger, manifests: Sequence[Manifest], basis: Directory, number: int) -> None:
         self._show_project(ledger, manifests[number], basis)
 
-    def _fill(self, ledger: Ledger, basis: Directory, project: str) -> None:
+    def _fill(self, ledger: Ledger, basis: Directory, project: NormalizedName) -> None:
         """Write a project's pages in the new folders."""
         self._show_project(ledger, ledger.manifest(project), basis, only=basis.filling)
 
@@ -248,7 +250,7 @@ class PageWriter:
     def find_foreign_files(
         self,
         ledger: Ledger,
-        project: str,
+        project: NormalizedName,
         strangers: Iterable[Stranger],
         directory: Directory,
         known: frozenset[str] = frozenset(),

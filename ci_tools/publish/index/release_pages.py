@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.page_writer import Page
 
@@ -64,7 +66,7 @@ def _has_pages(index: WheelIndex, root: str) -> bool:
     return not root or Ledger(index.store, root).is_there()
 
 
-def _write(index: WheelIndex, ledger: Ledger, project: str, has: Stock) -> Iterator[Page]:
+def _write(index: WheelIndex, ledger: Ledger, project: NormalizedName, has: Stock) -> Iterator[Page]:
     """Write a project's entries of one channel, and yield the pages of it."""
     offers = {version: ledger.keep_offers(project, known) for version, known in has.offers.items() if known}
     change = Manifest(project, 0, has.files, offers)
@@ -84,7 +86,7 @@ def _pages(index: WheelIndex, ledger: Ledger, manifest: Manifest) -> Iterator[Pa
     yield from index.fronts(ledger.root, Directory(known.generation, projects, folders))
 
 
-def _refuse_foreign(index: WheelIndex, root: str, project: str, has: Stock, out: Path) -> None:
+def _refuse_foreign(index: WheelIndex, root: str, project: NormalizedName, has: Stock, out: Path) -> None:
     """Raise InputError if a file that we did not write is at the place of a page."""
     ledger = Ledger(index.store, root)
     offers = {version: hashlib.sha256(dump_offers(known)).hexdigest() for version, known in has.offers.items()}

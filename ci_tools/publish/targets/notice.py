@@ -9,7 +9,8 @@ import json
 import re
 from typing import NamedTuple
 
-from ci_tools.formats import markdown
+from ci_tools.errors import RejectedInput
+from ci_tools.formats import json_file, markdown
 
 __all__ = ["MOST_CHARACTERS", "Notice", "add_notice", "notice_of", "remove_notice", "title_of"]
 
@@ -38,13 +39,10 @@ def notice_of(body: str) -> Notice | None:
     """Return the notice at the beginning of a release's notes, or None."""
     found = FOUND.match(body)
     try:
-        table = json.loads(found[1]) if found else None
-    except ValueError:
-        table = None
-    kinds = {"reason": str, "title": str, "prerelease": bool, "latest": bool}
-    if not isinstance(table, dict) or any(not isinstance(table.get(name), kind) for name, kind in kinds.items()):
+        notice = json_file.structure_bytes(found[1], Notice, "notice") if found else None
+    except RejectedInput:  # somebody else wrote it
         return None
-    return Notice(*(table[name] for name in Notice._fields))._replace(reason=_line(table["reason"]))
+    return notice and notice._replace(reason=_line(notice.reason))
 
 
 def _line(text: str) -> str:

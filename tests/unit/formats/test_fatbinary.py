@@ -334,7 +334,7 @@ def test_the_members_of_a_static_library_are_read() -> None:
     ("content", "sentence"),
     [
         pytest.param(archive(b"x")[:-3], "the static library ends at byte", id="cut"),
-        pytest.param(archive(b"x").replace(b"`", b"'"), "no member's header at byte 8", id="no-header"),
+        pytest.param(archive(b"x").replace(b"`", b"'"), "no member header at byte 8", id="no-header"),
         pytest.param(archive(b"\x7fELF"), "not a whole ELF file", id="no-object"),
     ],
 )

@@ -57,6 +57,9 @@ def test_a_whole_number_is_a_number() -> None:
             'a.json: whole.parts[0].level: "eror" is unknown, did you mean "error"?',
             id="no-such-name",
         ),
+        pytest.param(
+            {"parts": [{"name": "a", "nane": "b"}]}, "a.json: whole.parts[0]: unknown keys: nane", id="another-key"
+        ),
         pytest.param({"torch": "2"}, 'a.json: whole.torch: "2" is not a version such as 13.0', id="no-version"),
         pytest.param({"named": [1]}, "a.json: whole.named: expected an object", id="a-list-for-a-mapping"),
         pytest.param({"more": 1}, "a.json: whole: unknown keys: more", id="an-unknown-key"),

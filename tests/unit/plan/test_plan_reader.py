@@ -86,14 +86,37 @@ def test_a_file_is_read(plan: Plan, tmp_path: Path) -> None:
         ),
         pytest.param(lambda plan: plan["jobs"][0].update(python="3"), "plan.jobs[0].python", id="no-python"),
         pytest.param(
-            lambda plan: plan["jobs"][0].update(covers=["x"]), 'plan.jobs: there is no cell "x"', id="no-such-cell"
+            lambda plan: plan["jobs"][0].update(covers=["x"]),
+            'plan.jobs[0]: the plan has no cell "x"',
+            id="no-such-cell",
         ),
-        pytest.param(lambda plan: plan["jobs"][0].update(libraries=[]), "it is not a plan", id="a-list-for-a-mapping"),
-        pytest.param(lambda plan: plan.update(jobs=3), "it is not a plan", id="a-number-for-a-list"),
+        pytest.param(
+            lambda plan: plan["jobs"][0].update(libraries=[]),
+            "it is not a plan: plan.jobs[0]: expected an object, found a list",
+            id="a-list-for-a-mapping",
+        ),
+        pytest.param(
+            lambda plan: plan.update(jobs=3),
+            "it is not a plan: plan.jobs: expected a list, found a whole number",
+            id="a-number-for-a-list",
+        ),
         pytest.param(
             lambda plan: plan["covered"][0].update(accelerator="cu1"),
-            'plan.request: there is no accelerator "cu1"',
+            'plan.covered[0]: the plan has no accelerator "cu1"',
             id="an-unasked-accelerator",
+        ),
+        pytest.param(
+            lambda plan: plan["skipped"][0].pop("cell"), "plan.skipped[0]: the key 'cell' is missing", id="no-cell"
+        ),
+        pytest.param(
+            lambda plan: plan["jobs"][0].update(folder="../x"),
+            'plan.jobs[0].folder: found "../x", expected ""',
+            id="a-folder-that-leads-out",
+        ),
+        pytest.param(
+            lambda plan: plan["jobs"][-1].update(also=["cu999"]),
+            '.also: found ["cu999"], expected []',
+            id="a-folder-that-it-does-not-serve",
         ),
         pytest.param(lambda plan: plan["request"].update(pythons="3.12"), "request", id="a-text-for-a-list"),
         pytest.param(lambda plan: plan["request"]["build"].update(max_jobs="3"), "max_jobs", id="a-text-for-a-number"),

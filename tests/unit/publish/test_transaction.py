@@ -73,7 +73,7 @@ def damage(root: Path) -> None:
 def half_done(release: Unit, targets: list[WheelIndex], tmp_path: Path) -> None:
     """Publish a release that its second target does not come to show."""
     meddling = Meddling("second", lambda: damage(tmp_path / "second"))
-    with pytest.raises(MachineError, match="is damaged: it has no generation"):
+    with pytest.raises(MachineError, match="is damaged: generation: this key is missing"):
         publish(release, targets, tmp_path, meddling)
     (tmp_path / "second/.fatwheel/projects/demo.json").unlink()
     assert journal(tmp_path) == {"targets": ["first", "second"], "switched": ["first"]}

@@ -8,8 +8,11 @@ import pytest
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.formats import receipts
 from ci_tools.model.files import Finding, Level, Outcome, Trial, Validated
-from ci_tools.publish.release_plan import parse
+from ci_tools.model.platforms import Platform
+from ci_tools.plan import plan_reader
+from ci_tools.publish.release_plan import release_of
 from ci_tools.publish.units import CORE, Offer, units_of
+from tests.builders.plans import job_of, plan_json
 from tests.builders.releases import SOURCE, TRIED, receipt
 from tests.builders.wheels import make
 
@@ -18,11 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.model.files import Receipt
-    from ci_tools.publish.units import Unit
+    from ci_tools.publish.units import ReleasePlan, Unit
 
 PURE, CUDA, ROCM = (f"demo-1.0{local}-py3-none-any.whl" for local in ("", "+cu130", "+rocm7.1"))
 SDIST = "demo-1.0.tar.gz"
-FOLDERS = {CUDA: "cu130", ROCM: "rocm7.1"}
 JOBS = {PURE: "pure", CUDA: "linux-cuda-cu130", ROCM: "linux-rocm-rocm7.1", SDIST: "sdist"}
 BAD_TRIAL = (*TRIED, Validated("macos-arm64", "", (Trial("demo.run()", Outcome.FAILED, "exit status 1"),)))
 ERROR, WARNING = (
@@ -30,51 +32,21 @@ ERROR, WARNING = (
 )
 
 
-def job(name: str, wheel: str, platform: str = "", accelerator: str = "") -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": "native" if platform else "pure",
-        "wheel": wheel,
-        "public": None,
-        "folder": FOLDERS.get(wheel, ""),
-        "also": [],
-        "platform": platform or None,
-        "python": "3.10",
-        "torch": "2.10" if platform else None,
-        "accelerator": {"label": accelerator, "archs": ["9.0"]} if accelerator else None,
-        "toolchain": "pypi",
-        "owner": None,
-        "covers": [],
-    }
+PLAN = plan_json(
+    SOURCE,
+    (job_of(PURE), job_of(CUDA, Platform.LINUX_CUDA, "9.0"), job_of(ROCM, Platform.LINUX_ROCM, "gfx942")),
+    {Platform.LINUX_CUDA: True, Platform.LINUX_ROCM: False, Platform.MACOS_ARM64: False},
+)
+FIRST = PLAN["jobs"][0]
 
 
 def plan(**changes: object) -> dict[str, Any]:
     """Return what a plan.json of a core and one optional platform holds."""
-    cell = {"platform": "linux-cuda", "accelerator": "cu130", "torch": "2.10", "python": "3.12"}
-    return {
-        "schema": 1,
-        "sdist": SDIST,
-        "jobs": [
-            job("pure", PURE),
-            job("linux-cuda-cu130", CUDA, "linux-cuda", "cu130"),
-            job("linux-rocm-rocm7.1", ROCM, "linux-rocm", "rocm7.1"),
-        ],
-        "project": {"name": "demo", "version": "1.0"},
-        "pins": {"source_sha256": SOURCE, "commit": "c" * 40},
-        "edition": {"channel": "stable", "candidate": None, "date": None},
-        "request": {
-            "platforms": [
-                {"platform": "linux-cuda", "required": True},
-                {"platform": "linux-rocm", "required": False},
-                {"platform": "macos-arm64", "required": False},
-            ],
-            "release": {"tag": "v{version}", "title": "{name} {version}"},
-            "publish": {"pypi": "none", "targets": []},
-        },
-        "covered": [{**cell, "job": "linux-cuda-cu130", "reason": "built for it"}],
-        "skipped": [{**cell, "python": "3.9", "reason": "too old"}],
-        **changes,
-    }
+    return {**PLAN, **changes}
+
+
+def parse(data: dict[str, Any]) -> ReleasePlan:
+    return release_of(plan_reader.plan_of(data))
 
 
 Found = dict[str, "tuple[Path, Receipt | None]"]
@@ -119,6 +91,7 @@ def test_a_unit_says_what_its_targets_need(found: Found) -> None:
     ]
     assert core.offers == (
         Offer("linux-cuda", "cu130", "2.10", "3.12", CUDA, "built for it"),
+        Offer("linux-rocm", "rocm7.1", "2.10", "3.12", ROCM, "built for it"),
         Offer("linux-cuda", "cu130", "2.10", "3.9", "", "too old"),
     )
 
@@ -213,39 +186,122 @@ def test_a_platform_without_wheels_of_its_own_is_no_part(name: str, sentence: st
         units_of(parse(plan()), found, only=name)
 
 
+def project(**changes: str) -> dict[str, Any]:
+    return {"project": {**PLAN["project"], **changes}}
+
+
+def first(**changes: object) -> dict[str, Any]:
+    return {"jobs": [{**FIRST, **changes}, *PLAN["jobs"][1:]]}
+
+
+def request(**changes: object) -> dict[str, Any]:
+    return {"request": {**PLAN["request"], **changes}}
+
+
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "said"),
     [
-        pytest.param({}, id="nothing"),
-        pytest.param({"jobs": [{}]}, id="a-job-without-fields"),
-        pytest.param({"edition": {"channel": "weekly", "candidate": None, "date": None}}, id="an-unknown-channel"),
-        pytest.param({"request": None}, id="no-request"),
-        pytest.param({"project": {"name": "../demo", "version": "1.0"}}, id="a-name-that-is-a-path"),
-        pytest.param({"project": {"name": "demo", "version": "1.0/../x"}}, id="a-version-that-is-a-path"),
-        pytest.param({"project": {"name": "demo", "version": "banana"}}, id="a-version-that-is-none"),
-        pytest.param({"project": {"name": "demo", "version": "\x1b[31m1.0"}}, id="a-version-with-an-escape"),
-        pytest.param({"sdist": "other-1.0.tar.gz"}, id="another-project-s-sdist"),
-        pytest.param({"sdist": "demo-2.0.tar.gz"}, id="another-version-s-sdist"),
-        pytest.param({"jobs": 5}, id="jobs-that-are-a-number"),
-        pytest.param({"jobs": [{**job("pure", PURE), "toolchain": None}]}, id="no-toolchain"),
-        pytest.param({"jobs": [{**job("pure", PURE), "name": 5}]}, id="a-job-s-name-that-is-a-number"),
-        pytest.param({"jobs": [job("pure", "../../x.whl")]}, id="a-wheel-that-leads-out"),
-        pytest.param({"jobs": [job("pure", PURE, "../../x")]}, id="a-platform-that-is-a-path"),
-        pytest.param({"jobs": [{**job("pure", PURE), "folder": "../x"}]}, id="a-folder-that-leads-out"),
-        pytest.param({"covered": [{"cell": "all"}]}, id="a-cell-without-parts"),
         pytest.param(
-            {"request": {**plan()["request"], "release": {"tag": "{version:>9999999999}", "title": "x"}}},
+            {"request": None}, "plan.request is not a request: expected an object, found null", id="no-request"
+        ),
+        pytest.param({"jobs": [{}]}, "plan.jobs[0]: the key 'accelerator' is missing", id="a-job-without-fields"),
+        pytest.param(
+            {"edition": {"channel": "weekly", "candidate": None, "date": None}},
+            'plan.edition.channel: "weekly" is unknown, known: nightly, stable, test',
+            id="an-unknown-channel",
+        ),
+        pytest.param(
+            project(name="../demo"),
+            'plan.project.name: found "../demo", expected the name of a project',
+            id="a-name-that-is-a-path",
+        ),
+        pytest.param(
+            project(version="1.0/../x"),
+            'plan.project.version: found "1.0/../x", expected a version such as',
+            id="a-version-that-is-a-path",
+        ),
+        pytest.param(
+            project(version="banana"),
+            'plan.project.version: found "banana", expected a version such as 1.0',
+            id="a-version-that-is-none",
+        ),
+        pytest.param(project(version="\x1b[31m1.0"), "plan.project.version: found ", id="a-version-with-an-escape"),
+        pytest.param(project(version="1.0\n"), "plan.project.version: found ", id="a-version-with-a-line-feed"),
+        pytest.param(
+            {"sdist": "other-1.0.tar.gz"},
+            'plan.sdist: found "other-1.0.tar.gz", expected a file of demo 1.0',
+            id="another-project-s-sdist",
+        ),
+        pytest.param({"sdist": "demo-2.0.tar.gz"}, "plan.sdist: found", id="another-version-s-sdist"),
+        pytest.param({"jobs": 5}, "plan.jobs: expected a list, found a whole number", id="jobs-that-are-a-number"),
+        pytest.param(first(toolchain=None), "plan.jobs[0].toolchain: expected a text, found null", id="no-toolchain"),
+        pytest.param(
+            first(name=5),
+            "plan.jobs[0].name: expected a text, found a whole number",
+            id="a-job-s-name-that-is-a-number",
+        ),
+        pytest.param(first(name="<b>"), '"<b>" is not the name of a job', id="a-job-of-markup"),
+        pytest.param(first(owner="@me\x9b2J"), "plan.jobs[0].owner: found ", id="an-owner-that-moves-the-cursor"),
+        pytest.param(first(owner="\udcff"), "plan.jobs[0].owner: found ", id="an-owner-of-half-a-character"),
+        pytest.param(
+            first(wheel="../../x.whl"), '"../../x.whl" is not the name of a file', id="a-wheel-that-leads-out"
+        ),
+        pytest.param(
+            first(wheel="demo-1.0-py3-none-any.exe"), "expected the name of a wheel", id="a-wheel-that-is-none"
+        ),
+        pytest.param(
+            first(platform="../../x"), 'plan.jobs[0].platform: "../../x" is unknown', id="a-platform-that-is-a-path"
+        ),
+        pytest.param(
+            first(folder="../x"), 'plan.jobs[0].folder: found "../x", expected ""', id="a-folder-that-leads-out"
+        ),
+        pytest.param(
+            {"covered": [{"cell": "all"}]},
+            "plan.covered[0]: the key 'accelerator' is missing",
+            id="a-cell-without-parts",
+        ),
+        pytest.param(
+            {"skipped": [{**PLAN["skipped"][0], "reason": "a\u0085b"}]},
+            "plan.skipped[0].reason: found",
+            id="a-reason-with-a-control-character",
+        ),
+        pytest.param(
+            {"skipped": [{**PLAN["skipped"][0], "reason": "a" * 10_001}]},
+            "plan.skipped[0].reason: found",
+            id="a-reason-of-a-book",
+        ),
+        pytest.param({"pins": {**PLAN["pins"], "source_sha256": "x"}}, "expected 64 hex digits", id="no-hash"),
+        pytest.param(
+            request(release={"tag": "{version:>9999999999}", "title": "x"}),
+            "plan.request.release.tag: found",
             id="a-template-that-fills-the-memory",
         ),
         pytest.param(
-            {"request": {**plan()["request"], "release": {"tag": "{name.__class__}", "title": "x"}}},
+            request(release={"tag": "{name.__class__}", "title": "x"}),
+            "expected a template of {name} and {version}",
             id="a-template-that-looks-into-python",
+        ),
+        pytest.param(
+            request(run={"torch": ["2.15; rm"], "gpu_runner": []}),
+            'plan.request.run.torch[0]: found "2.15; rm", expected a version of torch',
+            id="a-torch-that-is-none",
+        ),
+        pytest.param(
+            request(publish={"targets": ["dir:a\nb"]}), "plan.request.publish.targets[0]", id="a-target-of-lines"
         ),
     ],
 )
-def test_what_is_no_plan_is_said_to_be_none(broken: dict[str, Any], found: Found) -> None:
-    with pytest.raises(InputError, match="`fatwheel plan --out`"):
-        units_of(parse({**plan(), **broken} if broken else {}), found)
+def test_what_is_no_plan_is_said_to_be_none(broken: dict[str, Any], said: str) -> None:
+    with pytest.raises(RejectedInput) as refused:
+        parse(plan(**broken))
+    assert said in refused.value.message
+    assert refused.value.message.startswith("plan.json: ")
+    assert refused.value.hint.startswith("`fatwheel plan --out plan.json` writes one")
+
+
+def test_nothing_is_no_plan() -> None:
+    with pytest.raises(RejectedInput, match=r"plan\.json: the key 'request' is missing"):
+        parse({})
 
 
 # ---------------------------------------------------------------- a trial on a GPU, and wheels that are added
@@ -296,7 +352,7 @@ def test_a_nightly_does_not_wait_and_says_so(found: Found) -> None:
 
 
 def test_wheels_of_a_torch_are_parts_of_their_own_of_a_release_that_there_is(found: Found) -> None:
-    native = [job for job in plan()["jobs"] if job["platform"]]
+    native = [job for job in PLAN["jobs"] if job["platform"]]
     asked = {**plan()["request"], "run": {"torch": ["2.15"], "gpu_runner": []}}
     units, _ = units_of(parse(plan(request=asked, sdist=None, jobs=native)), found)
     assert names(units) == {"core-torch2.15": [CUDA], "linux-rocm-torch2.15": [ROCM]}
@@ -304,5 +360,5 @@ def test_wheels_of_a_torch_are_parts_of_their_own_of_a_release_that_there_is(fou
 
 
 def test_no_other_plan_goes_without_an_sdist() -> None:
-    with pytest.raises(RejectedInput, match="at sdist: expected a file; only a run with --torch makes no sdist"):
+    with pytest.raises(RejectedInput, match=r"plan\.sdist: found null, expected a file; only a run with --torch makes"):
         parse(plan(sdist=None))

@@ -51,7 +51,7 @@ def _environment(facts: Facts, name: str, jobs: list[Job], environment: Environm
     if not environment.has_approval and not environment.has_branches:
         what = f'the environment "{name}" is open to every branch, without approval'
         why = "anyone who can push a branch can use it to publish"
-        mend = f"{page}: {name}: Required reviewers, or Deployment branches and tags"
-        yield Finding("environment-open", Weight.WARNING, where, what, why, mend)
+        how = f"{page}: {name}: Required reviewers, or Deployment branches and tags"
+        yield Finding("environment-open", Weight.WARNING, where, what, why, how)
     if isinstance(environment.secrets, Unseen) and any(job.secrets for job in jobs):
         yield report_unseen(ENVIRONMENTS, environment.secrets)

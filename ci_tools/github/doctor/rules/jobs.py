@@ -43,8 +43,8 @@ def check_folders(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Findin
                 f"{job.name} publishes to {target}",
                 "it is a folder of the runner, which is deleted with it",
             )
-            mend = "in that job: `to:` with the targets that are elsewhere"
-            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", mend)
+            how = "in that job: `to:` with the targets that are elsewhere"
+            yield Finding("folder", Weight.ERROR, job.where, what, f"{why}; the run fails there", how)
 
 
 def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
@@ -56,8 +56,8 @@ def check_attestation(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
         what = f"{job.name} would attest the files of a private repository"
         why = "GitHub attests those only on the plan Enterprise Cloud, which an organisation may have"
         choice = "`attest: always` on that plan, else `attest: never`" if facts.is_organization else "`attest: never`"
-        mend = f"in that job, and in the one that publishes: {choice}"
-        yield Finding("attestation", Weight.ERROR, job.where, what, why, mend)
+        how = f"in that job, and in the one that publishes: {choice}"
+        yield Finding("attestation", Weight.ERROR, job.where, what, why, how)
 
 
 def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[Finding]:
@@ -68,8 +68,8 @@ def check_same_attestation(_: Facts, workflow: Workflow, job: Job) -> Iterator[F
     if of_this_run and known and (words == {ATTEST_NEVER}) != (job.attest == ATTEST_NEVER):
         what = f"{job.name} has another `attest` than the job that builds"
         why = "it expects an attestation that does not exist, or ignores one that does"
-        mend = f"in that job: `attest: {min(words)}`"
-        yield Finding("attestation-differs", Weight.ERROR, job.where, what, why, mend)
+        how = f"in that job: `attest: {min(words)}`"
+        yield Finding("attestation-differs", Weight.ERROR, job.where, what, why, how)
 
 
 def check_publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
@@ -77,8 +77,8 @@ def check_publisher(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
     if job.is_trusted_publisher and not job.environment:
         what = f"{job.name} uploads to PyPI without an environment"
         why = "PyPI then accepts uploads of the workflow from every branch, without approval"
-        mend = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
-        yield Finding("publisher", Weight.WARNING, job.where, what, why, mend)
+        how = "in that job: `environment: pypi`, and the same name in the project's publisher on PyPI"
+        yield Finding("publisher", Weight.WARNING, job.where, what, why, how)
 
 
 def check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Finding]:
@@ -88,10 +88,10 @@ def check_release_condition(_: Facts, __: Workflow, job: Job) -> Iterator[Findin
     if BY_EVENT.search(job.environment):
         what = f"the environment of {job.name} depends on how the run was started"
         why = "a tag can also be released by hand or from a branch, and then without approval"
-        mend = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
-        yield Finding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{mend}`")
+        how = "environment: ${{ needs.wheels.outputs.channel != 'nightly' && 'release' || '' }}"
+        yield Finding("environment-by-event", Weight.ERROR, job.where, what, why, f"in that job: `{how}`")
     if BY_EVENT.search(job.condition) and "outputs." not in job.condition.replace("outputs.any", ""):
         what = f"{job.name} depends on the event, not on what was built"
         why = "a commit without the tag of its version is refused by publish.yml, and the run fails"
-        mend = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
-        yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{mend}`")
+        how = "if: ${{ needs.wheels.outputs.any == 'true' && needs.wheels.outputs.channel != 'none' }}"
+        yield Finding("published-by-event", Weight.HINT, job.where, what, why, f"in that job: `{how}`")

@@ -30,9 +30,9 @@ def check_permissions(facts: Facts, workflow: Workflow, job: Job) -> Iterator[Fi
         yield report_unseen(job.where, called)
     elif job.call and job.call.is_call and called is None:
         tags = facts.tags.get(job.call.repository.lower(), ())
-        mend = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
+        how = pinned_use(job.call, None if isinstance(tags, Unseen) else newest_release(tags, job.call.ref))
         what = f"{job.call} does not exist"
-        yield Finding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", mend)
+        yield Finding("not-there", Weight.ERROR, job.where, what, "the run ends before its first job", how)
     its_own, publishing = (
         _caller_grants(called) if isinstance(called, Workflow) else {},
         _publishing(facts, workflow, job),

@@ -40,8 +40,8 @@ DISABLED = {
 def check_archival(facts: Facts) -> Iterator[Finding]:
     """Yield a finding if the repository is archived."""
     if facts.is_archived:
-        mend = f"gh repo unarchive {facts.repository}"
-        yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", mend)
+        how = f"gh repo unarchive {facts.repository}"
+        yield Finding("archived", Weight.ERROR, facts.repository, "it is archived", "no workflow runs in it", how)
 
 
 def check_callers(facts: Facts) -> Iterator[Finding]:
@@ -51,8 +51,8 @@ def check_callers(facts: Facts) -> Iterator[Finding]:
         yield Finding("unread", Weight.UNSEEN, path, f"not seen: {why}", "its effect on a release is not known", page)
     if not facts.callers and not facts.unread:
         what = f"no workflow on {facts.branch} calls Fatwheel"
-        mend = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
-        yield Finding("no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", mend)
+        how = "add a job with `uses: OWNER/fatwheel/.github/workflows/wheels.yml@SHA # vX.Y.Z`"
+        yield Finding("no-caller", Weight.WARNING, ".github/workflows", what, "nothing is released automatically", how)
 
 
 def check_policy(facts: Facts) -> Iterator[Finding]:
@@ -62,8 +62,8 @@ def check_policy(facts: Facts) -> Iterator[Finding]:
         return
     page = facts.settings("actions")
     if not facts.policy.is_enabled:
-        mend = f"{page}, or: gh api -X PUT repos/{facts.repository}/actions/permissions -F enabled=true"
-        yield Finding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", mend)
+        how = f"{page}, or: gh api -X PUT repos/{facts.repository}/actions/permissions -F enabled=true"
+        yield Finding("actions-disabled", Weight.ERROR, ACTIONS, "Actions are off", "no job runs", how)
         return
     for used in list_once(_list_uses(facts)):
         yield from _check_use(facts, facts.policy, used)
@@ -118,10 +118,10 @@ def check_default_permissions(facts: Facts) -> Iterator[Finding]:
         is_safe = not bare and not facts.unread
         first = "" if is_safe else f"first give `permissions:` to each of {', '.join(bare) or 'the jobs not seen'}; "
         command = f"gh api -X PUT repos/{facts.repository}/actions/permissions/workflow"
-        mend = f"{first}{command} -f default_workflow_permissions=read, or {page}"
+        how = f"{first}{command} -f default_workflow_permissions=read, or {page}"
         what, why = "jobs may write by default", "any code in a job can change the repository and its releases"
         fix = Fix(Kind.READ_BY_DEFAULT, "") if is_safe else None
-        yield Finding("default-write", Weight.WARNING, ACTIONS, what, why, mend, fix)
+        yield Finding("default-write", Weight.WARNING, ACTIONS, what, why, how, fix)
     if facts.default.approves:
         what, why = "workflows may approve pull requests", "a workflow could approve a change that nobody has reviewed"
         yield Finding("approves", Weight.HINT, ACTIONS, what, why, page)
@@ -137,9 +137,9 @@ def check_states(facts: Facts) -> Iterator[Finding]:
         if state in DISABLED:
             name = shlex.quote(workflow.path.rpartition("/")[2])
             fix = Fix(Kind.ENABLE_WORKFLOW, workflow.path) if state == "disabled_inactivity" else None
-            mend = f"gh workflow enable {name} -R {facts.repository}"
+            how = f"gh workflow enable {name} -R {facts.repository}"
             why = "neither its schedule nor a tag starts it"
-            yield Finding("disabled", Weight.ERROR, workflow.path, DISABLED[state], why, mend, fix)
+            yield Finding("disabled", Weight.ERROR, workflow.path, DISABLED[state], why, how, fix)
 
 
 def check_immutability(facts: Facts) -> Iterator[Finding]:
@@ -167,12 +167,12 @@ def check_own_workflows(facts: Facts) -> Iterator[Finding]:
             if is_apart and (path, name) not in own:
                 what = f"no workflow calls platform.yml for {name}"
                 why = "with `own-workflow: true`, no other workflow builds it"
-                mend = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
-                yield Finding("own-workflow", Weight.WARNING, path, what, why, mend)
+                how = f"a job that calls platform.yml with `platform: {name}`, or no `own-workflow`"
+                yield Finding("own-workflow", Weight.WARNING, path, what, why, how)
             if not is_apart and both:
                 what = f"{both.name} builds {name}, and so does {shared[path].name}"
-                why, mend = "its wheels are built twice", f"in {path}: `own-workflow: true` for {name}"
-                yield Finding("built-twice", Weight.WARNING, both.where, what, why, mend)
+                why, how = "its wheels are built twice", f"in {path}: `own-workflow: true` for {name}"
+                yield Finding("built-twice", Weight.WARNING, both.where, what, why, how)
 
 
 def _list_uses(facts: Facts) -> Iterator[Used]:

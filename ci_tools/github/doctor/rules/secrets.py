@@ -41,17 +41,17 @@ def check_secrets(facts: Facts, _: Workflow, job: Job) -> Iterator[Finding]:
         return
     for name in sorted({name.upper() for name in called.required} - {name.upper() for name in job.passed}):
         what, why = f"{job.name} does not pass the secret {name}", "GitHub refuses to start it"
-        mend = f"in that job: `secrets: {{ {name}: ${{{{ secrets.{name} }}}} }}`"
-        yield Finding("secret-not-passed", Weight.ERROR, job.where, what, why, mend)
+        how = f"in that job: `secrets: {{ {name}: ${{{{ secrets.{name} }}}} }}`"
+        yield Finding("secret-not-passed", Weight.ERROR, job.where, what, why, how)
 
 
 def _missing(facts: Facts, names: Iterable[str], where: str, environment: str) -> Iterator[Finding]:
     known = _job_secrets(facts, environment)
     for name in sorted({name.upper() for name in names} - known) if known is not None else ():
         of = f" --env {shlex.quote(environment)}" if environment else ""
-        mend = f"gh secret set {name} -R {facts.repository}{of}"
+        how = f"gh secret set {name} -R {facts.repository}{of}"
         what, why = f"there is no secret {name}", "the job gets an empty text instead"
-        yield Finding("secret", Weight.ERROR, where, what, why, mend)
+        yield Finding("secret", Weight.ERROR, where, what, why, how)
 
 
 def _job_secrets(facts: Facts, environment: str) -> set[str] | None:

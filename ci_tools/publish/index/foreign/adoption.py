@@ -28,6 +28,8 @@ from ci_tools.publish.index.page_writer import WORKERS, map_concurrently
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.foreign.files import Completed
     from ci_tools.publish.index.pages import IndexedFile
@@ -39,7 +41,7 @@ __all__ = ["Adopted", "Outline", "adopt", "survey"]
 class Adopted(NamedTuple):
     """The adopted files of one project."""
 
-    project: str
+    project: NormalizedName
     files: int  # in a manifest or on a page
     new: int  # of these, not in a manifest yet
     unhashed: int  # new ones without a sha256 on their page: each is read completely
@@ -115,7 +117,7 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
     return Outline(tuple(rows), pages + len(fronts), (*layout.left, *kept, *hashless), root)
 
 
-def _look_at(index: WheelIndex, ledger: Ledger, layout: Layout, project: str) -> tuple[Adopted, int]:
+def _look_at(index: WheelIndex, ledger: Ledger, layout: Layout, project: NormalizedName) -> tuple[Adopted, int]:
     """Return the files of a project to adopt, and how many pages list them."""
     listed = _read(index, layout, project)
     return _describe_adoption(ledger.manifest(project), listed.found, layout), len(listed.strangers)
@@ -141,7 +143,7 @@ def _root(index: WheelIndex, ledger: Ledger, only: Collection[str], layout: Layo
     return ledger.directory().root if ledger.is_there() else Root.SHARED
 
 
-def _select_projects(index: WheelIndex, only: Collection[str]) -> tuple[Layout, tuple[str, ...]]:
+def _select_projects(index: WheelIndex, only: Collection[str]) -> tuple[Layout, tuple[NormalizedName, ...]]:
     """Return the index as listed, and the projects of it to adopt."""
     layout = find_layout(index)
     wanted = {canonicalize_name(name) for name in only}
@@ -171,7 +173,7 @@ def _strangers(index: WheelIndex, keys: Iterable[str]) -> tuple[Stranger, ...]:
     return tuple(filter(None, (stranger_in(index.store, key) for key in keys)))
 
 
-def _read(index: WheelIndex, layout: Layout, project: str) -> _OnPages:
+def _read(index: WheelIndex, layout: Layout, project: NormalizedName) -> _OnPages:
     """Return the files and links on the pages of a project."""
     pages: dict[str, list[Listed]] = {}
     strangers: list[Stranger] = []
@@ -218,7 +220,7 @@ def _is_bare(file: IndexedFile, layout: Layout) -> bool:
 
 
 def _take_over(
-    index: WheelIndex, ledger: Ledger, layout: Layout, pool: ThreadPoolExecutor, project: str
+    index: WheelIndex, ledger: Ledger, layout: Layout, pool: ThreadPoolExecutor, project: NormalizedName
 ) -> tuple[Adopted, int, list[Left]]:
     """Write the listed files of a project to its manifest, with the facts that its pages lack.
 
@@ -249,7 +251,7 @@ def _complete(index: WheelIndex, layout: Layout, file: IndexedFile) -> Completed
     return store_metadata(index.store, beside, completed)
 
 
-def _place_of_files(project: str, files: Iterable[IndexedFile]) -> str:
+def _place_of_files(project: NormalizedName, files: Iterable[IndexedFile]) -> str:
     """Return the folder of a project's files if they are beside its page, as s3pypi puts them, else "".
 
     A tool with this layout then finds our files too when it writes the page again.
@@ -272,7 +274,7 @@ def _file_key(key: str) -> str:
 class _Manifests(Sequence[Manifest]):
     """The manifests of some projects, each read when needed: those of a large index do not fit into memory."""
 
-    def __init__(self, ledger: Ledger, projects: Sequence[str]) -> None:
+    def __init__(self, ledger: Ledger, projects: Sequence[NormalizedName]) -> None:
         self.ledger, self.projects = ledger, projects
 
     @overload

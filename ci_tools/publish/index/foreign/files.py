@@ -29,6 +29,7 @@ from ci_tools.publish.index.pages import ADOPTED, ROOT, IndexedFile, Link, proje
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from packaging.utils import NormalizedName
     from typing_extensions import Buffer
 
     from ci_tools.machine.objects.store import Entry, Store
@@ -78,7 +79,7 @@ def resolve(at: str, base: str, is_there: Callable[[str], bool]) -> str:
     return next((key for key in keys if is_there(key)), at)
 
 
-def merge_listings(project: str, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
+def merge_listings(project: NormalizedName, pages: Mapping[str, Iterable[Listed]], folders: Collection[str]) -> Found:
     """Return the files and links on a project's pages, given by the folder of their index; `folders` are all folders.
 
     A file that every folder lists is for every folder, including future ones, unless it has an accelerator's version.
@@ -105,7 +106,7 @@ def _merge(one: Listed, other: Listed) -> Listed:
     return one._replace(**missing, yanked=other.yanked if one.yanked is None else one.yanked)
 
 
-def _is_file_of(project: str, name: str) -> bool:
+def _is_file_of(project: NormalizedName, name: str) -> bool:
     """Return whether a manifest can have a file; not a wheel variant, whose properties are not on pages of others."""
     try:
         return project_and_version(name)[0] == project and not variant_label(name)

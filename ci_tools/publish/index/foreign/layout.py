@@ -17,6 +17,8 @@ from ci_tools.publish.index.pages import ROOT, project_and_version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.objects.store import Entry
     from ci_tools.publish.index.wheel_index import WheelIndex
 
@@ -34,7 +36,7 @@ class Layout(NamedTuple):
     """An index that others filled, as its store lists it."""
 
     entries: Mapping[str, Entry]
-    pages: Mapping[str, Mapping[str, tuple[str, ...]]]  # keys of pages, by project and folder
+    pages: Mapping[NormalizedName, Mapping[str, tuple[str, ...]]]  # keys of pages, by project and folder
     fronts: tuple[str, ...]  # keys of the pages that list projects
     folders: frozenset[str]  # accelerator folders with pages or files
     left: tuple[Left, ...]
@@ -59,7 +61,7 @@ def find_layout(index: WheelIndex) -> Layout:
     own = {key: entry for key, entry in entries.items() if not key.startswith((OWN, *others)) and not _is_marker(entry)}
     left = [Left(place, "an index of its own: adopt it by its own address") for place in _present(others, entries)]
     fronts: list[str] = []
-    pages: dict[str, dict[str, list[str]]] = {}
+    pages: dict[NormalizedName, dict[str, list[str]]] = {}
     deep = {key.split("/")[0] for key in own if is_page(key) and key.count("/") > 1}  # folders with pages below them
     unknown = set()
     for key in filter(is_page, own):
@@ -105,12 +107,12 @@ def _place(key: str) -> tuple[str | None, str]:
     return (parts[0] if parts[1:] else ROOT), (parts[-1] if parts else "")
 
 
-def _plain(entries: Mapping[str, Entry]) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
+def _plain(entries: Mapping[str, Entry]) -> tuple[dict[NormalizedName, dict[str, list[str]]], set[str]]:
     """Return the files of an index without pages, as a server lists them, by project and folder; and the folders.
 
     The keys are those of the files: `_read` treats each as its own page.
     """
-    pages: dict[str, dict[str, list[str]]] = {}
+    pages: dict[NormalizedName, dict[str, list[str]]] = {}
     folders = {key.partition("/")[0] for key in entries if "/" in key and FOLDER.fullmatch(key.partition("/")[0])}
     for key in entries:
         project = _project_of(key)
@@ -127,7 +129,7 @@ def _plain(entries: Mapping[str, Entry]) -> tuple[dict[str, dict[str, list[str]]
     return pages, folders
 
 
-def _project_of(key: str) -> str | None:
+def _project_of(key: str) -> NormalizedName | None:
     """Return the project of a file; None if it is not a wheel or sdist, or an index cannot have the project."""
     if not key.endswith(FILES):
         return None

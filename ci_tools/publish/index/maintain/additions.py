@@ -12,7 +12,7 @@ from ci_tools.errors import InputError, Problem, Rejected, RejectedInput, neares
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.evidence import Project
 from ci_tools.model.files import FOLDER, Level
-from ci_tools.model.names import VersionText
+from ci_tools.model.names import ProjectName, VersionText
 from ci_tools.publish import transaction
 from ci_tools.publish.index.pages import VARIANTS, project_and_version
 from ci_tools.publish.units import Item, Made, Unit
@@ -102,7 +102,7 @@ def _units(addition: Addition) -> tuple[Unit, ...]:
         project, version = project_and_version(path.name)
         units.setdefault((project, version.public), []).append(_item(path, version, addition))
     return tuple(
-        Unit(name=ADDED, project=project, version=version, items=tuple(items))
+        Unit(name=ADDED, project=ProjectName(project), version=version, items=tuple(items))
         for (project, version), items in sorted(units.items())
     )
 
@@ -184,4 +184,4 @@ def _audit_file(path: Path, outside: Outside) -> Sequence[Finding]:
     if path.suffix == ".whl":
         return audit(path, job=None, limits=catalog.load().limits, work=outside.cache / "audit", to_pypi=False)
     project, version = project_and_version(path.name)
-    return audit_sdist(path, Project(project, VersionText(str(version)), "", "", path.name))
+    return audit_sdist(path, Project(ProjectName(project), VersionText(str(version)), "", "", path.name))

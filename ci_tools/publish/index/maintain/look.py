@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.manifest import Manifest
@@ -115,7 +117,7 @@ def _directory(index: WheelIndex, ledger: Ledger) -> Directory:
     return ledger.directory()
 
 
-def manifest_of(ledger: Ledger, project: str) -> Manifest:
+def manifest_of(ledger: Ledger, project: NormalizedName) -> Manifest:
     """Return the manifest of a project that the index is known to have; raise Damaged if it cannot be read."""
     key = ledger.manifest_key(project)
     if ledger.store.find(key) is None:  # whether or not the directory has the project: it may be lost too
@@ -123,7 +125,7 @@ def manifest_of(ledger: Ledger, project: str) -> Manifest:
     return ledger.manifest(project)
 
 
-def _manifest(ledger: Ledger, project: str) -> Manifest | Flaw:
+def _manifest(ledger: Ledger, project: NormalizedName) -> Manifest | Flaw:
     """Return the manifest of a project, or a flaw if it cannot be read."""
     try:
         return manifest_of(ledger, project)

@@ -21,6 +21,8 @@ from ci_tools.publish.index.pages import project_and_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.pages import IndexedFile
     from ci_tools.publish.index.wheel_index import WheelIndex
@@ -53,7 +55,7 @@ def copy_missing(first: WheelIndex, mirror: WheelIndex, outside: Outside) -> tup
 
     A file whose bytes do not match its manifest is not copied. Raises MachineError if a store fails.
     """
-    return tuple(_mend_gap(gap, outside) for gap in _gaps(first, mirror))
+    return tuple(_close_gap(gap, outside) for gap in _gaps(first, mirror))
 
 
 def _gaps(first: WheelIndex, mirror: WheelIndex) -> Iterator[_Gap]:
@@ -77,7 +79,7 @@ def _common_fields(file: IndexedFile) -> IndexedFile:
     return file._replace(apart="", lost="")
 
 
-def _mend_gap(gap: _Gap, outside: Outside) -> Flaw:
+def _close_gap(gap: _Gap, outside: Outside) -> Flaw:
     flaw = Flaw(gap.place.store.url(gap.file.key), gap.what)
     if gap.what == UNLIKE:
         return flaw._replace(done=LEFT, is_left=True)
@@ -96,7 +98,7 @@ def _own(gap: _Gap) -> IndexedFile:
     return gap.file._replace(apart=there.apart, lost=there.lost)
 
 
-def _project(file: IndexedFile) -> str:
+def _project(file: IndexedFile) -> NormalizedName:
     return project_and_version(file.name)[0]
 
 

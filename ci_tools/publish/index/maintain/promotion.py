@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, Rejected
 from ci_tools.machine.storage import sha256_of
+from ci_tools.model.names import ProjectName
 from ci_tools.publish import transaction
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.index.maintain.look import refuse_no_index
@@ -50,7 +51,7 @@ def promote(source: WheelIndex, targets: Sequence[WheelIndex], release: str, out
         commit = next(iter(files.values())).commit
         unit = Unit(
             name=CORE,
-            project=named.project,
+            project=ProjectName(named.project),
             version=version,
             items=items,
             variants=variants,

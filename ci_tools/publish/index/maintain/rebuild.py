@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.objects.store import Store
     from ci_tools.publish.index.wheel_index import WheelIndex
 
@@ -64,7 +66,7 @@ class Pages(NamedTuple):
     generation: int
 
 
-def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Rebuilt | None:
+def manifest_from_pages(index: WheelIndex, project: NormalizedName, folders: Iterable[str]) -> Rebuilt | None:
     """Return the manifest of a project from its own pages; None if none of them is complete.
 
     A file whose bytes are missing is kept as lost, so that no page lists it until they are back.
@@ -91,7 +93,7 @@ def manifest_from_pages(index: WheelIndex, project: str, folders: Iterable[str])
     return None
 
 
-def _pages(index: WheelIndex, project: str, folders: Iterable[str]) -> Pages:
+def _pages(index: WheelIndex, project: NormalizedName, folders: Iterable[str]) -> Pages:
     rows, unread, generation = {}, [], 0
     folders = {ROOT, *folders}
     for folder in sorted(folders | set(filter(FOLDER.fullmatch, index.store.folders()))):
@@ -182,7 +184,7 @@ def _read_variant(store: Store, file: IndexedFile) -> IndexedFile:
     return file
 
 
-def _finder_data(store: Store, project: str) -> dict[tuple[str, str], dict[str, Any]]:
+def _finder_data(store: Store, project: NormalizedName) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the finder's data of a project's files, by their names and hashes."""
     read = store.read(data_path(project))
     found = FINDER.fullmatch(read[0]) if read else None
@@ -248,7 +250,7 @@ def directory_from_pages(index: WheelIndex) -> Directory:
     }
     kept = {key: page for folder in {ROOT, *folders} for key, page in fronts[folder].items()}
     return Directory(
-        projects=frozenset(filter(is_project, projects)),
+        projects=projects,
         folders=frozenset({GENERIC, *folders}),
         root=_owner_of_fronts(kept, projects),
     )
@@ -271,13 +273,14 @@ def _front_pages(store: Store, place: str) -> dict[str, bytes]:
     return {key: found[0] for key, found in read.items() if found}
 
 
-def _sealed_projects(store: Store, fronts: Iterable[Mapping[str, bytes]]) -> set[str]:
+def _sealed_projects(store: Store, fronts: Iterable[Mapping[str, bytes]]) -> set[NormalizedName]:
     """Return our projects: those with one of our pages at the root, or on one of our front pages."""
     sealed = [(key, page) for pages in fronts for key, page in pages.items() if is_sealed(page)]
     listed = {name for key, page in sealed for name in projects_on(page, key)}
-    return listed | {name for name in store.folders() if is_project(name) and _has_page(store, ROOT, name)}
+    shown = {name for name in filter(is_project, store.folders()) if _has_page(store, ROOT, name)}
+    return {*filter(is_project, listed), *shown}
 
 
-def _has_page(store: Store, folder: str, project: str) -> bool:
+def _has_page(store: Store, folder: str, project: NormalizedName) -> bool:
     """Return whether a folder has a page of a project that we wrote."""
     return any(map(is_sealed, _front_pages(store, f"{folder}/{project}" if folder else project).values()))

@@ -16,6 +16,8 @@ from ci_tools.publish.index.maintain.undo import FileEdit, record_edits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packaging.utils import NormalizedName
+
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.directory import Directory
     from ci_tools.publish.index.wheel_index import WheelIndex
@@ -39,7 +41,7 @@ def recover_manifests(index: WheelIndex, outside: Outside) -> tuple[Flaw, ...]:
     return tuple(flaws)
 
 
-def _damage(ledger: Ledger, project: str) -> Damaged | None:
+def _damage(ledger: Ledger, project: NormalizedName) -> Damaged | None:
     try:
         manifest_of(ledger, project)
     except Damaged as error:
@@ -47,7 +49,7 @@ def _damage(ledger: Ledger, project: str) -> Damaged | None:
     return None
 
 
-def _recover(index: WheelIndex, directory: Directory, project: str, error: Damaged) -> Iterator[Flaw]:
+def _recover(index: WheelIndex, directory: Directory, project: NormalizedName, error: Damaged) -> Iterator[Flaw]:
     """Rebuild one manifest; the damaged bytes are kept for undo, as by a repair."""
     found = index.store.find(error.key)
     damaged = read_file(index, error.key, "?").sha256  # read twice: a truncated answer is not damage

@@ -81,9 +81,9 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
     with index.store.alone():
         recovered = recover_manifests(index, outside)
         look = read(index, outside)
-        if any(_is_mendable(flaw, remove_unlisted=remove_unlisted) for flaw in look.flaws):
+        if any(_is_repairable(flaw, remove_unlisted=remove_unlisted) for flaw in look.flaws):
             with outside.reporter.step(f"repair {index.address}"):
-                _mend(index, look, remove_unlisted=remove_unlisted)
+                _repair(index, look, remove_unlisted=remove_unlisted)
                 left = frozenset(look_at(index, {flaw.key for flaw in look.flaws}).flaws)
         else:
             left = frozenset(look.flaws)
@@ -93,7 +93,7 @@ def repair(index: WheelIndex, outside: Outside, *, remove_unlisted: bool = False
     return (*recovered, *(_describe_repair(flaw, left) for flaw in look.flaws))
 
 
-def _is_mendable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
+def _is_repairable(flaw: Flaw, *, remove_unlisted: bool) -> bool:
     is_others = flaw.what.startswith((*LOST.values(), UNREAD)) or (flaw.what == UNLISTED and not remove_unlisted)
     return not is_others
 
@@ -109,7 +109,7 @@ def _describe_repair(flaw: Flaw, left: AbstractSet[Flaw]) -> Flaw:
 # ---------------------------------------------------------------- changes
 
 
-def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
+def _repair(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
     ledger = Ledger(index.store, "")
     suspects = {flaw.key for flaw in look.flaws if flaw.what in IN_DOUBT}
     edits = {one.project: _edit(index, one, suspects) for one in look.manifests}
@@ -117,7 +117,7 @@ def _mend(index: WheelIndex, look: Look, *, remove_unlisted: bool) -> None:
     files = tuple(_file_edits(index, look, removed))
     if files or any(edit.before for edit in edits.values()):
         record_edits(index, edits.values(), files)
-    _mend_directory(ledger, look)
+    _repair_directory(ledger, look)
     changed = [ledger.change_manifest(project, edit.apply, above=look.generation)[1] for project, edit in edits.items()]
     for flaw in (flaw for flaw in look.flaws if flaw.what == NO_METADATA):
         with suppress(Rejected):  # a wheel without METADATA: the flaw stays
@@ -158,7 +158,7 @@ def _file_edits(index: WheelIndex, look: Look, removed: AbstractSet[str]) -> Ite
             yield FileEdit(key, index.sha256_at(key))
 
 
-def _mend_directory(ledger: Ledger, look: Look) -> None:
+def _repair_directory(ledger: Ledger, look: Look) -> None:
     found, is_there = look.directory, ledger.is_there()
 
     def complete(known: Directory) -> Directory:

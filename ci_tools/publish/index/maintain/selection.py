@@ -11,6 +11,7 @@ from ci_tools.model.pep440 import parse_requirement, parse_version
 from ci_tools.publish.index.pages import project_and_version
 
 if TYPE_CHECKING:
+    from packaging.utils import NormalizedName
     from packaging.version import Version
 
     from ci_tools.publish.index.manifest import Manifest
@@ -24,7 +25,7 @@ ENDINGS = (".whl", ".tar.gz", ".zip")  # endings of the files that an index list
 class Selection(NamedTuple):
     """Files of a project: `demo==1.0` with all of its local versions, `demo==1.0+cu130`, or one file."""
 
-    project: str
+    project: NormalizedName
     version: Version
     file: str = ""  # its name; empty: all of the version
 

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.objects.store import content_of_bytes, content_of_file
 from ci_tools.machine.storage import sha256_of
@@ -20,11 +22,13 @@ from ci_tools.publish.index.maintain.flaws import Flaw
 from ci_tools.publish.index.maintain.look import refuse_no_index
 from ci_tools.publish.index.maintain.pages import is_page
 from ci_tools.publish.index.maintain.reading import fetch
-from ci_tools.publish.index.manifest import Manifest, parse_manifest
+from ci_tools.publish.index.manifest import Manifest, parse_manifest, read_table
 from ci_tools.publish.index.pages import is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from packaging.utils import NormalizedName
 
     from ci_tools.machine.context import Outside
     from ci_tools.publish.index.pages import IndexedFile
@@ -42,7 +46,7 @@ CHANGED = "left: it has changed since"
 class Edit(NamedTuple):
     """Manifest entries by the keys of their files, before and after a repair."""
 
-    project: str
+    project: NormalizedName
     before: Mapping[str, IndexedFile]
     after: Mapping[str, IndexedFile]
 
@@ -67,7 +71,7 @@ class FileEdit(NamedTuple):
 class Record(NamedTuple):
     """The changes of a repair."""
 
-    edits: Mapping[str, Edit]  # by project
+    edits: Mapping[NormalizedName, Edit]  # by project
     files: Mapping[str, FileEdit]  # by key
     is_done: bool = False
 
@@ -81,21 +85,25 @@ class Record(NamedTuple):
         return (json.dumps(table, indent=0) + "\n").encode()
 
 
+class RecordTable(NamedTuple):
+    """The JSON of a record; an edit is the project, and its manifest before and after."""
+
+    done: bool
+    edits: tuple[tuple[str, str, str], ...]
+    files: tuple[tuple[str, str, str], ...]
+
+
 def _parse(data: bytes) -> Record:
     """Read a record; raise ValueError if it is invalid."""
-    try:
-        table = json.loads(data)
-        edits = {
-            project: Edit(project, _entries(before, project), _entries(after, project))
-            for project, before, after in table["edits"]
-        }
-        files = {key: FileEdit(str(key), str(before), str(after)) for key, before, after in table["files"]}
-        return Record(edits, files, bool(table["done"]))
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
+    table = read_table(data, RecordTable)
+    named = [(canonicalize_name(project), before, after) for project, before, after in table.edits]
+    edits = {
+        project: Edit(project, _entries(before, project), _entries(after, project)) for project, before, after in named
+    }
+    return Record(edits, {key: FileEdit(key, before, after) for key, before, after in table.files}, table.done)
 
 
-def _entries(text: str, project: str) -> dict[str, IndexedFile]:
+def _entries(text: str, project: NormalizedName) -> dict[str, IndexedFile]:
     return {file.key: file for file in parse_manifest(text.encode(), project).files.values()}
 
 

@@ -113,14 +113,14 @@ class Uploader(NamedTuple):
 
     def _authorisation_error(self, what: str, reason: str) -> InputError:
         if self.program == "uv":
-            mend = "set UV_PUBLISH_TOKEN, or UV_PUBLISH_USERNAME and UV_PUBLISH_PASSWORD"
+            how = "set UV_PUBLISH_TOKEN, or UV_PUBLISH_USERNAME and UV_PUBLISH_PASSWORD"
         elif self.place.has_rules:
-            mend = "set TWINE_PASSWORD to an API token of this index (and TWINE_USERNAME to __token__, or unset it)"
+            how = "set TWINE_PASSWORD to an API token of this index (and TWINE_USERNAME to __token__, or unset it)"
         else:
-            mend = "set TWINE_USERNAME and TWINE_PASSWORD, or both in the index's section of .pypirc"
+            how = "set TWINE_USERNAME and TWINE_PASSWORD, or both in the index's section of .pypirc"
         scope = "; the token's scope must cover the project, a new one needs a token for the whole account"
         trusted = "; or upload from the job that is the project's trusted publisher, with `id-token: write`"
-        hint = f"{mend}{f'{scope}{trusted}' if self.place.has_rules else ', to a user who may upload'}"
+        hint = f"{how}{f'{scope}{trusted}' if self.place.has_rules else ', to a user who may upload'}"
         return InputError(f"{self.address}: {what}: {reason}", hint=hint)
 
 

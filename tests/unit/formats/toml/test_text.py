@@ -16,7 +16,7 @@ from ci_tools.formats.toml.text import parse_toml
             f"x = {'9' * 5000}", "a.toml: this is not TOML: Exceeds the limit", id="more-digits-than-python-reads"
         ),
         pytest.param(f"x = {'[' * 100_000}", "a.toml: this is not TOML", id="nested-too-deep"),
-        pytest.param(f"{'a.' * 50_000}a = 1", "a.toml: its lines have more dots", id="a-key-of-many-parts"),
+        pytest.param(f"{'a.' * 50_000}a = 1", "a.toml: a key has more dotted parts", id="a-key-of-many-parts"),
         pytest.param("#" * (5 << 20), "a.toml has 5,242,880 characters", id="too-long"),
     ],
 )

@@ -283,7 +283,7 @@ def test_a_default_is_only_narrowed_where_nothing_lives_on_it() -> None:
 def test_no_finding_ever_asks_for_a_wider_default() -> None:
     findings = diagnose(with_job(f"{{uses: '{FATWHEEL}'}}"))
     assert findings
-    assert not any("default_workflow_permissions" in finding.mend for finding in findings)
+    assert not any("default_workflow_permissions" in finding.how for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_what_moves_is_to_be_pinned_to_a_commit(ref: str, tags: tuple[Tag, ...],
     facts = with_job(f"{{uses: '{call}', permissions: {{contents: write}}}}", tags={"octo/fatwheel": tags})
     facts = replace(facts, called={("octo/fatwheel", "/.github/workflows/wheels.yml", ref): CALLED})
     [finding] = diagnose(facts)
-    assert (finding.rule, finding.mend.endswith(words)) == ("moving", True), finding
+    assert (finding.rule, finding.how.endswith(words)) == ("moving", True), finding
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from ci_tools.publish.index.directory import Directory, parse_directory
-from ci_tools.publish.index.manifest import is_project, parse_manifest
+from ci_tools.publish.index.manifest import Staged, is_project, parse_manifest, parse_staged_keys
 
 WHEEL = "demo-1.0-py3-none-any.whl"
 HASH = "0a" * 32
@@ -105,3 +106,41 @@ def test_bytes_that_are_no_utf_8_are_refused() -> None:
 def test_a_directory_is_read_as_it_is_written() -> None:
     written = Directory(3, frozenset({"demo", "other"}), frozenset({"cpu", "cu130"}), frozenset({"rocm7.1"}))
     assert parse_directory(written.dumps()) == written
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param({"size": "1"}, "files[0].size: expected a whole number, found a text", id="a-text-for-a-number"),
+        pytest.param({"size": True}, "files[0].size: expected a whole number, found true or false", id="a-yes"),
+        pytest.param({"also": "cpu"}, "files[0].also: expected a list, found a text", id="a-text-for-a-list"),
+        pytest.param({"name": None}, "files[0].name: expected a text, found null", id="no-name"),
+        pytest.param({"sice": 1}, "files[0]: unknown keys: sice", id="a-key-that-no-entry-has"),
+    ],
+)
+def test_a_value_of_another_kind_is_named_with_its_key(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_manifest(manifest(**changes), "demo")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("{}", "generation: this key is missing", id="nothing"),
+        pytest.param("[]", "expected an object, found a list", id="a-list"),
+        pytest.param(
+            '{"generation": 1, "links": [["a", "b"]]}', "links[0]: expected 3 values, found 2", id="half-a-link"
+        ),
+        pytest.param('{"generation": 1, "place": "../x"}', "'../x' is not a folder for its files", id="a-place-above"),
+        pytest.param("[" * 100_000, "it is nested too deeply", id="deep"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_refused_with_its_key(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_manifest(text.encode(), "demo")
+
+
+def test_a_note_names_keys_of_the_index_only() -> None:
+    assert parse_staged_keys(Staged(frozenset({"cpu/a.whl"})).dumps()).keys == {"cpu/a.whl"}
+    with pytest.raises(ValueError, match=re.escape("it names 'a/../../b', expected a key of the index")):
+        parse_staged_keys(Staged(frozenset({"a/../../b"})).dumps())

@@ -13,8 +13,8 @@ from ci_tools.formats import receipts
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects.store import FolderStore
 from ci_tools.model.plan import SDIST
+from ci_tools.model.platforms import Platform
 from ci_tools.model.request import Channel, Edition
-from ci_tools.plan import plan_file
 from ci_tools.publish import publishing
 from ci_tools.publish.index import maintain
 from ci_tools.publish.index.ledger import Ledger
@@ -31,6 +31,7 @@ from ci_tools.publish.index.variants import (
 from ci_tools.publish.index.wheel_index import NIGHTLIES, WheelIndex
 from ci_tools.publish.units import Made
 from tests.builders.indexes import rewrite
+from tests.builders.plans import job_of, plan_json
 from tests.builders.releases import folder_index, item, publish, receipt, unit
 from tests.builders.wheels import MACHINE, Links, edited, hexdigest, listed, make, members_of, recorded
 
@@ -376,36 +377,9 @@ def test_nothing_is_made_of_a_folder_whose_plan_asks_for_none(tmp_path: Path) ->
 
 def built(folder: Path, *, asked: bool) -> Path:
     """Return a folder of finished files, with the plan that they were built by."""
-    same = {
-        "kind": "native",
-        "public": None,
-        "also": [],
-        "python": "3.10",
-        "torch": None,
-        "toolchain": "pypi",
-        "owner": None,
-    }
-    cuda = {"platform": "linux-cuda", "accelerator": {"label": "cu130", "archs": ["9.0", "10.0+PTX"]}, "covers": []}
-    cuda = {**cuda, "folder": "cu130"}
-    pure: dict[str, object] = {"platform": None, "accelerator": None, "covers": [], "folder": ""}
-    plan = {
-        "schema": plan_file.SCHEMA_VERSION,
-        "project": {"name": "demo", "version": "1.0"},
-        "pins": {"source_sha256": "5" * 64, "commit": None},
-        "edition": {"channel": "stable", "candidate": None, "date": None},
-        "sdist": "demo-1.0.tar.gz",
-        "jobs": [
-            {"name": "pure", "wheel": PURE, **same, **pure},
-            {"name": "linux-cuda-cu130", "wheel": CUDA, **same, **cuda},
-        ],
-        "request": {
-            "platforms": [{"platform": "linux-cuda", "required": True}],
-            "release": {"tag": "v{version}", "title": "{name}"},
-            "publish": {"pypi": "none", "targets": [], "variants": asked},
-        },
-        "covered": [],
-        "skipped": [],
-    }
+    jobs = (job_of(PURE), job_of(CUDA, Platform.LINUX_CUDA, "9.0", "10.0+PTX"))
+    plan = plan_json("5" * 64, jobs, {Platform.LINUX_CUDA: True})
+    plan["request"]["publish"]["variants"] = asked
     made = [make(folder, name) for name in (PURE, CUDA)]
     (folder / "demo-1.0.tar.gz").write_bytes(b"sdist")
     (folder / "plan.json").write_text(json.dumps(plan))

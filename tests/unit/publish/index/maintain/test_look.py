@@ -29,7 +29,7 @@ TEST_INFRA = '<!DOCTYPE html>\n<html><body>\n<a href="torch/">torch</a><br/>\n' 
 def share(index: WheelIndex, mode: Root, page: str) -> None:
     """Make an index one whose front pages others write."""
     path = root(index) / ".fatwheel/index.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "root": [mode.value]}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "root": mode.value}))
     for place in ("", "cpu/", "cu130/", "cu132/"):
         (root(index) / place / "index.html").write_text(page)
 

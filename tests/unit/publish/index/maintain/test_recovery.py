@@ -191,7 +191,7 @@ def test_a_directory_made_again_leaves_a_root_that_others_write_as_it_is(
     (root(index) / "index.html").write_text(front)
     lose(root(index) / ".fatwheel/index.json", "[]")
     maintain.repair(index, outside)
-    assert json.loads((root(index) / ".fatwheel/index.json").read_text())["root"] == [mode.value]
+    assert json.loads((root(index) / ".fatwheel/index.json").read_text())["root"] == mode.value
     assert (root(index) / "index.html").read_text() == front
     assert found(index, outside) == []
 
