@@ -458,7 +458,7 @@ SHAPES = {  # of a wheel's values in the lock
 
 
 def read_lock(path: Path) -> Lock:
-    """Return a lock; exit with a sentence if the file is no lock."""
+    """Return a lock; exit with a sentence if it cannot be read as one."""
     try:
         lock: Lock = json.loads(path.read_text(encoding="utf-8"))
         wrong = "" if lock["format"] == FORMAT else f"its format is {lock['format']}, and this backend knows {FORMAT}"
