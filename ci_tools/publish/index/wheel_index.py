@@ -86,8 +86,14 @@ class WheelIndex:
         self.found: set[str] = set()  # the keys that existed before
 
     def locate(self, item: Item, unit: Unit) -> str:
-        """Return the address of a new file."""
-        return self.store.url(folder_of(unit.edition) + "/".join(filter(None, (item.folder, item.name))))
+        """Return the address of a file, which is another where it replaces one of its name."""
+        nothing = Manifest(canonicalize_name(unit.project))
+        entry = arrival_of(item, unit, nothing, nothing).entry
+        known = self.known(unit).files.values() if self.replace else ()
+        if any(old.key == entry.key and old.sha256 != entry.sha256 for old in known):
+            entry = place_apart(entry)
+        same = (old for old in known if (old.name, old.folder, old.sha256) == (entry.name, entry.folder, entry.sha256))
+        return self._url(folder_of(unit.edition), next(same, entry))
 
     # -- the four steps
 

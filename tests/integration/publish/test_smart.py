@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,13 +17,13 @@ from ci_tools.formats import receipts
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.files import Outcome, Trial, Validated
 from ci_tools.plan import plan_reader
+from tests.builders import releases
+from tests.builders.wheels import make
 from tests.integration.conftest import write_project
 from tests.servers.package_index import over_http
 from tests.servers.prepared import run_prepared
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.integration.conftest import CommandLine
 
 pytestmark = pytest.mark.slow
@@ -123,6 +124,22 @@ def _name_target(plan: Path, target: str) -> None:
     table = json.loads(plan.read_text(encoding="utf-8"))
     table["request"]["publish"]["targets"] = [target]
     plan.write_text(json.dumps(table), encoding="utf-8")
+
+
+def test_a_lock_names_the_place_of_a_wheel_that_replaces_another(
+    fatwheel: CommandLine, released: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    other = make(tmp_path / "other", WHEEL)
+    releases.publish(releases.folder_index(index), releases.unit("tiny", releases.item(other)))
+    for _ in range(2):
+        done = fatwheel("publish", "dist", "--to", f"dir:{index}", "--replace", cwd=released)
+        assert done.status == 0, done.stderr
+    (sdist,) = index.rglob(SDIST)
+    (wheel,) = lock_in(sdist)["wheels"]  # type: ignore[misc]  # JSON
+    (url,) = wheel["urls"]
+    assert url != (index / WHEEL).as_uri()
+    assert sha256_of(Path(url.removeprefix("file://"))) == wheel["sha256"]
 
 
 @pytest.mark.parametrize("addresses", [("pypi:testpypi",), ("pypi:testpypi", "dir:index")], ids=["alone", "folder"])
