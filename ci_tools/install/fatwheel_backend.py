@@ -24,8 +24,10 @@ import importlib
 import io
 import json
 import os
+import platform
 import re
 import shutil
+import ssl
 import struct
 import subprocess
 import sys
@@ -105,6 +107,9 @@ def find_facts(wishes: Wishes) -> Facts:
 
 
 def _platform() -> str:
+    if sys.platform == "darwin":  # sysconfig has the oldest system that this Python runs on
+        major, minor = (*platform.mac_ver()[0].split("."), "0")[:2]
+        return f"macosx_{major}_{minor}_{platform.machine()}"
     name = re.sub(r"[-. ]", "_", sysconfig.get_platform())
     if struct.calcsize("P") == 4:  # a Python of 32 bits on a system of 64
         name = name.replace("linux_x86_64", "linux_i686").replace("linux_aarch64", "linux_armv7l")
@@ -314,7 +319,6 @@ def _fits_platform(name: str, facts: Facts) -> bool:
     if name in {"any", facts.platform}:
         return True
     libc, _, version = facts.libc.partition(" ")
-    machine = facts.platform.partition("_")[2]
     linux = re.fullmatch(r"(many|musl)linux_(\d+)_(\d+)_(\w+)", name)
     old = re.fullmatch(r"(manylinux1|manylinux2010|manylinux2014)_(\w+)", name)
     if linux:
@@ -325,9 +329,8 @@ def _fits_platform(name: str, facts: Facts) -> bool:
         return facts.platform == f"linux_{old[2]}" and libc == "glibc" and OLD_MANYLINUX[old[1]] <= _numbers(version)
     mac, here = (re.fullmatch(r"macosx_(\d+)_(\d+)_(\w+)", text) for text in (name, facts.platform))
     if mac and here:
-        fits = mac[3] in {here[3], "universal2"} or here[3] == "universal2"
-        return fits and (int(mac[1]), int(mac[2])) <= (int(here[1]), int(here[2]))
-    return bool(machine) and name == facts.platform
+        return mac[3] in {here[3], "universal2"} and (int(mac[1]), int(mac[2])) <= (int(here[1]), int(here[2]))
+    return False
 
 
 def _wanted_cuda(facts: Facts) -> tuple[str | None, str]:
@@ -405,13 +408,13 @@ def _code(arch: str, gpu: str) -> str:
     return "ptx" if found[4] and not found[3] and own <= here else ""
 
 
-def _refuse_driver(wheel: Wheel, facts: Facts, cuda: str, number: str, why: str) -> str:
+def _refuse_driver(wheel: Wheel, facts: Facts, cuda: str, number: str | None, why: str) -> str:
     """Return why the driver is too old; "" if it is not, or if there is none: wheels are installed without one too."""
-    needs = f"CUDA {wheel['cuda']} needs driver {number} or newer{why}"
+    needs = f"CUDA {wheel['cuda']} needs driver {number or f'of CUDA {cuda}'} or newer{why}"
     if facts.driver_cuda:
         here = facts.driver or f"of CUDA {facts.driver_cuda}"
         return f"{needs}; driver {here} is here" if _numbers(facts.driver_cuda) < _numbers(cuda) else ""
-    if facts.driver and _numbers(facts.driver) < _numbers(number):
+    if facts.driver and number and _numbers(facts.driver) < _numbers(number):
         return f"{needs}; driver {facts.driver} is here"
     return ""
 
@@ -630,7 +633,21 @@ def _refuse_insecure(url: str, was: str = "") -> None:
 
 def _open(request: urllib.request.Request) -> Any:
     _refuse_insecure(request.full_url)
-    return urllib.request.build_opener(_Redirects).open(request, timeout=SILENCE)
+    https = urllib.request.HTTPSHandler(context=_trust(os.environ))
+    return urllib.request.build_opener(_Redirects, https).open(request, timeout=SILENCE)
+
+
+def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Return the certificates to trust: the system's, those that pip is told of, and pip's own.
+
+    The Python of python.org for macOS finds none of the system's.
+    """
+    context = ssl.create_default_context()
+    own = [str(folder / "pip/_vendor/certifi/cacert.pem") for folder in _package_folders()]
+    for path in (environ.get("PIP_CERT", ""), environ.get("REQUESTS_CA_BUNDLE", ""), *own):
+        if os.path.isfile(path):
+            context.load_verify_locations(path)
+    return context
 
 
 def _sha256(path: Path) -> str:
