@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from sphinx.application import Sphinx
     from sphinx.config import Config
 
@@ -31,6 +33,7 @@ html_show_copyright = False
 html_sidebars = {"index": []}
 html_context = {"default_mode": "auto"}  # as the system; the theme complains where nothing is said
 html_theme_options = {
+    "logo": {"text": html_title},
     "check_switcher": False,  # it is written after the last version has been built
     "switcher": {"json_url": "../versions.json", "version_match": ""},
     "show_version_warning_banner": True,
@@ -54,6 +57,13 @@ def _match_version(_: Sphinx, config: Config) -> None:
     config.html_theme_options["switcher"]["version_match"] = config.version
 
 
+def _title_front_page(_: Sphinx, page: str, __: str, context: dict[str, Any], ___: object) -> None:
+    """Let the title of the front page be the project's name only: the others end in it."""
+    if page == root_doc:
+        context["docstitle"] = ""
+
+
 def setup(app: Sphinx) -> None:
-    """Tell the theme which version it shows: `-D version=…`."""
+    """Tell the theme which version it shows, `-D version=…`, and name the front page."""
     app.connect("config-inited", _match_version, priority=100)
+    app.connect("html-page-context", _title_front_page)

@@ -119,6 +119,12 @@ def test_pages_fit_the_screen_and_load_nothing_from_elsewhere(screen: Page, site
     assert (failed, complaints) == ([], [])
 
 
+def test_each_title_names_the_project_once(screen: Page, site: str) -> None:
+    for name, title in (("index.html", "Fatwheel"), ("how-to/read-a-plan.html", "Read a plan — Fatwheel")):
+        screen.goto(f"{site}dev/{name}")
+        assert screen.title() == title
+
+
 def test_the_page_is_as_dark_as_the_system(screen: Page, site: str, request: pytest.FixtureRequest) -> None:
     screen.goto(f"{site}dev/index.html")
     assert screen.locator("html").get_attribute("data-theme") == request.node.callspec.params["screen"][1]

@@ -70,13 +70,6 @@ def test_talk_shows_hostile_text_escaped(is_terminal: bool) -> None:  # noqa: FB
     assert (said.count(ESCAPED) >= 3, "\x1b[31m" in said, "\x9b" in said) == (True, False, False)
 
 
-@pytest.mark.slow
-def test_an_error_shows_hostile_text_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "\x1b[31mred :x:", "--format", "json"]) == 2
-    said = capsys.readouterr().err
-    assert ("\\x1b[31mred :x:" in said, "\x1b" in said) == (True, False)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

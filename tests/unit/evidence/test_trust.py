@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,12 +30,6 @@ def test_code_that_cannot_be_confined_is_not_run(project: Path, tmp_path: Path) 
         make.make_plan(project / "fatwheel.yml", world(tmp_path))
     assert "this machine cannot confine it: this kernel has no Landlock" in caught.value.message
     assert "--trust-source" in caught.value.hint
-
-
-@pytest.mark.slow
-def test_code_that_is_trusted_runs_all_the_same(project: Path, tmp_path: Path) -> None:
-    trusting = replace(world(tmp_path), trusts_source=True)
-    assert [job.name for job in make.make_plan(project / "fatwheel.yml", trusting).plan.jobs] == ["pure"]
 
 
 def test_a_project_that_only_has_to_be_read_needs_no_trust(project: Path, tmp_path: Path) -> None:

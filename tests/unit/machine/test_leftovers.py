@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from ci_tools.build import folders
 from ci_tools.build.jobs import working_in
-from ci_tools.machine import storage, workplace
+from ci_tools.machine import storage
 from tests.builders.sources import world, write
 
-HELD = """\
-import sys, time
-from ci_tools.machine.workplace import scratch
-with scratch() as folder:
-    (folder / "source").mkdir()
-    print(folder, flush=True)
-    time.sleep(60)
-"""
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
@@ -31,21 +18,6 @@ def test_half_written_receipts_are_removed(tmp_path: Path) -> None:
     with working_in(out, world(tmp_path)):  # what every verb does that writes there
         found = {path.name for path in out.rglob("*") if path.is_file()}
     assert found - {".fatwheel.lock", ".gitignore"} == {"a.whl"}
-
-
-@pytest.mark.slow
-def test_the_temporary_folder_of_a_killed_run_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with subprocess.Popen(
-        [sys.executable, "-c", HELD], env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout
-        folder = Path(process.stdout.readline().strip())
-        assert (folder / "source").is_dir()
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    with workplace.scratch():
-        assert not folder.exists()
 
 
 def test_the_folders_of_killed_builds_are_removed_and_others_stay(tmp_path: Path) -> None:

@@ -179,16 +179,6 @@ def test_no_server_is_the_machine_s_fault(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.slow
-def test_the_user_s_index_is_asked() -> None:
-    assert package_index.users_index({"PIP_INDEX_URL": "http://127.0.0.1/simple/"}).url == "http://127.0.0.1/simple/"
-
-
-@pytest.mark.slow
-def test_there_is_always_an_index() -> None:
-    assert package_index.users_index({}).url.startswith("http")
-
-
 def test_the_certificates_are_those_of_pip() -> None:
     assert package_index.users_index({"PIP_CERT": "/mine.pem", "PIP_INDEX_URL": "x"}).certificates == "/mine.pem"
     assert (

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_tools.errors import FatwheelError, MachineError, Rejected
+from ci_tools.errors import FatwheelError, MachineError
 from ci_tools.machine.installers import INSTALLER
 from ci_tools.machine.python import Environment, create, find
 from ci_tools.model.versions import Minor, Python
-from tests.builders import wheels
 
 THIS = Python(Minor(*sys.version_info[:2]), free_threaded="free-threading" in sys.version)
 NONE = {"PATH": "", "PYENV_ROOT": "/nowhere"}
@@ -111,34 +110,3 @@ def test_an_index_s_password_is_not_shown(environment: Environment) -> None:
     ) as refused:
         environment.install("--index-url", "http://me:s3cret@127.0.0.1:1", "demo", variables={"PIP_RETRIES": "0"})
     assert "s3cret" not in f"{refused.value}{environment.log.read_text()}"
-
-
-@pytest.mark.slow
-def test_a_wheel_is_installed_there(environment: Environment, tmp_path: Path) -> None:
-    environment.install("--no-deps", wheels.make(tmp_path, files={"demo.py": b"print('hello')\n"}))
-    done = subprocess.run(
-        [environment.python, "-m", "demo"], env=environment.variables, capture_output=True, check=True
-    )
-    assert done.stdout == b"hello\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fields", "kind", "sentence"),
-    [
-        pytest.param(
-            "Requires-Python: >=9\n", Rejected, "(requires a different Python|Python>=9)", id="another-python"
-        ),
-        pytest.param(
-            "Requires-Dist: no-such-thing\n", MachineError, "(versions: none|not found)", id="nothing-to-be-had"
-        ),
-    ],
-)
-def test_a_refusal_shows_the_last_lines_of_the_log(
-    fields: str, kind: type[FatwheelError], sentence: str, environment: Environment, tmp_path: Path
-) -> None:
-    wheel = wheels.make(tmp_path, "other-1.0-py3-none-any.whl", fields=fields)
-    with pytest.raises(
-        kind, match=f"(?s)^(pip|uv) cannot install --no-index {wheel.name}; the last lines of .*{sentence}"
-    ):
-        environment.install("--no-index", wheel)

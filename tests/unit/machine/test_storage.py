@@ -1,15 +1,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,35 +16,6 @@ from ci_tools.machine.storage import (
     sha256_of,
     write_atomically,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ROOT = Path(__file__).parents[3]
-FILL = """
-import pathlib, sys, time
-from ci_tools.machine.storage import fill_once
-
-def fill(folder):
-    (folder / "half").write_text("")
-    with pathlib.Path(sys.argv[2]).open("a") as file:
-        file.write("filled\\n")
-    time.sleep(float(sys.argv[3]))
-
-fill_once(pathlib.Path(sys.argv[1]), fill, print)
-"""
-
-
-def filling(folder: Path, log: Path, seconds: float) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", FILL, str(folder), str(log), str(seconds)], stdout=subprocess.PIPE)
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.01)
-
 
 # ---------------------------------------------------------------- folders
 
@@ -69,67 +35,6 @@ def test_a_fill_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         fill_once(tmp_path / "a", fail, print)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
-
-
-@pytest.mark.slow
-def test_a_killed_fill_is_done_again_from_nothing(tmp_path: Path) -> None:
-    process = filling(tmp_path / "a", tmp_path / "log", 60)
-    wait_for(tmp_path / "log")
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert not (tmp_path / "a").exists()
-    seen: list[list[Path]] = []
-    fill_once(tmp_path / "a", lambda folder: seen.append([*folder.iterdir()]), print)
-    assert seen == [[]]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.lock", "a.sha256", "log"]
-
-
-@pytest.mark.slow
-def test_two_processes_fill_once(tmp_path: Path) -> None:
-    both = [filling(tmp_path / "a", tmp_path / "log", 2.5) for _ in range(2)]
-    said = b"".join(process.communicate(timeout=30)[0] for process in both)
-    assert [process.returncode for process in both] == [0, 0]
-    assert (tmp_path / "log").read_text() == "filled\n"
-    assert said.count(b"waiting for another run that works on") == 1
-
-
-# ---------------------------------------------------------------- locks
-
-
-@pytest.mark.slow
-def test_a_lock_that_is_held_is_told_after_two_seconds(tmp_path: Path) -> None:
-    lines: list[str] = []
-    release, held = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with hold_lock(tmp_path / "a", lines.append):
-            held.set()
-            release.wait(20)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait()
-    threading.Timer(2.5, release.set).start()
-    started = time.monotonic()
-    with hold_lock(tmp_path / "a", lines.append):
-        assert lines == [f"waiting for another run that works on {tmp_path / 'a'}"]
-    assert 2 < time.monotonic() - started < 10
-    holder.join()
-
-
-@pytest.mark.slow
-def test_a_lock_is_waited_for_with_a_word_every_few_seconds_and_not_for_ever(tmp_path: Path) -> None:
-    lines: list[str] = []
-    refusal = rf"^{tmp_path}/a.lock, the lock of {tmp_path}/a, is still held .* after \d+ s"
-    with (
-        hold_lock(tmp_path / "a", lines.append),
-        pytest.raises(MachineError, match=refusal),
-        hold_lock(tmp_path / "a", lines.append, limit=0.7, every=0.2),
-    ):
-        pass
-    first = f"waiting for another run that works on {tmp_path / 'a'}"
-    assert lines[0] == first
-    assert lines[1:] == sorted({line for line in lines if re.fullmatch(rf"{re.escape(first)}: \d s", line)}) != []
 
 
 def test_a_free_lock_says_nothing(tmp_path: Path) -> None:
@@ -197,18 +102,6 @@ def test_a_file_that_may_not_be_as_large_is_named(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full here")
-def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1.0"\n')
-    command = [sys.executable, "-m", "ci_tools", "init", str(tmp_path)]
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 3
-    assert "fatwheel: No space left on device (standard output" in done.stderr
-    assert "Exception ignored" not in done.stderr
-
-
 def test_a_very_long_name_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("a" * 250)
     with write_atomically(path) as file:
@@ -237,14 +130,3 @@ def test_a_file_that_is_gone_has_no_sha256(tmp_path: Path) -> None:
 def test_the_cache_is_where_the_user_says(environ: dict[str, str], expected: Path) -> None:
     assert cache_folder(environ) == expected
     assert expected.is_absolute()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("other")], ids=["lost", "changed"])
-def test_what_is_not_what_was_filled_in_is_made_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
-    said: list[str] = []
-    for _ in range(2):
-        folder = fill_once(tmp_path / "a", lambda folder: (folder / "file").write_text("right") and None, said.append)
-        assert (folder / "file").read_text() == "right"
-        damage(folder / "file")
-    assert said == [f"{tmp_path / 'a'} has changed since it was filled, so it is filled again"]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -190,22 +189,3 @@ def test_torch_in_a_meson_file_is_seen(tmp_path: Path) -> None:
 def test_architectures_in_flags_are_read(tmp_path: Path) -> None:
     archs = found(tmp_path, f"{PROJECT}args = ['-gencode=arch=compute_90a,code=sm_90a']\n").archs
     assert [tuple(one) for one in archs] == [("-gencode=arch=compute_90a,code=sm_90a", "meson.build:3")]
-
-
-# ---------------------------------------------------------------- files that nobody wrote
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "repeated"),
-    [
-        pytest.param("set(x ", "${", id="brackets-that-stay-open"),
-        pytest.param("", "set(x: ", id="calls-that-stay-open"),
-        pytest.param("", "\\'", id="a-text-that-stays-open"),
-        pytest.param("", "subdir(x)\n", id="folders-that-are-not-named"),
-    ],
-)
-def test_the_time_that_a_file_takes_grows_with_its_length(before: str, repeated: str, tmp_path: Path) -> None:
-    started = time.process_time()
-    found(tmp_path, PURE + before + repeated * 30_000)
-    assert time.process_time() - started < 3

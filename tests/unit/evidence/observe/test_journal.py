@@ -8,13 +8,6 @@ from typing import Any
 import pytest
 
 from ci_tools.evidence.observe.journal import (
-    ELSEWHERE,
-    ENDLESS,
-    FORGED,
-    MOST_LINES,
-    MOST_TOLD,
-    TAKEN_BACK,
-    UNENDED,
     read,
 )
 
@@ -51,25 +44,6 @@ def test_what_was_told_on_the_way_cannot_be_left_out() -> None:
         "imports": {"torch": "setup.py:2"},
         "own_commands": [],
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "doubt"),
-    [
-        pytest.param(line(doubts={"runs x": "setup.py:3"}), "runs x", id="told"),
-        pytest.param(line(compiled="a.c", by=1), TAKEN_BACK, id="a-compilation-that-is-left-out"),
-        pytest.param(line(linked="a.so", by=1), TAKEN_BACK, id="a-library-that-is-left-out"),
-        pytest.param(line(began=1, by=2), UNENDED, id="a-python-without-an-end"),
-        pytest.param(line(began=1, by=2) + line(ended=1, by=3), UNENDED, id="the-end-of-another"),
-        pytest.param(line(began=1, by=2) + line(compiled="a.c", by=2) + line(ended=1, by=2), ELSEWHERE, id="elsewhere"),
-        pytest.param(answer("other"), FORGED, id="an-answer-without-the-word"),
-        pytest.param(b"{}\n" * (MOST_LINES + 1), ENDLESS, id="lines-without-an-end"),
-        pytest.param(b'{"a": "' + b"x" * MOST_TOLD + b'"}\n', ENDLESS, id="a-line-without-an-end"),
-    ],
-)
-def test_a_line_adds_a_doubt_that_the_answer_has_not(content: bytes, doubt: str) -> None:
-    assert doubts(content + answer()) == [doubt]
 
 
 def test_a_compilation_that_the_answer_has_is_no_doubt() -> None:

@@ -285,24 +285,3 @@ def test_where_there_was_no_plan_there_is_nothing_to_compare_with(tmp_path: Path
     assert said.sentence == "No plan can be made at `main`, so there is nothing to compare these 2 jobs with."
     assert said.reasons == ("fatwheel.yml:1:1: a mistake",)
     assert not found.is_same
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seen", [True, False])
-def test_what_only_running_its_setup_tells_is_said_of_its_setup(tmp_path: Path, *, seen: bool) -> None:
-    limited = "[Extension('demo_c', ['k.cpp'], py_limited_api=True, define_macros=[('Py_LIMITED_API', '0x030b0000')])]"
-    plain = "[Extension('demo_c', ['k.cpp'])]"
-    files = {
-        "fatwheel.yml": 'package: demo\npython: ["3.11", "3.12"]\nplatforms:\n  linux-cpu: {owner: "@us"}\n',
-        "pyproject.toml": '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "demo"\nversion = "1.0"\n',
-        "k.cpp": PYTHON,
-    }
-    start, tag = (
-        "from setuptools import Extension, setup\nsetup(ext_modules=",
-        "{'bdist_wheel': {'py_limited_api': 'cp311'}}",
-    )
-    before = side(tmp_path / "before" / "demo", {**files, "setup.py": f"{start}{plain})\n"}, seen=seen)
-    after = side(tmp_path / "after" / "demo", {**files, "setup.py": f"{start}{limited}, options={tag})\n"}, seen=seen)
-    assert told(compare(before, after, "main", CATALOG)) == ["`setup.py` turned 2 jobs into 1."]
-    assert told(compare(after, before, "main", CATALOG)) == ["`setup.py` turned 1 job into 2."]

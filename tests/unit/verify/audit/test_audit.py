@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,10 +15,10 @@ from ci_tools.model.request import ToolchainKind
 from ci_tools.model.versions import Minor, Python
 from ci_tools.verify.audit import RULES, audit
 from tests.builders import wheels
-from tests.builders.wheels import ABI3, LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
+from tests.builders.wheels import LINUX, PTX, PURE, SASS, edited, entry, library, make, unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from ci_tools.model.files import Finding
@@ -31,8 +28,6 @@ INFO = "demo-1.0.dist-info"
 PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
 PE = b"MZ".ljust(0x3C, b"\0") + b"\x40\0\0\0" + b"PE\0\0\x64\x86" + bytes(18)  # for Windows on x86-64, no sections
 LIMITED = library("extern void *PyModule_Create2(void *, int); void *PyInit_c(void) { return PyModule_Create2(0, 3); }")
-UNLIMITED = library("extern int _PyLong_Sign(void *); void *PyInit_c(void) { return (void *)(long)_PyLong_Sign(0); }")
-LATER = library("extern void *PyType_FromMetaclass(void *); void *PyInit_c(void) { return PyType_FromMetaclass(0); }")
 
 
 def planned(wheel: str, *archs: str) -> Job:
@@ -55,21 +50,6 @@ def planned(wheel: str, *archs: str) -> Job:
         env=(),
         covers=(),
     )
-
-
-@contextmanager
-def opened_below(folder: Path) -> Iterator[list[str]]:
-    """Note every file that Python opens below a folder; the hook stays for good (PEP 578), and is silent afterwards."""
-    opened: list[str] = []
-    watched = [f"{folder}{os.sep}"]
-
-    def note(event: str, details: tuple[object, ...]) -> None:
-        if event == "open" and watched and str(details[0]).startswith(watched[0]):
-            opened.append(str(details[0]))
-
-    sys.addaudithook(note)
-    yield opened
-    watched.clear()
 
 
 def findings(wheel: Path, job: Job | None = None) -> tuple[Finding, ...]:
@@ -103,11 +83,6 @@ def test_a_good_wheel_has_no_findings(
     name: str, files: dict[str, bytes], archs: tuple[str, ...], tmp_path: Path
 ) -> None:
     assert findings(make(tmp_path, name, files), planned(name, *archs)) == ()
-
-
-@pytest.mark.slow
-def test_a_good_abi3_wheel_has_no_findings(tmp_path: Path) -> None:
-    assert findings(linux(tmp_path, LIMITED, ABI3)) == ()
 
 
 # ---------------------------------------------------------------- one wrong thing each
@@ -265,14 +240,6 @@ def test_a_member_that_is_there_twice_is_found(tmp_path: Path) -> None:
     assert ("paths", "2", "1") in {(finding.rule, finding.found, finding.expected) for finding in findings(wheel)}
 
 
-@pytest.mark.slow
-def test_ten_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -> None:
-    wheel = make(tmp_path, files={f"demo/m{number}.txt": b"" for number in range(10_000)})
-    with opened_below(tmp_path / "work") as opened:
-        assert {finding.rule for finding in findings(wheel)} == {"size"}
-    assert len(opened) < 100
-
-
 def test_a_member_without_a_name_is_found(tmp_path: Path) -> None:
     wheel = make(tmp_path)
     with zipfile.ZipFile(wheel, "a") as archive:
@@ -383,41 +350,6 @@ def test_a_library_for_every_python_asks_for_no_python_symbol(tmp_path: Path) ->
     (finding,) = findings(linux(tmp_path, LIMITED))
     assert (finding.rule, finding.found) == ("python-symbols", "PyModule_Create2")
     assert finding.message == "demo/_C.abi3.so asks for Python symbols"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "found", "expected"),
-    [
-        pytest.param(UNLIMITED, "_PyLong_Sign", "the limited API of Python 3.10", id="never-limited"),
-        pytest.param(
-            LATER,
-            "PyType_FromMetaclass",
-            "the limited API of Python 3.10",
-            id="limited-from-3.12-on",
-        ),
-    ],
-)
-def test_a_library_keeps_to_the_limited_api_of_its_tag(
-    content: bytes, found: str, expected: str, tmp_path: Path
-) -> None:
-    (finding,) = findings(linux(tmp_path, content, ABI3))
-    assert (finding.rule, finding.found, finding.expected) == ("abi3", found, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # readme_renderer's; threads share what is to be ignored
-def test_two_runs_share_no_report_and_leave_none(tmp_path: Path) -> None:
-    wheel = linux(tmp_path, LIMITED, ABI3)
-    with ThreadPoolExecutor() as pool:
-        assert [*pool.map(findings, [wheel] * 4)] == [()] * 4
-    assert [path.name for path in (tmp_path / "work").iterdir()] == ["sweep"]  # a lock
-
-
-@pytest.mark.slow
-def test_an_abi3_library_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
-    found = findings(linux(tmp_path, PLAIN[:300], ABI3))
-    assert {"abi3", "platform"} <= {finding.rule for finding in found}
 
 
 @pytest.mark.parametrize(

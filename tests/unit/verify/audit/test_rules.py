@@ -560,13 +560,6 @@ def test_code_that_not_every_cpu_runs_is_found(
     assert seen(findings(native(tmp_path, library))) == expected
 
 
-@pytest.mark.slow
-def test_much_debug_information_is_found(tmp_path: Path) -> None:
-    source = '__asm__(".section .debug_info\\n.zero 20000000\\n");'
-    wheel = native(tmp_path, linked(f"{source} {OLD}"))
-    assert {(one.rule, one.level) for one in findings(wheel)} == {("debug", WARNING)}
-
-
 @pytest.mark.parametrize(
     ("library", "fields", "found"),
     [

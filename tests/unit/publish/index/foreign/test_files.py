@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,15 +105,6 @@ def test_what_is_no_wheel_has_no_metadata(content: bytes, tmp_path: Path) -> Non
     done = complete(file, store, "", entry(tmp_path / WHEEL), None)
     assert done.file
     assert (done.file.metadata_sha256, done.metadata) == ("", b"")
-
-
-@pytest.mark.slow
-def test_metadata_of_a_hundred_megabytes_is_not_read(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("demo-1.0.dist-info/METADATA", b"Name: demo\nVersion: 1.0\n" + b"x" * (100 << 20))
-    file, store = file_at(tmp_path, sha256="ab" * 32)
-    done = complete(file, store, "", entry(tmp_path / WHEEL), None)
-    assert (done.metadata, done.read) == (b"", 0)
 
 
 def test_a_file_that_is_gone_stays_a_link(tmp_path: Path) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_tools.publish.index.foreign.files import merge_listings
 from ci_tools.publish.index.foreign.pages import Listed, add_projects, parse_project_page, projects_on
-from ci_tools.publish.index.manifest import Manifest, parse_manifest
 
 SHA256 = "ab" * 32
 WHEEL = "demo-1.0-py3-none-any.whl"
 PAGE = "demo/index.html"
-LONG = 200_000  # of a hostile page's pieces: time in the square of them would be minutes
-SECONDS = 20  # that such a page may take on a slow machine
 
 
 # ---------------------------------------------------------------- a project's page
@@ -130,29 +124,6 @@ def test_a_document_says_what_it_can(said: object, kept: dict[str, object]) -> N
 def test_what_is_no_document_is_said_to_be_none(page: bytes) -> None:
     with pytest.raises(ValueError, match=r"no list|Expecting|decode"):
         parse_project_page(page, "demo/index.json")
-
-
-HOSTILE = ["<", "<!", "<!--", "<a ", "<a href='", "<![foo", "</", "<?", "=", "<script>", "<div>", " ", "/ ", "x = "]
-HOSTILE += ["<a x=\"'", "</body", "&", "<a href=x/>\n", "\0", "\xff\xfe", '"projects": [']
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("piece", HOSTILE, ids=repr)
-def test_a_page_of_one_piece_takes_no_time(piece: str) -> None:
-    page, started = f"<a {piece * (LONG // len(piece))}".encode("latin-1"), time.monotonic()
-    for work in (lambda: parse_project_page(page, PAGE), lambda: add_projects(page, "index.html", ["demo"])):
-        with suppress(ValueError):
-            work()
-    assert time.monotonic() - started < SECONDS
-
-
-@pytest.mark.slow
-@given(st.lists(st.text(max_size=60), max_size=4), st.sampled_from(['<a href="{}">', "{}", '<base href="{}">']))
-def test_whatever_a_page_lists_a_manifest_can_keep(hrefs: list[str], way: str) -> None:
-    page = "".join(way.format(href) + f'<a href="{href}/{WHEEL}#sha256={SHA256}">' for href in hrefs)
-    found = merge_listings("demo", {"": parse_project_page(page.encode(errors="surrogatepass"), PAGE)}, {""})
-    manifest = Manifest("demo", links=found.links).add_files(found.files)
-    assert parse_manifest(manifest.dumps(), "demo") == manifest
 
 
 # ---------------------------------------------------------------- front pages

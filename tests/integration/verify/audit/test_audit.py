@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.verify.audit import audit
+from tests.builders.wheels import ABI3, LINUX, library, make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ci_tools.model.files import Finding
+    from ci_tools.model.plan import Job
+
+LIMITS = {"pypi": 100_000, "github": 200_000}
+PLAIN = library("extern void *malloc(unsigned long); void *ours(void) { return malloc(1); }")
+LIMITED = library("extern void *PyModule_Create2(void *, int); void *PyInit_c(void) { return PyModule_Create2(0, 3); }")
+UNLIMITED = library("extern int _PyLong_Sign(void *); void *PyInit_c(void) { return (void *)(long)_PyLong_Sign(0); }")
+LATER = library("extern void *PyType_FromMetaclass(void *); void *PyInit_c(void) { return PyType_FromMetaclass(0); }")
+
+
+@contextmanager
+def opened_below(folder: Path) -> Iterator[list[str]]:
+    """Note every file that Python opens below a folder; the hook stays for good (PEP 578), and is silent afterwards."""
+    opened: list[str] = []
+    watched = [f"{folder}{os.sep}"]
+
+    def note(event: str, details: tuple[object, ...]) -> None:
+        if event == "open" and watched and str(details[0]).startswith(watched[0]):
+            opened.append(str(details[0]))
+
+    sys.addaudithook(note)
+    yield opened
+    watched.clear()
+
+
+def findings(wheel: Path, job: Job | None = None) -> tuple[Finding, ...]:
+    return audit(wheel, job=job, limits=LIMITS, work=wheel.parent / "work")
+
+
+def linux(folder: Path, content: bytes = PLAIN, name: str = LINUX) -> Path:
+    return make(folder, name, {"demo/__init__.py": b"", "demo/_C.abi3.so": content})
+
+
+@pytest.mark.slow
+def test_a_good_abi3_wheel_has_no_findings(tmp_path: Path) -> None:
+    assert findings(linux(tmp_path, LIMITED, ABI3)) == ()
+
+
+@pytest.mark.slow
+def test_ten_thousand_empty_members_take_no_files_of_their_own(tmp_path: Path) -> None:
+    wheel = make(tmp_path, files={f"demo/m{number}.txt": b"" for number in range(10_000)})
+    with opened_below(tmp_path / "work") as opened:
+        assert {finding.rule for finding in findings(wheel)} == {"size"}
+    assert len(opened) < 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("content", "found", "expected"),
+    [
+        pytest.param(UNLIMITED, "_PyLong_Sign", "the limited API of Python 3.10", id="never-limited"),
+        pytest.param(
+            LATER,
+            "PyType_FromMetaclass",
+            "the limited API of Python 3.10",
+            id="limited-from-3.12-on",
+        ),
+    ],
+)
+def test_a_library_keeps_to_the_limited_api_of_its_tag(
+    content: bytes, found: str, expected: str, tmp_path: Path
+) -> None:
+    (finding,) = findings(linux(tmp_path, content, ABI3))
+    assert (finding.rule, finding.found, finding.expected) == ("abi3", found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # readme_renderer's; threads share what is to be ignored
+def test_two_runs_share_no_report_and_leave_none(tmp_path: Path) -> None:
+    wheel = linux(tmp_path, LIMITED, ABI3)
+    with ThreadPoolExecutor() as pool:
+        assert [*pool.map(findings, [wheel] * 4)] == [()] * 4
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["sweep"]  # a lock
+
+
+@pytest.mark.slow
+def test_an_abi3_library_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    found = findings(linux(tmp_path, PLAIN[:300], ABI3))
+    assert {"abi3", "platform"} <= {finding.rule for finding in found}
