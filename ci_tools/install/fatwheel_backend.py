@@ -638,7 +638,7 @@ def _open(request: urllib.request.Request) -> Any:
 
 
 def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the certificates to trust: the system's, those that pip is told of, and pip's own.
+    """Return the certificates to trust: the system's, those in pip's settings, and pip's own.
 
     The Python of python.org for macOS finds none of the system's.
     """
