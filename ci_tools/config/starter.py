@@ -19,8 +19,10 @@ from ci_tools.config.project import (
     to_comment,
     to_scalar,
 )
+from ci_tools.evidence import git
 from ci_tools.evidence.source import Tree, matching, tree_at
 from ci_tools.machine.storage import write_atomically
+from ci_tools.model.repository import REPOSITORY
 from ci_tools.model.request import Globs
 
 if TYPE_CHECKING:
@@ -31,14 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = ["text", "write"]
 
+ON_GITHUB = re.compile(rf"github\.com[:/]({REPOSITORY.pattern}?)(?:\.git)?/?$")  # in the address of a repository
 GFX_ARCHS = "[gfx90a, gfx942, gfx1100]"
 
 
-def write(folder: Path, catalog: Catalog, environ: Mapping[str, str]) -> Path:
-    """Write a starter into `folder` and return its path; raise InputError if one exists or there is no project."""
+def write(folder: Path, catalog: Catalog, environ: Mapping[str, str], *, smart: bool = False) -> Path:
+    """Write a starter into `folder` and return its path; raise InputError if one exists or there is no project.
+
+    With `smart`, releases go to GitHub and, as a smart sdist, to PyPI.
+    """
     path = folder / DEFAULT_NAME
     refuse_existing(folder, [path])
     content = text(tree_at(folder.resolve(), environ), catalog)
+    if smart:
+        content += _publish(git.origin(folder.resolve(), environ))
     with write_atomically(path) as file:
         file.write(content.encode())
     return path
@@ -63,6 +71,14 @@ def text(tree: Tree, catalog: Catalog) -> str:
         *(["", "validate:", f"  imports: [{to_scalar(module)}]"] if module.isidentifier() else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _publish(origin: str | None) -> str:
+    """Return the lines that publish a smart sdist: its wheels are in GitHub Releases of the repository at `origin`."""
+    found = ON_GITHUB.search(origin or "")
+    target = f"github:{found[1]}" if found else "github:your-org/your-project"
+    lines = ["", "publish:", "  pypi: smart # an sdist that finds the wheel of the release that fits", "  targets:"]
+    return "\n".join([*lines, f"    - {target} # has the wheels", "    - pypi"]) + "\n"
 
 
 def _torch(tree: Tree, project: Project, catalog: Catalog) -> list[str]:

@@ -31,6 +31,7 @@ __all__ = [
     "head",
     "is_shallow",
     "listed",
+    "origin",
     "revision",
     "tags",
     "top",
@@ -95,6 +96,12 @@ def _list(root: Path, env: Mapping[str, str], *options: str) -> frozenset[str]:
         msg = f"git cannot list the files of {root}"
         raise MachineError(msg, hint=f"`git -C {root} status` says why")
     return frozenset(filter(None, found.split("\0")))
+
+
+def origin(root: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the address of the repository that `root` was cloned from; None if it has none."""
+    found = output([*COMMAND, "remote", "get-url", "origin"], cwd=root, env=_variables(environ))
+    return found.strip() if found else None
 
 
 def _parents_on_device(root: Path) -> list[Path]:

@@ -25,6 +25,8 @@ def declare_init(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help=text)
     text = "workflow files that build wheels by pytorch/test-infra: ask for the same, and report on each input"
     parser.add_argument("--from-test-infra", nargs="+", action="extend", type=Path, metavar="WORKFLOW", help=text)
+    text = "let PyPI have an sdist with which `pip install` finds the release's wheel that fits"
+    parser.add_argument("--smart-install", action="store_true", help=text)
 
 
 def run_init(options: argparse.Namespace, outside: Outside) -> int:
@@ -34,6 +36,9 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.config import starter
 
     folder = options.folder or find_project(outside)
+    if options.from_test_infra and options.smart_install:
+        msg = "--smart-install is for a new config, and --from-test-infra writes what the workflows ask for"
+        raise InputError(msg, hint="add `publish: { pypi: smart }` to what it writes")
     if options.from_test_infra:
         from ci_tools.cli.tables.change import move_table
         from ci_tools.cli.tables.layout import show
@@ -44,7 +49,7 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
         print(*written.paths, sep="\n")
         outside.reporter.say(f"wrote both; do what needs you, then run `fatwheel plan {written.paths[0]}`")
         return DONE
-    path = starter.write(folder, catalog.load(), outside.environ)
+    path = starter.write(folder, catalog.load(), outside.environ, smart=options.smart_install)
     print(path)
     outside.reporter.say(f"wrote {path}; look through it, then run `fatwheel plan {path}`")
     return DONE

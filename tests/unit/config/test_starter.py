@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,9 @@ from ci_tools import catalog
 from ci_tools.config import loader, starter
 from ci_tools.errors import InputError
 from ci_tools.model.platforms import Platform
+from ci_tools.model.request import Route
 from ci_tools.model.versions import Minor
+from tests.builders.sources import git
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +98,22 @@ def test_whatever_a_project_is_called_its_config_loads(tmp_path: Path, name: str
     (tmp_path / f"{folder}a\n: b.cu").touch()
     request = loader.load(starter.write(tmp_path, catalog.load(), {}), catalog.load())
     assert (request.name, request.subdirectory) == (name, folder.rstrip("/"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "target"),
+    [
+        pytest.param("git@github.com:some-org/some.project.git", "github:some-org/some.project", id="ssh"),
+        pytest.param("https://github.com/some-org/project", "github:some-org/project", id="https"),
+        pytest.param("https://example.org/some-org/project", "github:your-org/your-project", id="elsewhere"),
+        pytest.param("", "github:your-org/your-project", id="nowhere"),
+    ],
+)
+def test_a_smart_sdist_has_its_wheels_in_the_repository(tmp_path: Path, origin: str, target: str) -> None:
+    git(tmp_path, "init", "--quiet")
+    if origin:
+        git(tmp_path, "remote", "add", "origin", origin)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    path = starter.write(tmp_path, catalog.load(), dict(os.environ), smart=True)
+    request = loader.load(path, catalog.load())
+    assert (request.publish.pypi, request.publish.targets) == (Route.SMART, (target, "pypi"))
