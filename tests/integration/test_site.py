@@ -152,7 +152,7 @@ def test_a_search_finds_a_page(screen: Page, site: str) -> None:
 def test_a_visitor_of_the_root_gets_the_front_page(screen: Page, site: str) -> None:
     screen.goto(site)
     screen.wait_for_url("**/dev/index.html")
-    assert screen.title() == "Fatwheel — Fatwheel"
+    assert screen.title() == "Fatwheel"
 
 
 def test_the_versions_can_be_chosen(screen: Page, site: str) -> None:
