@@ -46,10 +46,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _takes_an_interrupt() -> None:
-    """Hear Ctrl-C again where a shell started these tests in the background, and has all that they start ignore it."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def _takes_signals() -> None:
+    """Hear Ctrl-C, and a terminal that closes, again where a shell or nohup has all that these tests start ignore it."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(autouse=True)
