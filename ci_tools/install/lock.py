@@ -6,12 +6,13 @@ The backend in the same sdist reads it, with Python 3.9 and nothing else; so it 
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.install.fatwheel_backend import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ci_tools.model.names import FileName, Sha256
 
@@ -42,6 +43,7 @@ class LockedWheel(NamedTuple):
     driver_ptx: str | None = None  # the oldest Linux driver that compiles its PTX
     torch: tuple[str, str | None] | None = None  # the lowest, and the first that is too new (None: none is)
     cxx11abi: bool | None = None  # the C++ ABI it needs of torch; None: any
+    env: Mapping[str, str] = MappingProxyType({})  # the variables of its build, by the config
 
 
 def write_lock(
@@ -81,4 +83,5 @@ def _table(wheel: LockedWheel) -> dict[str, object]:
         "driver": {"sass": wheel.driver_sass, "ptx": wheel.driver_ptx},
         "torch": list(wheel.torch) if wheel.torch else None,
         "cxx11abi": wheel.cxx11abi,
+        "env": dict(sorted(wheel.env.items())),
     }

@@ -170,6 +170,7 @@ def _made(job: Job) -> Made:
         public=job.public or "",
         folder=job.folder,
         also=job.also,
+        env=job.env,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
 from ci_tools.errors import InputError
+from ci_tools.install.fatwheel_backend import is_secure
 from ci_tools.install.lock import LockedWheel, write_lock
 from ci_tools.install.smart_sdist import is_smart, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
@@ -26,7 +27,9 @@ __all__ = ["SMART", "make_sdists_smart"]
 
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
 TORCH = re.compile(r"torch(\d+\.\d+)")
-CXX11 = Minor(2, 7)  # the first torch whose wheels for Linux all have the new C++ ABI (pytorch/pytorch#143481)
+# The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
+# _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
+CXX11 = Minor(2, 7)
 
 
 def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:
@@ -75,6 +78,7 @@ def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -
         driver_ptx=cuda.driver if cuda else None,
         torch=torch,
         cxx11abi=_cxx11abi(item.made, torch),
+        env=dict(item.made.env),
     )
 
 
@@ -103,10 +107,10 @@ def _cxx11abi(made: Made, torch: tuple[str, str | None] | None) -> bool | None:
 
 def _addresses(unit: Unit, item: Item, targets: Iterable[Target]) -> Iterator[str]:
     """Yield the addresses of a file at the targets, none of this machine if it is published to another."""
-    found = [address for target in targets if (address := target.locate(item, unit))]
+    found = [one for target in targets if (one := target.locate(item, unit)) and is_secure(one)]
     public = [address for address in found if not address.startswith("file:")]
     if not found or (not public and any(target.stages is False for target in targets)):
-        msg = f"{item.name} has no address that users of the smart sdist can reach"
-        hint = "name an index or a repository beside PyPI: --to s3://BUCKET/PREFIX or --to github:OWNER/REPO"
+        msg = f"{item.name} has no https address that users of the smart sdist can reach"
+        hint = "name a place beside PyPI: --to github:OWNER/REPO or --to s3://BUCKET/PREFIX?public=https://…"
         raise InputError(msg, hint=hint, page="how-to/install-from-pypi.md#release-it")
     yield from public or found

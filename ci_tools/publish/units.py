@@ -55,6 +55,7 @@ class Made(NamedTuple):
     public: str = ""  # the file name of its twin for PyPI
     folder: str = ""  # the index folder of its wheel; empty: every folder lists it
     also: tuple[str, ...] = ()  # the other index folders that list it
+    env: tuple[tuple[str, str], ...] = ()  # the variables of its build, by the config
 
 
 class Item(NamedTuple):

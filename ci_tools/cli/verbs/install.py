@@ -24,9 +24,9 @@ def declare_facts(parser: Parser) -> None:
 
 def run_facts(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
     """Run `fatwheel install facts`."""
-    from ci_tools.install.bundle import write_facts
+    from ci_tools.install.bundle import here, write_facts
 
-    sys.stdout.write(write_facts(outside.environ))
+    sys.stdout.write(write_facts(here()))
     return DONE
 
 
@@ -35,12 +35,10 @@ def _add_machine(parser: Parser) -> None:
     parser.add_argument("--for", dest="facts", type=Path, metavar="FILE", help=FOR)
 
 
-def _facts(options: argparse.Namespace, outside: Outside) -> Facts:
-    from ci_tools.install import fatwheel_backend
-    from ci_tools.install.bundle import read_facts
+def _facts(options: argparse.Namespace) -> Facts:
+    from ci_tools.install.bundle import here, read_facts
 
-    wishes = fatwheel_backend.Wishes("", {}, outside.environ)
-    return read_facts(options.facts) if options.facts else fatwheel_backend.find_facts(wishes)
+    return read_facts(options.facts) if options.facts else here()
 
 
 def declare_choose(parser: Parser) -> None:
@@ -48,11 +46,11 @@ def declare_choose(parser: Parser) -> None:
     _add_machine(parser)
 
 
-def run_choose(options: argparse.Namespace, outside: Outside) -> int:
+def run_choose(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
     """Run `fatwheel install choose`."""
     from ci_tools.install.bundle import explain
 
-    text, fits = explain(options.sdist, _facts(options, outside))
+    text, fits = explain(options.sdist, _facts(options))
     sys.stdout.write(text)
     return DONE if fits else BAD
 
@@ -67,7 +65,7 @@ def run_bundle(options: argparse.Namespace, outside: Outside) -> int:
     """Run `fatwheel install bundle`."""
     from ci_tools.install.bundle import make_bundle
 
-    bundle = make_bundle(options.sdist, _facts(options, outside), options.out, outside.environ)
+    bundle = make_bundle(options.sdist, _facts(options), options.out, outside.environ)
     outside.reporter.say(f"{bundle.wheel} is the wheel for it; take that folder there, and with what it requires:")
     print(bundle.command)
     return DONE

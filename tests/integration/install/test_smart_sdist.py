@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -100,6 +99,7 @@ class Assets(ThreadingHTTPServer):
         self.wrong = list(wrong)
         self.asked: list[tuple[str, str, str]] = []  # path, range and authorization
         self.scheme = "http"
+        self.ended = threading.Event()
 
     @property
     def url(self) -> str:
@@ -128,16 +128,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Location", wrong.removeprefix("redirect "))
             self.end_headers()
             return
+        if wrong == "nonsense":
+            self.wfile.write(b"nonsense\r\n\r\n")
+            return
         if not path.is_file() or wrong.isdigit():
             self.send_error(int(wrong) if wrong else 404)
             return
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
-        end = start + len(content[start:]) // 2 if wrong == "cut" else len(content)
+        end = start + len(content[start:]) // 2 if wrong in {"cut", "silent"} else len(content)
         self.wfile.write(content[start:end])
         if wrong == "silent":
-            time.sleep(60)
+            self.server.ended.wait(60)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Say nothing."""
@@ -147,7 +150,10 @@ class _Handler(BaseHTTPRequestHandler):
 def assets(folder: Path, *wrong: str) -> Iterator[Assets]:
     """Serve a folder."""
     with serve(Assets(folder, *wrong)) as server:
-        yield server
+        try:
+            yield server
+        finally:
+            server.ended.set()
 
 
 # ---------------------------------------------------------------- installers
@@ -188,11 +194,11 @@ def clients() -> list[object]:
 def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, cuda="13.0", torch=("2.10", None))
-        done = install(client, made.sdist, tmp_path, DEMO_TORCH="2.10.0+cu130")
+        done = install(client, made.sdist, tmp_path, DEMO_FOR_TORCH="2.10.0+cu130")
         assert done.returncode == 0, done.stdout + done.stderr
         assert kind(tmp_path) == "prebuilt"
         assert len(server.asked) == 1  # the three hooks share one download
-        again = install(client, made.sdist, tmp_path, "--upgrade", DEMO_TORCH="2.10.0+cu130")
+        again = install(client, made.sdist, tmp_path, "--upgrade", DEMO_FOR_TORCH="2.10.0+cu130")
         assert again.returncode == 0, again.stdout + again.stderr
         assert len(server.asked) == 1
     record = (tmp_path / "there/demo-1.0.dist-info/RECORD").read_text()
@@ -204,7 +210,7 @@ def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("client", IN_EVERY_RUN)
 def test_it_is_compiled_where_no_wheel_fits(client: str, tmp_path: Path) -> None:
     made = release(tmp_path, "http://127.0.0.1:9", cuda="13.0", torch=("2.10", None))
-    done = install(client, made.sdist, tmp_path, DEMO_TORCH="2.10.0+cpu")
+    done = install(client, made.sdist, tmp_path, DEMO_FOR_TORCH="2.10.0+cpu")
     assert done.returncode == 0, done.stdout + done.stderr
     assert kind(tmp_path) == "compiled"
     said = done.stdout + done.stderr
@@ -231,7 +237,7 @@ def test_pip_finds_the_torch_of_the_environment_through_its_isolation(tmp_path: 
 
 
 def test_other_commands_of_pip_and_build(tmp_path: Path) -> None:
-    environ = environ_of(tmp_path, {"DEMO_CUDA": "13.0"})
+    environ = environ_of(tmp_path, {"DEMO_FOR_CUDA": "13.0"})
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, cuda="13.0")
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
@@ -281,7 +287,7 @@ def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend.time, "sleep", lambda _: None)
 
 
-@pytest.mark.parametrize("first", ["500", "429", "cut", "silent"])
+@pytest.mark.parametrize("first", ["500", "429", "cut", "silent", "nonsense"])
 def test_a_download_goes_on_after_a_fault(first: str, tmp_path: Path, cache: Path) -> None:
     with assets(tmp_path / "assets", first) as server:
         made = release(tmp_path, server.url)
@@ -289,7 +295,7 @@ def test_a_download_goes_on_after_a_fault(first: str, tmp_path: Path, cache: Pat
         path = backend.fetch(wheel, "", cache)
     assert path.read_bytes() == made.wheel.read_bytes()
     starts = [asked[1] for asked in server.asked]
-    if first == "cut":
+    if first in {"cut", "silent"}:
         assert starts == ["", f"bytes={wheel['size'] // 2}-"]
 
 
@@ -369,7 +375,7 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
     made = release(tmp_path, "http://127.0.0.1:9", cuda="77.0" if how == "no-nvcc" else "13.0")
-    variables = {"DEMO_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_CUDA": "13.0"}
+    variables = {"DEMO_FOR_CUDA": "77.0"} if how == "no-nvcc" else {"DEMO_FOR_CUDA": "13.0"}
     variables |= {"DEMO_NO_COMPILE": "1"} if how == "off" else {}
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep = lambda _: None\n")  # no waits between tries
     variables["PYTHONPATH"] = str(tmp_path)
@@ -386,6 +392,54 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     assert f"http://127.0.0.1:9/{CUDA}: " in said
     assert "DEMO_WHEELS=https://" in said
     assert "DEMO_WHEELS=FOLDER pip install" in said
+
+
+OWN_BACKEND = """
+import os, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    own, name = "demo-1.0.dist-info/", "demo-1.0-py3-none-any.whl"
+    kind = [os.environ.get("DEMO_CUDA"), os.environ.get("DEMO_OTHER"), config_settings]
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("demo.py", "kind = " + repr(kind))
+        wheel.writestr(own + "METADATA", "Metadata-Version: 2.1\\nName: demo\\nVersion: 1.0\\n")
+        wheel.writestr(own + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(own + "RECORD", "")
+    return name
+"""
+IN_TREE = """[build-system]
+requires = []
+build-backend = "own"
+backend-path = ["tools"]
+"""
+
+
+def test_it_is_compiled_with_the_variables_of_its_wheel_and_no_setting_of_ours(tmp_path: Path) -> None:
+    entry = LockedWheel(
+        file=FileName(CUDA), urls=(), sha256=Sha256("0" * 64), size=1, cuda="13.0", torch=("2.10", None),
+        env={"DEMO_CUDA": "1", "DEMO_OTHER": "2"},
+    )  # fmt: skip
+    plain = plain_sdist(tmp_path / "plain", {"pyproject.toml": IN_TREE, "tools/own.py": OWN_BACKEND})
+    path = tmp_path / plain.name
+    with path.open("wb") as sink:
+        make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, [entry]))
+    options = ("-Cno-prebuilt=1", "-Cfor-cuda=13.2", "-Cdebug=1", "-Cno-compil=1")
+    done = install("pip", path, tmp_path, *options, DEMO_OTHER="mine")
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert kind(tmp_path) == "['1', 'mine', {'debug': '1', 'no-compil': '1'}]"
+    assert f"demo: built with DEMO_CUDA=1, as {CUDA} was" in said
+    assert "there is no setting no-compil, did you mean no-compile?" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [("CUDA", "cu130", "13.0, or none"), ("TORCH", "new", "2.10.0+cu130"), ("GPU", "sm_90", "9.0")],
+)
+def test_a_wrong_setting_ends_the_installation(name: str, value: str, expected: str, tmp_path: Path) -> None:
+    done = install("pip", release(tmp_path, "http://127.0.0.1:9").sdist, tmp_path, **{f"DEMO_FOR_{name}": value})
+    assert done.returncode
+    assert f'DEMO_FOR_{name} is "{value}", expected {expected}' in done.stdout + done.stderr
 
 
 def test_prebuilt_wheels_can_be_switched_off(tmp_path: Path) -> None:

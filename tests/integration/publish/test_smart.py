@@ -149,5 +149,5 @@ def test_a_smart_sdist_needs_a_place_for_its_wheels(
     to = [word for address in addresses for word in ("--to", address)]
     ran = fatwheel("publish", "dist", *to, "--dry-run", cwd=released)
     assert ran.status == 2
-    assert f"{WHEEL} has no address that users of the smart sdist can reach" in ran.stderr
+    assert f"{WHEEL} has no https address that users of the smart sdist can reach" in ran.stderr
     assert "--to github:OWNER/REPO" in ran.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -14,9 +16,6 @@ from ci_tools.install import fatwheel_backend as backend
 from ci_tools.install.fatwheel_backend import Facts
 from ci_tools.install.lock import BuildSystem, LockedWheel, write_lock
 from ci_tools.model.names import FileName, Sha256
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_HASH = Sha256("0" * 64)
 PURE = "demo-1.0-py3-none-any.whl"
@@ -263,6 +262,11 @@ def supported(facts: Facts, python: tuple[int, int]) -> set[Tag]:
         pytest.param(lambda lock: lock["wheels"][0].update(size=-1), "size is -1", id="size"),
         pytest.param(lambda lock: lock["wheels"][0].update(urls=[1]), "1 is not a text", id="address"),
         pytest.param(lambda lock: lock.update(wheels=1), "TypeError", id="no-list"),
+        pytest.param(
+            lambda lock: lock["wheels"][0].update(torch="2.10"),
+            "demo-1.0+cu130-cp310-abi3-manylinux_2_28_x86_64.whl has a text where a list belongs",
+            id="a-text-for-a-list",
+        ),
     ],
 )
 def test_what_is_no_lock_is_refused(tmp_path: Path, change: Any, said: str) -> None:  # noqa: ANN401 - any change
@@ -276,9 +280,9 @@ def test_what_is_no_lock_is_refused(tmp_path: Path, change: Any, said: str) -> N
 
 
 def test_a_setting_goes_before_its_variable() -> None:
-    environ = {"AO_KERNELS_NO_COMPILE": "1", "AO_KERNELS_CUDA": "12.9"}
-    wishes = backend.Wishes("ao-kernels", {"cuda": ["13.0", "13.2"], "no-compile": "0"}, environ)
-    assert (wishes.get("cuda"), wishes.on("no-compile"), wishes.get("wheels")) == ("13.2", False, "")
+    environ = {"AO_KERNELS_NO_COMPILE": "1", "AO_KERNELS_FOR_CUDA": "12.9"}
+    wishes = backend.Wishes("ao-kernels", {"for-cuda": ["13.0", "13.2"], "no-compile": "0"}, environ)
+    assert (wishes.get("for-cuda"), wishes.on("no-compile"), wishes.get("wheels")) == ("13.2", False, "")
     assert backend.Wishes("ao-kernels", None, environ).on("no-compile")
 
 
@@ -294,5 +298,40 @@ def test_torch_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(backend.sysconfig, "get_path", lambda _, **__: str(tmp_path))
     found = backend.find_facts(backend.Wishes("demo", {}, {}))
     assert (found.torch, found.torch_cuda, found.torch_rocm, found.cxx11abi) == ("2.10.0+cu130", "13.0", None, True)
-    named = backend.find_facts(backend.Wishes("demo", {"torch": "2.11.0+rocm7.1", "gpu": "9.0, 10.0"}, {}))
+    named = backend.find_facts(backend.Wishes("demo", {"for-torch": "2.11.0+rocm7.1", "for-gpu": "9.0, 10.0"}, {}))
     assert (named.torch_cuda, named.torch_rocm, named.gpus) == (None, "7.1", ("9.0", "10.0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        pytest.param(
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025\n", "580.65.06", id="closed"
+        ),
+        pytest.param(
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12\n",
+            "570.86.15",
+            id="open",
+        ),
+        pytest.param("something else\n", None, id="neither"),
+    ],
+)
+def test_the_driver_is_read_from_what_its_kernel_module_says(text: str, version: str | None) -> None:
+    assert backend._version_of_module(text) == version  # noqa: SLF001 - this machine has no such file
+
+
+def test_the_table_of_the_docs_is_what_is_printed() -> None:
+    page = Path(__file__).parents[3] / "docs/how-to/install-from-pypi.md"
+    (shown,) = re.findall(r"```\n(ao-kernels .*?)\n```", page.read_text(encoding="utf-8"), re.DOTALL)
+    tags = "py3-none-manylinux_2_28_x86_64.whl"
+    named = [
+        cuda(version, "9.0 10.0+PTX")._replace(file=FileName(f"ao_kernels-0.1.0+{label}-{tags}"))
+        for version, label in (("12.9", "cu129"), ("13.0", "cu130"))
+    ]
+    text = write_lock(
+        "ao-kernels", "0.1.0", FileName("ao_kernels-0.1.0.tar.gz"), BuildSystem((), "x"),
+        [*named, wheel("ao_kernels-0.1.0-py3-none-any.whl")],
+    )  # fmt: skip
+    facts = CU128._replace(driver="580.65.06", driver_cuda="13.0", gpus=("9.0",))
+    lock = json.loads(text)
+    assert shown == backend.explain(lock, facts, backend.choose(lock, facts))
