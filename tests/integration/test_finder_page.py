@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -30,7 +30,7 @@ from ci_tools.publish.index.finder import (
 from ci_tools.publish.index.pages import IndexedFile, project_html
 from ci_tools.publish.units import Offer
 from tests.builders import wheels
-from tests.servers.threads import serve
+from tests.servers.threads import Quiet, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,6 @@ playwright = pytest.importorskip("playwright.sync_api", reason="the finder is lo
 pytestmark = pytest.mark.slow
 
 CATALOG = catalog.load()
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOSTILE = "<img src=x onerror=alert(1)>"
 OTHERS = tuple(f"project-{place:03}" for place in range(20))
 LONG = "no wheel was asked for, and this is said at length " * 12
@@ -66,33 +65,6 @@ class Site(NamedTuple):
     def address(self, kind: str) -> str:
         """Return where a browser finds the index, in a folder or on a server."""
         return self.root.as_uri() + "/index.html" if kind == "folder" else self.served
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder and says nothing."""
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The path of a Chromium; one is installed where a package manager may do so, as in a container."""
-    for attempt in ("found", "installed"):
-        if path := next(filter(None, map(shutil.which, BROWSERS)), None):
-            return path
-        if attempt == "found" and shutil.which("apt-get") and os.geteuid() == 0:
-            subprocess.run(["apt-get", "update"], check=False, capture_output=True, timeout=300)
-            subprocess.run(["apt-get", "install", "-y", "chromium"], check=False, capture_output=True, timeout=600)
-    return pytest.skip(f"there is none of {', '.join(BROWSERS)} on PATH, and none can be installed")
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    with playwright.sync_playwright() as play:
-        running = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

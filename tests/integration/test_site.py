@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.test_finder_page import Quiet, browser, chromium
+from tests.servers.threads import Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 pytest.importorskip("sphinx", reason="`make docs` installs what builds the site")
 pytestmark = pytest.mark.slow
-
-__all__ = ["browser", "chromium"]  # fixtures
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = ("index.html", "how-to/index.html", "how-to/get-fatwheel.html", "reference/config.html")

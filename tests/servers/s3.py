@@ -2,7 +2,8 @@
 
 moto looks at a condition first and writes later, and shows an object before that has its metadata. Of two writers on
 one condition both may be told that they were the one, and who looks at a page may find it without its generation.
-Run it as `python -m tests.servers.s3 PORT`.
+Clients keep their connections, as with S3; moto's own server ends each, and looks for the service of each request
+anew, which takes longer than the answer. Run it as `python -m tests.servers.s3 PORT`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, run_simple
+from cheroot.wsgi import Server
+from moto.moto_server.werkzeug_app import create_backend_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,12 +35,5 @@ class OneAtATime:
             return self.application({**environ, "wsgi.input": body}, start_response)
 
 
-class KeepsConnections(WSGIRequestHandler):
-    """Answers all requests of a client on one connection, as S3 does."""
-
-    protocol_version = "HTTP/1.1"
-
-
 if __name__ == "__main__":
-    served = OneAtATime(DomainDispatcherApplication(create_backend_app))
-    run_simple("127.0.0.1", int(sys.argv[1]), served, threaded=True, request_handler=KeepsConnections)
+    Server(("127.0.0.1", int(sys.argv[1])), OneAtATime(create_backend_app("s3")), numthreads=32).start()

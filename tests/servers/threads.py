@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -12,7 +13,14 @@ if TYPE_CHECKING:
 
     ServerT = TypeVar("ServerT", bound=BaseServer)
 
-__all__ = ["serve"]
+__all__ = ["Quiet", "serve"]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder and says nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
 
 
 @contextmanager

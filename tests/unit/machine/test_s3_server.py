@@ -10,7 +10,7 @@ from threading import Barrier, BrokenBarrierError
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 from moto.s3.models import FakeKey, S3Backend
 from werkzeug.test import Client
 
@@ -31,7 +31,7 @@ class Asker:
     """A client that asks for one object of a server's."""
 
     def __init__(self, *, is_ours: bool) -> None:
-        moto = DomainDispatcherApplication(create_backend_app)
+        moto = create_backend_app("s3")
         self.is_ours = is_ours
         self.client = Client(OneAtATime(moto) if is_ours else moto, use_cookies=False)
         self.ask("PUT", path="/bucket")
