@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from ci_tools.cli import verbs
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from rich.console import Console
 
@@ -58,9 +60,19 @@ def run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     outside = _outside(stderr, options)
     for line in variables.find_unknown(os.environ):
         outside.reporter.say(line)
-    status = verbs.find_run(options.verb)(options, outside)
+    with _temporary(options.verb):
+        status = verbs.find_run(options.verb)(options, outside)
     _flush_stdout()  # here, where a full disk is still reported as such
     return status
+
+
+def _temporary(verb: str) -> AbstractContextManager[None]:
+    """Return what gives a verb a folder for its temporary files, unless it writes none."""
+    if verb in verbs.WITHOUT_FILES:
+        return nullcontext()
+    from ci_tools.machine.workplace import own_temporary
+
+    return own_temporary()
 
 
 def _flush_stdout() -> None:

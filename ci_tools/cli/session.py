@@ -1,29 +1,23 @@
-"""One run of a verb: its temporary files, its signals, and the exit status of what ended it."""
+"""One run of a verb: its signals, and the exit status of what ended it."""
 
 from __future__ import annotations
 
 import functools
-import os
 import signal
-import tempfile
-from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from ci_tools.cli import verbose
 from ci_tools.cli.dispatch import run
 from ci_tools.cli.failures import drop_stdout, explain_os_error, print_error
 from ci_tools.cli.statuses import DONE, INTERRUPTED
-from ci_tools.errors import FatwheelError, MachineError
-from ci_tools.machine.workplace import scratch
+from ci_tools.errors import FatwheelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
 __all__ = ["run_session"]
-
-TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); Python reads it on every system
 
 
 def run_session(words: Sequence[str]) -> int:
@@ -42,8 +36,7 @@ def _open_stderr() -> Console:
 
 def _run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
     try:
-        with _own_temporary():
-            return run(stderr, words)
+        return run(stderr, words)
     except FatwheelError as error:
         return print_error(stderr(), error)
     except KeyboardInterrupt:
@@ -54,24 +47,6 @@ def _run(stderr: Callable[[], Console], words: Sequence[str]) -> int:
         return DONE
     except OSError as error:
         return print_error(stderr(), explain_os_error(error))
-
-
-@contextmanager
-def _own_temporary() -> Iterator[None]:
-    """Put all temporary files of this run and its commands into one folder, which the next run can remove.
-
-    If no such folder can be created, the run goes on; a verb that needs one will report that.
-    """
-    before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
-    with ExitStack() as stack:
-        with suppress(OSError, MachineError):
-            tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
-            os.environ.pop(TEMPORARY, None)
-            os.environ.update({TEMPORARY: known} if known is not None else {})
 
 
 def _interrupt(*_: object) -> NoReturn:

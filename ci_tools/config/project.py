@@ -106,7 +106,7 @@ def to_comment(text: str) -> str:
 
 def project_of(tree: Tree, name: str = "") -> Project:
     """Return the facts of the project nearest to the root; `name` is used if it states no name."""
-    found = sorted((file for file in tree.files if PurePosixPath(file).name in PROJECT_FILES), key=_depth)
+    found = sorted((file for file in tree.files if file.rpartition("/")[2] in PROJECT_FILES), key=_depth)
     if not found:
         msg = f"{tree.root} has no pyproject.toml, expected the source of a project"
         raise InputError(msg)

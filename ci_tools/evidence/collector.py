@@ -128,6 +128,7 @@ class _Reader:
         self.includes = Includes(tree)
         self.witness = functools.cache(witness)
         self.torch_abi = functools.cache(self.torch_abi_of)
+        self.configuration = functools.cache(self.configuration_of)
 
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
         """Return the evidence for every cell of a platform."""
@@ -159,7 +160,7 @@ class _Reader:
         """Return the evidence in the backend's configuration, or None if only the project's own code can answer."""
         env = {**dict(self.project.request.build.env), **dict(request.env)}
         facts = self.catalog.platforms[cell.platform]
-        found = backends.read(self.project, env, backends.CellFacts(facts.os, facts.machine, cell.python))
+        found = self.configuration(tuple(env.items()), backends.CellFacts(facts.os, facts.machine, cell.python))
         if found is None:
             return None
         api = found.python_api
@@ -174,6 +175,10 @@ class _Reader:
             unsupported=found.unsupported or None,
             warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
         )
+
+    def configuration_of(self, env: tuple[tuple[str, str], ...], cell: backends.CellFacts) -> backends.Read | None:
+        """Return what the backend's configuration says of a cell, if it says all: platforms on one system share it."""
+        return backends.read(self.project, dict(env), cell)
 
     def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
         """Return the torch ABI that these sources bind to; it is the same for every cell of a platform."""

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -165,13 +166,14 @@ def _is_made(folder: Path) -> bool:
 
 def _refuse_unread(root: Path, name: str) -> None:
     """Raise InputError for files that a build would read but the plan has not hashed: outward links, whole folders."""
-    path = root / name
-    if path.is_symlink():
+    mode = os.lstat(f"{root}{os.sep}{name}").st_mode  # for thousands of files; a Path takes several times as long
+    if stat.S_ISLNK(mode):
+        path = root / name
         target = path.readlink()
         if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
             msg = f"{name} is a link to {target}, expected a relative one to a place inside the source"
             raise InputError(msg)
-    elif path.is_dir():
+    elif stat.S_ISDIR(mode):
         msg = f"{name} is a submodule that is not checked out, or a repository of its own"
         raise InputError(msg, hint="`git submodule update --init --recursive`, or name it in .gitignore")
 

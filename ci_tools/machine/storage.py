@@ -7,13 +7,10 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-
-from filelock import FileLock, Timeout
 
 from ci_tools.errors import MachineError
 from ci_tools.machine.waits import EVERY
@@ -21,6 +18,8 @@ from ci_tools.model.names import Sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from filelock import FileLock
 
 __all__ = [
     "MADE",
@@ -62,6 +61,8 @@ def hold_lock(
 
     Raises MachineError if another run still holds the lock after `limit` seconds.
     """
+    from filelock import FileLock  # noqa: PLC0415 - a plan takes no lock, and its import is a twentieth of its start
+
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")
     _acquire(lock, path, say, limit, every)
@@ -72,6 +73,8 @@ def hold_lock(
 
 
 def _acquire(lock: FileLock, path: Path, say: Callable[[str], None], limit: float, every: float) -> None:
+    from filelock import Timeout  # noqa: PLC0415 - see above
+
     began, words = time.monotonic(), 0
     while (waited := time.monotonic() - began) < limit:
         if words:
@@ -171,6 +174,8 @@ def naming(path: Path) -> Iterator[None]:
 
 def _begin(folder: Path, name: str) -> tuple[int, Path]:
     """Create a file with a unique name, and its folder if that does not exist yet."""
+    import tempfile  # noqa: PLC0415 - a plan that is shown writes nothing
+
     prefix, suffix = f".{name[:100]}.", UNFINISHED
     try:
         descriptor, path = tempfile.mkstemp(dir=folder, prefix=prefix, suffix=suffix)
