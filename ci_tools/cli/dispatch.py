@@ -70,7 +70,7 @@ def _temporary(verb: str) -> AbstractContextManager[None]:
     """Return what gives a verb a folder for its temporary files, unless it writes none."""
     if verb in verbs.WITHOUT_FILES:
         return nullcontext()
-    from ci_tools.machine.workplace import own_temporary
+    from ci_tools.cli.temporary import own_temporary
 
     return own_temporary()
 

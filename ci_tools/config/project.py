@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
@@ -18,6 +17,7 @@ from ci_tools.model.versions import Minor, admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from ci_tools.catalog import Catalog
     from ci_tools.evidence.source import Tree

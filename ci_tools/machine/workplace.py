@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,7 @@ from ci_tools.errors import MachineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["own_folder", "own_temporary", "scratch", "workplace"]
-
-TEMPORARY = "TMPDIR"  # the variable for the folder of temporary files (POSIX); Python reads it on every system
+__all__ = ["own_folder", "scratch", "workplace"]
 
 
 def remove(folder: Path) -> None:
@@ -32,24 +30,6 @@ def scratch() -> Iterator[Path]:
     """Yield an empty folder below the system's temporary folder and remove it afterwards, and those of killed runs."""
     with workplace(own_folder(Path(tempfile.gettempdir()))) as folder:
         yield folder
-
-
-@contextmanager
-def own_temporary() -> Iterator[None]:
-    """Put all temporary files of this process and its commands into one folder, which the next run can remove.
-
-    If no such folder can be created, the run goes on; who needs one will report that.
-    """
-    before, known = tempfile.tempdir, os.environ.get(TEMPORARY)
-    with ExitStack() as stack:
-        with suppress(OSError, MachineError):
-            tempfile.tempdir = os.environ[TEMPORARY] = str(stack.enter_context(scratch()))
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
-            os.environ.pop(TEMPORARY, None)
-            os.environ.update({TEMPORARY: known} if known is not None else {})
 
 
 def own_folder(temporary: Path) -> Path:

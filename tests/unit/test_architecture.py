@@ -49,7 +49,7 @@ VERBS = tuple(
 )
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
 KNOWS_THE_ENVIRONMENT = (
-    *("cli.dispatch", "cli.failures", "cli.session", "cli.torch_table", "machine.process"),
+    *("cli.dispatch", "cli.failures", "cli.temporary", "cli.torch_table", "machine.process"),
     *(INSIDE, BACKEND),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.

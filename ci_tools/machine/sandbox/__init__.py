@@ -37,6 +37,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -61,7 +62,6 @@ from ci_tools.machine.sandbox.usage import (
     size_of,
     used_space,
 )
-from ci_tools.machine.workplace import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,12 +120,12 @@ class Confined(NamedTuple):
 @functools.cache
 def why_not() -> str:
     """Return why this machine cannot confine a command, "" if it can; it is tested by confining one."""
-    with scratch() as place:
-        folder = place / "folder"
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "folder"
         folder.mkdir()
         limits = Limits(seconds=60, memory=1 << 30, processes=8, written=1 << 20)
         env = {"PATH": os.defpath}
-        log = place / "log"
+        log = Path(scratch) / "log"
         try:
             ended = run_in_sandbox(["true"], folder=folder, readable=(), env=env, log=log, limits=limits)
         except MachineError as error:
