@@ -32,6 +32,7 @@ import re
 import shutil
 import site
 import ssl
+import stat
 import struct
 import subprocess
 import sys
@@ -753,6 +754,7 @@ def relabel(source: Path, file: str, folder: Path) -> str:
 
     pip refuses the wheel of an sdist X 1.0 that calls itself 1.0+cu130. Members are copied without unpacking them.
     """
+    _check_members(source, file)
     name, version, *tags = file[: -len(".whl")].split("-")
     public = version.partition("+")[0]
     target = "-".join((name, public, *tags)) + ".whl"
@@ -779,6 +781,21 @@ def relabel(source: Path, file: str, folder: Path) -> str:
         csv.writer(record, lineterminator="\n").writerows([*kept, *ours])
         _write_new(written, f"{new}RECORD", record.getvalue().encode("utf-8"))
     return target
+
+
+def _check_members(wheel: Path, file: str) -> None:
+    """End the installation if a wheel is none, or would put a file outside its place, which not every pip refuses."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            infos = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise _refuse_to_go_on(f"{file} is no wheel, although it has the bytes of the release: {error}") from error
+    for info in infos:
+        parts = re.split(r"[/\\]", info.filename)
+        is_link = stat.S_ISLNK(info.external_attr >> 16)
+        if ".." in parts or not parts[0] or ":" in parts[0] or is_link:
+            what = "is a link" if is_link else "leaves its folder"
+            raise _refuse_to_go_on(f"{file} has {info.filename!r}, which {what}. Nothing is installed.")
 
 
 def _rename(name: str, folders: Mapping[str, str]) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import re
 import ssl
 import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,143 +23,20 @@ from ci_tools.install.smart_sdist import make_smart
 from ci_tools.machine.storage import sha256_of
 from ci_tools.model.names import FileName, Sha256
 from tests.builders.installers import command
+from tests.builders.smart_sdists import CUDA, Release, environ_of, plain_sdist, release, release_of
 from tests.builders.wheels import make
+from tests.servers.assets import Assets, assets
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 
-CUDA = "demo-1.0+cu130-py3-none-any.whl"  # for any machine, so that it is imported on this one
-PYPROJECT = """[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "demo"
-version = "1.0"
-"""
-COMPILED = "kind = 'compiled'\n"
 IN_EVERY_RUN = ("pip-21.3.1", "pip", "uv")
-LONG = ("pip-23.2.1", "pip-24.0", "uv-0.4.30", "uv-0.7.22")
-
-
-class Release(NamedTuple):
-    """A smart sdist, and the wheel that its lock lists."""
-
-    sdist: Path
-    wheel: Path
-
-
-def plain_sdist(folder: Path, files: Mapping[str, str]) -> Path:
-    """Write an sdist with these files."""
-    path = folder / "demo-1.0.tar.gz"
-    folder.mkdir(parents=True, exist_ok=True)
-    metadata = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
-    with tarfile.open(path, "w:gz") as archive:
-        for name, text in {"PKG-INFO": metadata, **files}.items():
-            info = tarfile.TarInfo(f"demo-1.0/{name}")
-            info.size = len(text.encode())
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return path
-
-
-def release(folder: Path, *urls: str, **known: Any) -> Release:  # noqa: ANN401 - the fields of a LockedWheel
-    """Return a smart sdist whose lock has one wheel at some addresses, each the start of one."""
-    wheel = make(folder / "assets", CUDA, {"demo.py": b"kind = 'prebuilt'\n", "demo_data.bin": os.urandom(1 << 16)})
-    entry = LockedWheel(
-        file=FileName(wheel.name),
-        urls=tuple(f"{url}/{wheel.name}" for url in urls),
-        sha256=Sha256(sha256_of(wheel)),
-        size=wheel.stat().st_size,
-        **known,
-    )
-    plain = plain_sdist(folder / "plain", {"pyproject.toml": PYPROJECT, "demo.py": COMPILED})
-    path = folder / plain.name
-    with path.open("wb") as sink:
-        make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, [entry]))
-    return Release(path, wheel)
-
-
-# ---------------------------------------------------------------- servers
-
-
-class Assets(ThreadingHTTPServer):
-    """Serves a folder, in parts where it is asked; `wrong` says what it does wrong with each answer, in turn."""
-
-    daemon_threads = True
-
-    def __init__(self, folder: Path, *wrong: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.folder = folder
-        self.wrong = list(wrong)
-        self.asked: list[tuple[str, str, str]] = []  # path, range and authorization
-        self.scheme = "http"
-        self.ended = threading.Event()
-
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"{self.scheme}://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Assets
-
-    def do_GET(self) -> None:
-        headers = (self.headers.get("Range", ""), self.headers.get("Authorization", ""))
-        self.server.asked.append((self.path, *headers))
-        wrong = self.server.wrong.pop(0) if self.server.wrong else ""
-        path = self.server.folder / unquote(self.path).lstrip("/")
-        content = path.read_bytes() if path.is_file() else b""
-        start = int((re.findall(r"bytes=(\d+)-", headers[0]) or ["0"])[0])
-        if wrong == "tampered":
-            content = content[:-1] + bytes([content[-1] ^ 1])
-        if wrong == "gigantic":
-            content += b"\0" * (1 << 20)
-        if wrong == "short":
-            content = content[:100]
-        if wrong.startswith("redirect "):
-            self.send_response(302)
-            self.send_header("Location", wrong.removeprefix("redirect "))
-            self.end_headers()
-            return
-        if wrong == "nonsense":
-            self.wfile.write(b"nonsense\r\n\r\n")
-            return
-        if not path.is_file() or wrong.isdigit():
-            self.send_error(int(wrong) if wrong else 404)
-            return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(content) - start))
-        self.end_headers()
-        end = start + len(content[start:]) // 2 if wrong in {"cut", "silent"} else len(content)
-        self.wfile.write(content[start:end])
-        if wrong == "silent":
-            self.server.ended.wait(60)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
-@contextmanager
-def assets(folder: Path, *wrong: str) -> Iterator[Assets]:
-    """Serve a folder."""
-    with serve(Assets(folder, *wrong)) as server:
-        try:
-            yield server
-        finally:
-            server.ended.set()
 
 
 # ---------------------------------------------------------------- installers
-
-
-def environ_of(tmp_path: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an installer: those of a user, with an empty cache."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("UV_", "PYTHON", "DEMO_"))}
-    return {**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"), "no_proxy": "127.0.0.1", **variables}
 
 
 def install(
@@ -185,12 +59,7 @@ def kind(tmp_path: Path) -> str:
     return found.stdout.strip()
 
 
-def clients() -> list[object]:
-    """Return the installers as parameters."""
-    return [*IN_EVERY_RUN, *(pytest.param(client, marks=pytest.mark.long, id=client) for client in LONG)]
-
-
-@pytest.mark.parametrize("client", clients())
+@pytest.mark.parametrize("client", IN_EVERY_RUN)
 def test_the_wheel_that_fits_is_installed(client: str, tmp_path: Path) -> None:
     with assets(tmp_path / "assets") as server:
         made = release(tmp_path, server.url, cuda="13.0", torch=("2.10", None))
@@ -392,6 +261,49 @@ def test_a_wheel_that_cannot_be_fetched(how: str, tmp_path: Path) -> None:
     assert f"http://127.0.0.1:9/{CUDA}: " in said
     assert "DEMO_WHEELS=https://" in said
     assert "DEMO_WHEELS=FOLDER pip install" in said
+
+
+def hostile(name: str, mode: int = 0o100644) -> zipfile.ZipInfo:
+    """Return a member of a wheel; those of a link have the mode 0o120777."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    ("member", "what"),
+    [
+        pytest.param(hostile("../../evil.py"), "leaves its folder", id="above"),
+        pytest.param(hostile("/tmp/evil.py"), "leaves its folder", id="absolute"),  # noqa: S108 - a name in an archive
+        pytest.param(hostile("demo\\..\\..\\evil.py"), "leaves its folder", id="backslashes"),
+        pytest.param(hostile("C:/evil.py"), "leaves its folder", id="drive"),
+        pytest.param(hostile("evil.py", 0o120777), "is a link", id="link"),
+    ],
+)
+@pytest.mark.parametrize("name", [CUDA, "demo-1.0-py3-none-any.whl"])
+def test_a_wheel_that_writes_elsewhere_is_refused(
+    name: str, member: zipfile.ZipInfo, what: str, tmp_path: Path
+) -> None:
+    with assets(tmp_path / "assets") as server:
+        wheel = make(tmp_path / "assets", name, {"demo.py": b""})
+        with zipfile.ZipFile(wheel, "a") as archive:
+            archive.writestr(member, "../../secret")
+        made = release_of(wheel, tmp_path, server.url)
+        done = install("uv", made.sdist, tmp_path, DEMO_FOR_CUDA="13.0")
+    said = done.stdout + done.stderr
+    assert done.returncode, said
+    assert f"{name} has {member.filename!r}, which {what}. Nothing is installed." in said
+    assert "Traceback" not in said
+    assert [path for path in tmp_path.rglob("*evil*") if path.name == "evil.py"] == []
+
+
+def test_what_is_no_wheel_is_refused_although_its_bytes_are_right(tmp_path: Path) -> None:
+    with assets(tmp_path / "assets") as server:
+        wheel = make(tmp_path / "assets", CUDA, {"demo.py": b""})
+        wheel.write_bytes(b"<html>not found</html>")
+        done = install("uv", release_of(wheel, tmp_path, server.url).sdist, tmp_path, DEMO_FOR_CUDA="13.0")
+    assert done.returncode
+    assert f"{CUDA} is no wheel, although it has the bytes of the release: " in done.stdout + done.stderr
 
 
 OWN_BACKEND = """
