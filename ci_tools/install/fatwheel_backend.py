@@ -51,6 +51,7 @@ from typing import Any, BinaryIO, Callable, Iterator, Mapping, NamedTuple, Optio
 
 LOCK = "wheels.lock"
 FORMAT = 1  # of the lock
+LABEL = "local_version"  # the file beside METADATA with the label that the version has lost, such as cu130
 SAID = "_fatwheel/said"  # notes what was printed, beside this file
 CHUNK = 1 << 20
 SILENCE = 30.0  # seconds without a byte after which a server is given up
@@ -773,11 +774,12 @@ def relabel(source: Path, file: str, folder: Path) -> str:
             if info.filename not in own:
                 _copy_member(archive, info, written, _rename(info.filename, data))
         content = metadata.encode("utf-8")
-        digest = urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode("ascii")
         kept = [[_rename(row[0], data), *row[1:]] for row in rows if row and row[0] not in own]
         _write_new(written, f"{new}METADATA", content)
         record = io.StringIO()
-        ours = [[f"{new}METADATA", f"sha256={digest}", str(len(content))], [f"{new}RECORD", "", ""]]
+        label = version.partition("+")[2].encode("ascii")  # what the wheel is for: guard.py compares it with torch
+        _write_new(written, f"{new}{LABEL}", label)
+        ours = [_row(f"{new}METADATA", content), _row(f"{new}{LABEL}", label), [f"{new}RECORD", "", ""]]
         csv.writer(record, lineterminator="\n").writerows([*kept, *ours])
         _write_new(written, f"{new}RECORD", record.getvalue().encode("utf-8"))
     return target
@@ -803,6 +805,11 @@ def _rename(name: str, folders: Mapping[str, str]) -> str:
         if name.startswith(old):
             return new + name[len(old) :]
     return name
+
+
+def _row(name: str, content: bytes) -> list[str]:
+    digest = urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode("ascii")
+    return [name, f"sha256={digest}", str(len(content))]
 
 
 def _write_new(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -14,7 +14,7 @@ from ci_tools.model.names import FileName, Sha256
 from tests.builders.wheels import make
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 CUDA = "demo-1.0+cu130-py3-none-any.whl"  # for any machine, so that it is imported on this one
@@ -57,18 +57,27 @@ def release(folder: Path, *urls: str, **known: Any) -> Release:  # noqa: ANN401 
 
 def release_of(wheel: Path, folder: Path, *urls: str, **known: Any) -> Release:  # noqa: ANN401 - see above
     """Return a smart sdist whose lock has this wheel, whatever it holds."""
-    entry = LockedWheel(
+    return Release(smart_sdist([locked(wheel, *urls, **known)], folder), wheel)
+
+
+def locked(wheel: Path, *urls: str, **known: Any) -> LockedWheel:  # noqa: ANN401 - see above
+    """Return what a lock says of a wheel."""
+    return LockedWheel(
         file=FileName(wheel.name),
         urls=tuple(f"{url}/{wheel.name}" for url in urls),
         sha256=Sha256(sha256_of(wheel)),
         size=wheel.stat().st_size,
         **known,
     )
+
+
+def smart_sdist(wheels: Sequence[LockedWheel], folder: Path) -> Path:
+    """Write a smart sdist with these wheels in its lock."""
     plain = plain_sdist(folder / "plain", {"pyproject.toml": PYPROJECT, "demo.py": COMPILED})
     path = folder / plain.name
     with path.open("wb") as sink:
-        make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, [entry]))
-    return Release(path, wheel)
+        make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, wheels))
+    return path
 
 
 def environ_of(tmp_path: Path, variables: Mapping[str, str]) -> dict[str, str]:

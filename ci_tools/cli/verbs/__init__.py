@@ -119,6 +119,11 @@ VERBS: Mapping[str, Verb] = {
         "fetch the wheel of a smart sdist for a machine without a network",
         "fatwheel install bundle demo-1.0.tar.gz --for cluster.json --out wheels",
     ),
+    "install guard": Verb(
+        "install",
+        "print a file for your package: it says what to do where torch is no longer the one its wheel is for",
+        "fatwheel install guard > src/demo/_guard.py",
+    ),
     "ci step": Verb(
         "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",

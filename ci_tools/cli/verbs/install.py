@@ -1,4 +1,4 @@
-"""The verbs about smart sdists: facts, choose and bundle."""
+"""The verbs about smart sdists: facts, choose, bundle and guard."""
 
 from __future__ import annotations
 
@@ -68,4 +68,16 @@ def run_bundle(options: argparse.Namespace, outside: Outside) -> int:
     bundle = make_bundle(options.sdist, _facts(options), options.out, outside.environ)
     outside.reporter.say(f"{bundle.wheel} is the wheel for it; take that folder there, and with what it requires:")
     print(bundle.command)
+    return DONE
+
+
+def declare_guard(parser: Parser) -> None:
+    """Add the arguments of `fatwheel install guard`: none."""
+
+
+def run_guard(options: argparse.Namespace, outside: Outside) -> int:  # noqa: ARG001 - as every verb
+    """Run `fatwheel install guard`."""
+    from ci_tools import install
+
+    sys.stdout.write(Path(install.__file__).with_name("guard.py").read_text(encoding="utf-8"))
     return DONE

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
+from ao_kernels._guard import find_remedy, for_this_torch
 from ao_kernels.formats import FORMATS
 
 PACKAGE = Path(__file__).parent
 CPU_LIBRARY = PACKAGE / "libao_kernels_cpu.so"
 CUDA_LIBRARY = PACKAGE / "libao_kernels_cuda.so"
 LOWEST_CAPABILITY = (9, 0)  # the first with what the CUDA kernels are made of; they say so too
-REFRESH = "pip install --force-reinstall --no-deps --no-cache-dir ao-kernels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,10 @@ def load() -> None:
     """Load the libraries that fit, in any order, and warn where a wheel for another CUDA is installed."""
     for decision, library in ((CUDA, CUDA_LIBRARY), (CPU, CPU_LIBRARY)):
         if decision.action is Action.LOAD:
-            torch.ops.load_library(library)
+            with for_this_torch("ao-kernels"):
+                torch.ops.load_library(library)
         elif decision.action is Action.WARN:
-            warnings.warn(f"ao-kernels: {decision.reason}. To install the kernels for it: {REFRESH}", stacklevel=3)
+            warnings.warn(f"ao-kernels: {decision.reason}. {find_remedy('ao-kernels')}", stacklevel=3)
 
 
 def describe(device: torch.device | str | None = None) -> str:

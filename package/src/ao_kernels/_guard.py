@@ -1,0 +1,74 @@
+"""Says in one sentence what to do where torch is no longer the one that an installed wheel was chosen for.
+
+A file of Fatwheel's for any package: `fatwheel install guard > src/demo/_guard.py`, and then, where demo is imported:
+
+    with for_this_torch("demo"):
+        from demo import _C
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIBRARY = re.compile(
+    r"undefined symbol|cannot open shared object|symbol not found|image not found|DLL load", re.IGNORECASE
+)
+
+
+@contextmanager
+def for_this_torch(project: str) -> Iterator[None]:
+    """Import what is compiled in the body; raise ImportError with what mends it if it is for another torch."""
+    if reason := find_mismatch(project):
+        message = f"{reason}. {find_remedy(project)}"
+        raise ImportError(message)
+    try:
+        yield
+    except (ImportError, OSError) as error:
+        if not LIBRARY.search(str(error)):
+            raise
+        message = f"{project} does not fit the torch here: {error}. {find_remedy(project)}"
+        raise ImportError(message) from error
+
+
+def find_mismatch(project: str) -> str:
+    """Return how a wheel and the torch here differ, by the wheel's label such as cu130torch2.10; "" if they do not."""
+    has, label = f"torch {torch.__version__}", _read_version(project)[1]
+    cuda, minor = re.search(r"cu(\d+)(\d)", label), re.search(r"torch(\d+\.\d+)", label)
+    if cuda and cuda[1] != (torch.version.cuda or "no").split(".")[0]:
+        return f"{project} is for CUDA {cuda[1]}.{cuda[2]}, and {has} has {_own_cuda() or 'no CUDA'}"
+    is_other = minor and not re.match(rf"{re.escape(minor[1])}\b", torch.__version__)
+    return f"{project} is for torch {minor[1]}, and {has} is here" if minor and is_other else ""
+
+
+def find_remedy(project: str) -> str:
+    """Return the commands that choose the wheel of a project again."""
+    version, _, is_labelled = _read_version(project)
+    wanted, cuda = f"{project}=={version}" if version else project, torch.version.cuda
+    if is_labelled:  # it came from an index with a folder for each label
+        return f"Install {wanted} again, from the index for {_own_cuda() or 'this torch'}."
+    own = f"{torch.__version__.partition('+')[0]}+{f'cu{cuda}'.replace('.', '') if cuda else 'cpu'}"
+    pip = f"pip install --force-reinstall --no-deps --no-cache-dir {wanted}"
+    uv = f"uv pip install --reinstall-package {project} --no-cache {wanted}"
+    return f"Choose again: `{pip}`, or `{re.sub(r'[^A-Z0-9]+', '_', project.upper())}_FOR_TORCH={own} {uv}`."
+
+
+def _own_cuda() -> str:
+    return f"CUDA {torch.version.cuda}" if torch.version.cuda else ""
+
+
+def _read_version(project: str) -> tuple[str, str, bool]:
+    """Return a wheel's public version and its label, and whether its version has the label; "" if it is not there."""
+    try:
+        wheel = distribution(project)
+    except PackageNotFoundError:  # it runs from its source
+        return "", "", False
+    version, _, label = wheel.version.partition("+")
+    return version, label or wheel.read_text("local_version") or "", bool(label)

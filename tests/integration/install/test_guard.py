@@ -1,0 +1,76 @@
+"""The guard of a package, with real installers: the command that it names mends what it complains about."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools import install
+from ci_tools.machine.storage import sha256_of
+from tests.builders.smart_sdists import environ_of, locked, smart_sdist
+from tests.builders.wheels import make
+from tests.servers.assets import assets
+from tests.servers.package_index import over_http
+from tests.servers.uploads import UV
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.slow
+
+GUARD = Path(install.__file__).with_name("guard.py").read_bytes()
+DEMO = 'from _demo_guard import for_this_torch\nwith for_this_torch("demo"):\n    kind = "cu{}"\n'
+
+
+def install_torch(site: Path, cuda: str) -> None:
+    """Put a torch that is only its version into an environment."""
+    (site / "torch").mkdir(exist_ok=True)
+    text = f"__version__ = '2.11.0+cu{cuda.replace('.', '')}'\ncuda = '{cuda}'\nhip = None\n"
+    (site / "torch/version.py").write_text(text)
+    (site / "torch/__init__.py").write_text("from torch import version\n__version__ = version.__version__\n")
+
+
+def say(words: list[str], environ: Mapping[str, str]) -> str:
+    """Return what a command says, whether it fails or not."""
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("client", ["pip", "uv"])
+def test_the_command_that_it_names_installs_the_wheel_that_fits(client: str, tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    subprocess.run([UV, "venv", "--quiet", "--seed", "--python", sys.executable, env], check=True)
+    (site,) = env.glob("lib/python*/site-packages")
+    with assets(tmp_path / "assets") as server, over_http(tmp_path / "index") as url:
+        wheels = [
+            (make(tmp_path / "assets", f"demo-1.0+cu{label}-py3-none-any.whl",
+                  {"demo.py": DEMO.format(label).encode(), "_demo_guard.py": GUARD}), cuda)
+            for label, cuda in (("128", "12.8"), ("130", "13.0"))
+        ]  # fmt: skip
+        made = smart_sdist([locked(wheel, server.url, cuda=cuda) for wheel, cuda in wheels], tmp_path)
+        page = tmp_path / "index/simple/demo/index.html"
+        page.parent.mkdir(parents=True)
+        made.rename(page.with_name(made.name))
+        page.write_text(f'<a href="{made.name}#sha256={sha256_of(page.with_name(made.name))}">{made.name}</a>')
+        environ = environ_of(tmp_path, {
+            "PIP_INDEX_URL": f"{url}/simple/", "PIP_CACHE_DIR": str(tmp_path / "pip"), "VIRTUAL_ENV": str(env),
+            "UV_DEFAULT_INDEX": f"{url}/simple/", "PYTHONDONTWRITEBYTECODE": "1", "UV_CACHE_DIR": str(tmp_path / "uv"),
+            "PATH": f"{env / 'bin'}:{Path(UV).parent}:/usr/bin:/bin",
+        })  # fmt: skip
+        importing = [str(env / "bin/python"), "-c", "import demo; print(demo.kind)"]
+        first = {"pip": "pip install demo", "uv": "DEMO_FOR_TORCH=2.11.0+cu128 uv pip install demo"}[client]
+        install_torch(site, "12.8")
+        said = say(["sh", "-c", first], environ)
+        assert say(importing, environ).strip() == "cu128", said
+        install_torch(site, "13.0")
+        broken = say(importing, environ)
+        assert "demo is for CUDA 12.8, and torch 2.11.0+cu130 has CUDA 13.0. " in broken
+        commands = re.findall(r"`([^`]*)`", broken)
+        (command,) = (one for one in commands if f"{client} " in one.replace("uv pip", "uv"))
+        said = say(["sh", "-c", command], environ)
+        assert say(importing, environ).strip() == "cu130", said

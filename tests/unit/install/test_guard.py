@@ -1,0 +1,112 @@
+"""The guard of a package: what it says where torch has changed since the package's wheel was chosen."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from ci_tools import install
+from ci_tools.install import guard
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.11.0+cu130")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+
+
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str, label: str = "") -> None:
+    """Install a wheel's metadata; `label` is what its version has lost."""
+    info = folder / f"my_demo-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: my-demo\nVersion: {version}\n")
+    if label:
+        (info / "local_version").write_text(label)
+    monkeypatch.syspath_prepend(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        pytest.param("cu130", "", id="the-same-cuda"),
+        pytest.param("cu132", "", id="the-same-major-version"),
+        pytest.param("cu130torch2.11", "", id="the-same-torch"),
+        pytest.param("rocm7.1", "", id="no-cuda"),
+        pytest.param("", "", id="no-label"),
+        pytest.param("cu128", "my-demo is for CUDA 12.8, and torch 2.11.0+cu130 has CUDA 13.0", id="another-cuda"),
+        pytest.param("cu130torch2.10", "my-demo is for torch 2.10, and torch 2.11.0+cu130 is here", id="another-torch"),
+        pytest.param("cu130torch2.1", "my-demo is for torch 2.1, and torch 2.11.0+cu130 is here", id="the-same-start"),
+    ],
+)
+def test_a_wheel_is_held_against_torch(label: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "1.0", label)
+    assert guard.find_mismatch("my-demo") == said
+
+
+def test_a_wheel_for_cuda_beside_a_torch_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "1.0", "cu128")
+    monkeypatch.setattr(torch, "__version__", "2.11.0+cpu")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert guard.find_mismatch("my-demo") == "my-demo is for CUDA 12.8, and torch 2.11.0+cpu has no CUDA"
+    assert "MY_DEMO_FOR_TORCH=2.11.0+cpu uv pip" in guard.find_remedy("my-demo")
+
+
+def test_a_mismatch_ends_the_import_with_both_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "1.0", "cu128")
+    with pytest.raises(ImportError) as failed, guard.for_this_torch("my-demo"):
+        pytest.fail("the body must not run")
+    assert str(failed.value) == (
+        "my-demo is for CUDA 12.8, and torch 2.11.0+cu130 has CUDA 13.0. "
+        "Choose again: `pip install --force-reinstall --no-deps --no-cache-dir my-demo==1.0`, "
+        "or `MY_DEMO_FOR_TORCH=2.11.0+cu130 uv pip install --reinstall-package my-demo --no-cache my-demo==1.0`."
+    )
+
+
+def test_a_wheel_of_an_index_is_installed_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "1.0+cu128")
+    assert guard.find_mismatch("my-demo").startswith("my-demo is for CUDA 12.8, ")
+    assert guard.find_remedy("my-demo") == "Install my-demo==1.0 again, from the index for CUDA 13.0."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("demo/_C.so: undefined symbol: _ZN3c104impl3cow11cow_deleterEPv"),
+        OSError("libcudart.so.12: cannot open shared object file: No such file or directory"),
+        ImportError("DLL load failed while importing _C: The specified procedure could not be found."),
+    ],
+    ids=["symbol", "library", "windows"],
+)
+def test_a_library_that_does_not_load_is_explained(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, monkeypatch, "1.0")
+    with (
+        pytest.raises(ImportError, match="my-demo does not fit the torch here: ") as failed,
+        guard.for_this_torch("my-demo"),
+    ):
+        raise error
+    assert str(error) in str(failed.value)
+    assert "--no-cache-dir my-demo==1.0`" in str(failed.value)
+    assert failed.value.__cause__ is error
+
+
+def test_another_error_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "1.0", "cu130")
+    with pytest.raises(ImportError, match=r"^No module named 'no_such'$"), guard.for_this_torch("my-demo"):
+        importlib.import_module("no_such")
+
+
+def test_a_package_that_runs_from_its_source_is_let_be() -> None:
+    with guard.for_this_torch("is-not-installed"):
+        assert guard.find_remedy("is-not-installed").endswith(" is-not-installed`.")
+
+
+def test_our_own_package_has_the_same_file() -> None:
+    theirs = ROOT / "package" / "src" / "ao_kernels" / "_guard.py"
+    assert theirs.read_bytes() == Path(install.__file__).with_name("guard.py").read_bytes()
