@@ -51,6 +51,7 @@ from typing import Any, BinaryIO, Callable, Iterator, Mapping, NamedTuple, Optio
 
 LOCK = "wheels.lock"
 FORMAT = 1  # of the lock
+COMPILES = "FATWHEEL_COMPILES"  # the variable that says that a build backend of the project is at work
 LABEL = "local_version"  # the file beside METADATA with the label that the version has lost, such as cu130
 SAID = "_fatwheel/said"  # notes what was printed, beside this file
 CHUNK = 1 << 20
@@ -777,7 +778,7 @@ def relabel(source: Path, file: str, folder: Path) -> str:
         kept = [[_rename(row[0], data), *row[1:]] for row in rows if row and row[0] not in own]
         _write_new(written, f"{new}METADATA", content)
         record = io.StringIO()
-        label = version.partition("+")[2].encode("ascii")  # what the wheel is for: guard.py compares it with torch
+        label = version.partition("+")[2].encode("ascii")  # guard.py compares it with torch
         _write_new(written, f"{new}{LABEL}", label)
         ours = [_row(f"{new}METADATA", content), _row(f"{new}{LABEL}", label), [f"{new}RECORD", "", ""]]
         csv.writer(record, lineterminator="\n").writerows([*kept, *ours])
@@ -786,12 +787,12 @@ def relabel(source: Path, file: str, folder: Path) -> str:
 
 
 def _check_members(wheel: Path, file: str) -> None:
-    """End the installation if a wheel is none, or would put a file outside its place, which not every pip refuses."""
+    """End the installation if a file cannot be read as a wheel, or would be unpacked outside its place."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             infos = archive.infolist()
     except zipfile.BadZipFile as error:
-        raise _refuse_to_go_on(f"{file} is no wheel, although it has the bytes of the release: {error}") from error
+        raise _refuse_to_go_on(f"{file} has the bytes of the release and cannot be read as a wheel: {error}") from error
     for info in infos:
         parts = re.split(r"[/\\]", info.filename)
         is_link = stat.S_ISLNK(info.external_attr >> 16)
@@ -1082,6 +1083,7 @@ def _own_hook(lock: Lock, name: str) -> Callable[..., object]:
 
 def _own_backend(lock: Lock) -> Any:
     """Return the project's own build backend, as PEP 517 finds it."""
+    os.environ[COMPILES] = "1"
     system = lock["build-system"]
     sys.path[:0] = [os.path.abspath(path) for path in system["backend-path"]]
     module, _, names = system["build-backend"].partition(":")
@@ -1102,6 +1104,41 @@ def _requirements(found: Decision, hook: str) -> list[str]:
         return [*wanted, *(name for name, program in added.items() if not shutil.which(program))]
     asked = getattr(backend, hook, None)
     return [*wanted, *(asked(found.wishes.for_others()) if asked else ())]
+
+
+def serve_setup(words: Sequence[str]) -> None:
+    """Let `python setup.py bdist_wheel` write the wheel that fits; a smart sdist's setup.py calls this first.
+
+    It does nothing where a build backend runs setup.py: then the wheel was chosen, or there is none, already.
+    """
+    if "bdist_wheel" not in words or COMPILES in os.environ or not Path(LOCK).is_file():
+        return
+    found = _decide(None)  # before anything else in setup.py: it may read the variables that are set to compile
+    if not (found.wheel and found.path):
+        return
+    wheel, path = found.wheel, found.path
+    setuptools: Any = importlib.import_module("setuptools")
+    own_setup = setuptools.setup
+
+    def write(command: Any) -> None:
+        folder = Path(command.dist_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = relabel(path, wheel["file"], folder)
+        command.distribution.dist_files.append(("bdist_wheel", "any", str(folder / name)))
+
+    def setup(**attributes: Any) -> Any:
+        commands = attributes.get("cmdclass") or {}
+        own = type("bdist_wheel", (commands.get("bdist_wheel") or _find_bdist_wheel(),), {"run": write})
+        return own_setup(**{**attributes, "cmdclass": {**commands, "bdist_wheel": own}})
+
+    setuptools.setup = setup
+
+
+def _find_bdist_wheel() -> Any:
+    """Return the command of setuptools 70.1 and later, or of the package wheel before."""
+    with suppress(ImportError):
+        return importlib.import_module("setuptools.command.bdist_wheel").bdist_wheel
+    return importlib.import_module("wheel.bdist_wheel").bdist_wheel
 
 
 def _unpack_metadata(wheel: Path, folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tarfile
 from pathlib import Path
@@ -33,6 +34,16 @@ build-backend = "{Path(BACKEND).stem}"
 backend-path = ["{FOLDER}"]
 """
 
+SERVES = f"""\
+# `python setup.py bdist_wheel` takes the wheel of this release that fits, as pip does.
+import os, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "{FOLDER}"))
+import {Path(BACKEND).stem}
+del sys.path[0]
+{Path(BACKEND).stem}.serve_setup(sys.argv)
+
+""".encode()
+
 
 def is_smart(sdist: Path) -> bool:
     """Whether an sdist has a lock and the backend; raise Rejected if it cannot be read."""
@@ -57,14 +68,50 @@ def make_smart(sdist: Path, sink: BinaryIO, lock: Callable[[BuildSystem], str]) 
         config = f"{top}/pyproject.toml"
         file = archive.extractfile(config) if config in names else None
         text = file.read().decode("utf-8") if file else ""
+        script = archive.extractfile(f"{top}/setup.py") if f"{top}/setup.py" in names else None
+        setup = script.read() if script else b""
     system = read_build_system(text, f"{sdist.name}: pyproject.toml")
     backend = Path(fatwheel_backend.__file__).read_bytes()
     changed = {
         config: _name_backend(text, sdist.name).encode(),
         f"{top}/{fatwheel_backend.LOCK}": lock(system).encode(),
         f"{top}/{BACKEND}": backend,
+        **({f"{top}/setup.py": _serve_setup(setup)} if setup else {}),
     }
     write_with_files(sdist, sink, EPOCH, changed)
+
+
+def _serve_setup(script: bytes) -> bytes:
+    """Return a setup.py that lets the backend serve `bdist_wheel`; as it is where it is no text for this Python."""
+    try:
+        body = ast.parse(script).body
+    except (SyntaxError, ValueError):
+        return script
+    is_first = [_comes_first(node) for node in body]
+    number = is_first.index(False) if False in is_first else len(body)
+    if number == len(body):  # it calls nothing
+        return script
+    line = body[number].lineno - len(getattr(body[number], "decorator_list", []))
+    lines = script.splitlines(keepends=True)
+    served = b"".join([*lines[: line - 1], SERVES, *lines[line - 1 :]])
+    return served if _has_added(script, served) else script
+
+
+def _has_added(before: bytes, after: bytes) -> bool:
+    """Whether a script is as before but for what serves: a line may begin within a text of several lines."""
+    try:
+        old, new, added = (ast.parse(text).body for text in (before, after, SERVES))
+    except (SyntaxError, ValueError):
+        return False
+    first = next(number for number, node in enumerate(old) if not _comes_first(node))
+    wanted = [*old[:first], *added, *old[first:]]
+    return list(map(ast.dump, new)) == list(map(ast.dump, wanted))
+
+
+def _comes_first(node: ast.stmt) -> bool:
+    """Whether a statement has to stay at the start of a module: its docstring, and imports from __future__."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return is_text or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 
 def _opened(sdist: Path) -> tarfile.TarFile:

@@ -49,10 +49,16 @@ def plain_sdist(folder: Path, files: Mapping[str, str]) -> Path:
     return path
 
 
-def release(folder: Path, *urls: str, **known: Any) -> Release:  # noqa: ANN401 - the fields of a LockedWheel
-    """Return a smart sdist whose lock has one wheel at some addresses, each the start of one."""
-    files = {"demo.py": b"kind = 'prebuilt'\n", "demo_data.bin": os.urandom(1 << 16)}
-    return release_of(make(folder / "assets", CUDA, files), folder, *urls, **known)
+def release(
+    folder: Path,
+    *urls: str,
+    files: Mapping[str, str] | None = None,
+    **known: Any,  # noqa: ANN401 - the fields of a LockedWheel
+) -> Release:
+    """Return a smart sdist, with more files, whose lock has one wheel at some addresses, each the start of one."""
+    own = {"demo.py": b"kind = 'prebuilt'\n", "demo_data.bin": os.urandom(1 << 16)}
+    wheel = make(folder / "assets", CUDA, own)
+    return Release(smart_sdist([locked(wheel, *urls, **known)], folder, files), wheel)
 
 
 def release_of(wheel: Path, folder: Path, *urls: str, **known: Any) -> Release:  # noqa: ANN401 - see above
@@ -71,9 +77,10 @@ def locked(wheel: Path, *urls: str, **known: Any) -> LockedWheel:  # noqa: ANN40
     )
 
 
-def smart_sdist(wheels: Sequence[LockedWheel], folder: Path) -> Path:
-    """Write a smart sdist with these wheels in its lock."""
-    plain = plain_sdist(folder / "plain", {"pyproject.toml": PYPROJECT, "demo.py": COMPILED})
+def smart_sdist(wheels: Sequence[LockedWheel], folder: Path, files: Mapping[str, str] | None = None) -> Path:
+    """Write a smart sdist with these wheels in its lock, and with more files."""
+    own = {"pyproject.toml": PYPROJECT, "demo.py": COMPILED, **(files or {})}
+    plain = plain_sdist(folder / "plain", own)
     path = folder / plain.name
     with path.open("wb") as sink:
         make_smart(plain, sink, lambda system: write_lock("demo", "1.0", FileName(plain.name), system, wheels))
