@@ -82,7 +82,7 @@ def make_smart(sdist: Path, sink: BinaryIO, lock: Callable[[BuildSystem], str]) 
 
 
 def _serve_setup(script: bytes) -> bytes:
-    """Return a setup.py that lets the backend serve `bdist_wheel`; as it is where it is no text for this Python."""
+    """Return a setup.py that lets the backend serve `bdist_wheel`, unchanged if it cannot be parsed."""
     try:
         body = ast.parse(script).body
     except (SyntaxError, ValueError):
