@@ -32,6 +32,11 @@ from ci_tools.publish.units import Offer
 from tests.builders import wheels
 from tests.servers.threads import Quiet, serve
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -494,7 +499,7 @@ def test_the_keyboard_is_enough(watched: Watched, site: Site, context: BrowserCo
     page.keyboard.press("ArrowRight")
     press(page, "Tab", "button.copy")
     page.keyboard.press("Enter")
-    playwright.expect(page.locator("#copied")).to_have_text("The command is copied.")
+    playwright.expect(page.locator("#copied")).to_have_text("It is copied.")
     assert page.evaluate("navigator.clipboard.readText()") == commands(page)[0]
     assert commands(page)[0].startswith("uv pip install --index ")
 
@@ -518,7 +523,7 @@ def test_without_a_clipboard_the_command_is_selected(watched: Watched, site: Sit
     commands(page)
     page.get_by_role("button", name="Copy: From this index").click()
     assert page.evaluate("getSelection().toString()").split() == commands(page)[0].split()
-    assert page.locator("#copied").text_content() == "The command is selected: copy it now."
+    assert page.locator("#copied").text_content() == "It is selected: copy it now."
 
 
 @pytest.mark.parametrize("fragment", ["", "#project=demo", "#project=demo&python=3.14t", "#project=evil"])
@@ -551,3 +556,144 @@ def test_motion_is_for_those_who_want_it(watched: Watched, site: Site) -> None:
     watched.page.emulate_media(reduced_motion="reduce")
     page = watched.goto(site.served)
     assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+# -- a pasted error
+
+PASTED = tomllib.loads((Path(__file__).parent / "pasted_errors.toml").read_text("utf-8"))["error"]
+
+
+@pytest.mark.parametrize("error", PASTED, ids=[one["source"].partition("github.com/")[2] for one in PASTED])
+def test_a_pasted_error_is_explained(watched: Watched, site: Site, error: dict[str, Any]) -> None:
+    page = watched.goto(site.served + "#project=demo")
+    found = page.evaluate("text => diagnose(text)", error["text"])
+    assert [cause["name"] for cause in found["causes"]] == ([error["cause"]] if "cause" in error else [])
+    assert found["machine"] == error["machine"]
+    assert error.get("what", "") in (found["causes"][0]["what"] if found["causes"] else "")
+
+
+def test_what_a_text_says_of_the_machine_is_chosen(watched: Watched, site: Site) -> None:
+    page = watched.goto(site.served + "#project=demo")
+    commands(page)
+    asked = len(watched.asked)
+    page.locator("#paste summary").click()
+    page.locator("#pasted").fill(
+        "PyTorch version: 2.10.0+cu130\nCUDA used to build PyTorch: 13.0\nOS: Ubuntu 24.04 (x86_64)\n"
+        "Python version: 3.12.3 (main)\nImportError: _C.so: undefined symbol: _ZN3c104cuda9SetDeviceEa"
+    )
+    assert chosen(page) == {"system": "linux-x86_64", "accelerator": "cu130", "torch": "2.10", "python": "3.12"}
+    said = page.locator("#diagnosis").inner_text()
+    assert "The wheel was compiled for another version of torch than the one here." in said
+    assert "The text says: Linux x86_64, CUDA 13.0, torch 2.10, Python 3.12." in said
+    assert "demo==1.0+cu130" in commands(page)[0]
+    assert len(watched.asked) == asked  # the text goes nowhere
+    assert not watched.wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Python version: 3.8.1", "The text says: Python 3.8, which this version was not made for."),
+        ("PyTorch version: 2.10.0+cu132", "The text says: cu132, torch 2.10."),
+        ("Segmentation fault", "This page does not know that text."),
+        (HOSTILE, "This page does not know that text."),
+        (" ", ""),
+    ],
+    ids=["a-python-there-is-nothing-for", "a-cuda-of-the-same-major-version", "unknown", "hostile", "nothing"],
+)
+def test_a_text_that_does_not_fit_is_said_to(watched: Watched, site: Site, text: str, said: str) -> None:
+    page = watched.goto(site.served + "#project=demo")
+    commands(page)
+    page.locator("#paste summary").click()
+    page.locator("#pasted").fill(text)
+    assert said in page.locator("#diagnosis").inner_text()
+    assert bool(said) == bool(page.locator("#diagnosis").inner_text())
+    assert commands(page)
+    assert not watched.wrong
+
+
+# -- other ways to install
+
+
+def test_lines_of_requirements_install_the_file(watched: Watched, site: Site, tmp_path: Path) -> None:
+    page = watched.goto(f"{site.served}#project=demo&installer=requirements.txt")
+    (tmp_path / "requirements.txt").write_text(commands(page)[0])
+    done = run(f"pip install -r {tmp_path}/requirements.txt", tmp_path, f"{site.served}nothing/")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "demo" / "__init__.py").read_bytes() == OURS
+
+
+def test_tables_of_pyproject_lock_the_file(watched: Watched, site: Site, tmp_path: Path) -> None:
+    page = watched.goto(f"{site.served}#project=demo&installer=pyproject.toml")
+    head = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\n'
+    (tmp_path / "pyproject.toml").write_text(commands(page)[0].replace("[project]\n", head))
+    command = [Path(sys.executable).with_name("uv"), "lock", "--python", sys.executable, "--project", tmp_path]
+    nothing = {"UV_NO_CACHE": "1", "UV_DEFAULT_INDEX": f"{site.served}nothing/"}
+    done = subprocess.run(command, env={**os.environ, **nothing}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    digest = hashlib.sha256((site.root / "cu130" / CUDA).read_bytes()).hexdigest()
+    assert digest in (tmp_path / "uv.lock").read_text()
+
+
+@pytest.mark.parametrize("hash_of", ["its-own", "another"])
+def test_a_package_of_pylock_installs_the_file(watched: Watched, site: Site, tmp_path: Path, hash_of: str) -> None:
+    page = watched.goto(f"{site.served}#project=demo&installer=pylock.toml")
+    digest = hashlib.sha256((site.root / "cu130" / CUDA).read_bytes()).hexdigest()
+    text = commands(page)[0]
+    (tmp_path / "pylock.toml").write_text(text if hash_of == "its-own" else text.replace(digest, "0" * 64))
+    done = run(f"uv pip install -r {tmp_path}/pylock.toml", tmp_path, f"{site.served}nothing/")
+    assert (done.returncode == 0) == (hash_of == "its-own"), done.stderr
+    assert (tmp_path / "demo" / "__init__.py").exists() == (hash_of == "its-own")
+
+
+def test_other_ways_name_the_index_or_the_hash(watched: Watched, site: Site) -> None:
+    page = watched.goto(f"{site.served}#project=demo&installer=poetry")
+    (poetry,) = commands(page)
+    source, add = poetry.split("\n")
+    assert shlex.split(source)[:5] == ["poetry", "source", "add", "--priority=explicit", "demo-index"]
+    assert shlex.split(source)[5].endswith("/cu130/")
+    assert shlex.split(add) == ["poetry", "add", "--source", "demo-index", "demo==1.0+cu130"]
+    page = watched.goto(f"{site.served}#project=demo&installer=Docker&system=windows-x86_64")
+    assert commands(page)[0].startswith("RUN pip install --no-cache-dir 'demo @ http://")
+
+
+# -- the list
+
+
+def test_enter_in_the_filter_leads_to_the_project(watched: Watched, site: Site) -> None:
+    page = watched.goto(site.served)
+    page.locator("#filter-text").fill("dem")
+    page.locator("#filter-text").press("Enter")
+    assert "demo==1.0+cu130" in commands(page)[0]
+
+
+def test_a_project_that_is_not_there_is_said_with_the_nearest(watched: Watched, site: Site) -> None:
+    page = watched.goto(site.served + "#project=demmo")
+    playwright.expect(page.locator("#unknown")).to_have_text(
+        "There is no project demmo in this index. Did you mean demo?"
+    )
+    page = watched.goto(site.served + "#project=<b>zz</b>")
+    playwright.expect(page.locator("#unknown")).to_have_text("There is no project <b>zz</b> in this index.")
+    assert not watched.wrong
+
+
+def test_the_address_of_a_folder_can_be_copied(watched: Watched, site: Site, context: BrowserContext) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = watched.goto(site.served)
+    page.get_by_role("button", name="Copy the address of cu130/").click()
+    playwright.expect(page.locator("#copied")).to_have_text("It is copied.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.endswith("/cu130/")
+    assert urlsplit(copied).netloc == urlsplit(site.served).netloc
+
+
+@pytest.mark.parametrize("width", [320, 1400])
+def test_the_command_is_on_the_first_screen(watched: Watched, site: Site, width: int) -> None:
+    watched.page.set_viewport_size({"width": width, "height": 640})
+    watched.page.emulate_media(reduced_motion="reduce")  # else it scrolls for a while
+    page = watched.goto(site.served)
+    page.get_by_role("link", name="demo", exact=True).click()
+    commands(page)
+    box = page.locator("#answer pre").first.bounding_box()
+    assert box
+    assert 0 <= box["y"] < 640

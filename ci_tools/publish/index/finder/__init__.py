@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["DATA", "File", "Listing", "Shelf", "data_path", "front_page", "project_data", "shelf_of"]
 
 HERE = Path(__file__).parent
+SCRIPTS = ("diagnosis.js", "recipes.js", "choice.js", "finder.js", "projects.js")  # the last one begins
 DATA = "finder"  # the folder of the projects' data, beside the front page
 NOT_ASKED = -1  # in a row: the release does not cover the combination
 NO_FILE = -1  # in an outcome: a reason instead of a file
@@ -288,11 +289,12 @@ def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -
 
 @functools.cache
 def _parts() -> tuple[Template, str, str]:
-    """Return the page, its style and its script, as installed with the package."""
-    page, style, script = (
-        (HERE / name).read_text(encoding="utf-8") for name in ("page.html", "finder.css", "finder.js")
+    """Return the page, its style and its scripts as one, as installed with the package."""
+    page, style, *scripts = (
+        (HERE / name).read_text(encoding="utf-8")
+        for name in ("page.html", "finder.css", *SCRIPTS)
     )
-    return Template(page), f"\n{style}", f"\n{script}"
+    return Template(page), f"\n{style}", "\n".join(["", *scripts])
 
 
 def _hash(text: str) -> str:

@@ -11,29 +11,13 @@ const AXES = [
   { name: "torch", legend: "torch" },
   { name: "python", legend: "Python" },
 ];
-const INSTALLERS = {
-  pip: {
-    install: "pip install",
-    index: "--extra-index-url",
-    note: "pip asks your other indexes too, and may take a package of this name from there.",
-  },
-  uv: {
-    install: "uv pip install",
-    index: "--index",
-    note: "uv takes a project from the first index that has it, and asks this one first.",
-  },
-};
 const ORIGINS = new Map([
   ["added", "added to this index, not built by Fatwheel"],
   ["adopted", "in this index before Fatwheel, not built by it"],
 ]);
-const PROJECT = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
-const PIN = /^[A-Za-z0-9.!+_-]+$/;
-const SHA256 = /^[0-9a-f]{64}$/;
-const NEEDS_NO_QUOTES = /^[\w@%+=:,./-]+$/;
-const NEEDS_ESCAPE = /[^\w.~:/?#@%=+,[\]-]/g; // in an address that goes to a shell
 const SHORT_LIST = 8; // projects that need no filter
 const COPIED_FOR = 2000; // milliseconds
+const ALIKE = 0.4; // of two names: the share of their pairs of letters that both have
 
 const state = {
   project: "", // as the list names it
@@ -42,6 +26,7 @@ const state = {
   wanted: {}, // what was chosen on each axis
   choice: {}, // the same, apart from an accelerator that the system cannot have
   installer: "pip",
+  isPicked: false, // whether the project was picked on this page, and is not there yet
 };
 
 const byId = (id) => document.getElementById(id);
@@ -109,6 +94,8 @@ function finder(data) {
   readFragment();
   showVersions();
   showListing();
+  if (state.isPicked) byId("finder").scrollIntoView(); // now that the page is long enough
+  state.isPicked = false;
 }
 
 /** Return a listing with its combinations looked up: the values of each axis, and what there is for each four. */
@@ -139,144 +126,13 @@ function ordered(labels, axis) {
   return axis === 0 ? values : values.sort((a, b) => (a.name === "") - (b.name === "") || compare(a.name, b.name));
 }
 
-// ---- choosing
+// ---- boxes
 
-/** Return what the listing has for a choice: a file, or why there is none. */
-function answerTo(choice) {
-  return state.listing.answers.get(key(AXES.map(({ name }) => choice[name])));
-}
-
-const hasFile = (choice) => Boolean(answerTo(choice)?.file);
-
-/** Return the values of an axis, by its name. */
-const valuesOf = (name) => state.listing.axes[AXES.findIndex((axis) => axis.name === name)];
-
-const labelOf = (name, value) => valuesOf(name).find((each) => each.name === value)?.label ?? value;
-
-/** Return every combination the listing speaks of, as choices. */
-function combinations() {
-  return [...state.listing.answers.keys()].map((text) => {
-    const names = JSON.parse(text);
-    return Object.fromEntries(AXES.map(({ name }, place) => [name, names[place]]));
-  });
-}
-
-/** Return the system this browser runs on, as far as it says, else the first there is. */
-function ownSystem() {
-  const said = `${navigator.platform} ${navigator.userAgent}`.toLowerCase();
-  const os = said.includes("win") && !said.includes("darwin") ? "windows" : said.includes("mac") ? "macos" : "linux";
-  const machine = os === "macos" || /aarch64|arm64|armv8/.test(said) ? "arm64" : "x86_64";
-  const names = valuesOf("system").map(({ name }) => name);
-  return names.find((name) => name === `${os}-${machine}`) ?? names.find((name) => name.startsWith(os)) ?? names[0];
-}
-
-/** Return the best combination among those a test lets through: with a file, accelerated, of the newest. */
-function best(test) {
-  const place = (choice, name) => valuesOf(name).findIndex((value) => value.name === choice[name]);
-  const worth = (choice) => [
-    hasFile(choice),
-    choice.accelerator.startsWith("cu"),
-    choice.accelerator !== "",
-    place(choice, "accelerator"),
-    place(choice, "torch"),
-    !choice.python.endsWith("t"), // free-threaded
-    place(choice, "python"),
-  ].map(Number);
-  const compare = (a, b) => a.reduce((found, value, at) => found || b[at] - value, 0);
-  const found = combinations().filter(test).map((choice) => ({ choice, worth: worth(choice) }));
-  return found.sort((a, b) => compare(a.worth, b.worth))[0]?.choice;
-}
-
-/** Make a choice from what is wanted, where the listing knows it, and the best of the rest. */
-function settle() {
-  const { wanted } = state;
-  for (const { name } of AXES) {
-    if (valuesOf(name).some((value) => value.name === wanted[name])) continue;
-    wanted[name] = name === "system" ? ownSystem() : best(agreesBefore(name))?.[name] ?? valuesOf(name)[0]?.name;
-  }
-  state.choice = { ...wanted };
-}
-
-/** Return a test: whether a combination is what is wanted on every axis before one. */
-function agreesBefore(axis) {
-  const before = AXES.slice(0, AXES.findIndex(({ name }) => name === axis));
-  return (choice) => before.every(({ name }) => choice[name] === state.wanted[name]);
-}
-
-/** Choose a value on an axis. */
-function choose(axis, value) {
-  state.choice = after(axis, value);
-  state.wanted[axis] = value;
-  showChoice();
-}
-
-/** Return the choice that a value on an axis leads to: a system comes with an accelerator that it can have. */
-function after(axis, value) {
-  if (axis !== "system") return { ...state.choice, [axis]: value };
-  const choice = { ...state.wanted, [axis]: value };
-  const same = combinations().filter((each) => each.system === value);
-  if (same.some((each) => each.accelerator === choice.accelerator)) return choice;
-  const others = (each) => each.system === value && each.torch === choice.torch && each.python === choice.python;
-  return { ...choice, accelerator: (best(others) ?? same[0])?.accelerator ?? choice.accelerator };
-}
-
-// ---- the address: a link to a choice can be shared
-
-/** Take over what the address says. */
-function readFragment() {
-  const said = new URLSearchParams(location.hash.slice(1));
-  const { listings } = state;
-  const newest = listings.find((listing) => !listing.pre && !isYanked(listing)) ?? listings[0];
-  state.listing = listings.find(({ version }) => version === said.get("version")) ?? newest;
-  for (const { name } of AXES) if (said.has(name)) state.wanted[name] = said.get(name);
-  if (Object.hasOwn(INSTALLERS, said.get("installer"))) state.installer = said.get("installer");
-}
-
-const isYanked = (listing) => listing.files.every(({ yanked }) => yanked !== undefined);
-
-function writeFragment() {
-  const { project, listing, choice, installer } = state;
-  const known = listing.answers.size ? choice : {};
-  const said = new URLSearchParams({ project, version: listing.version, ...known, installer });
-  history.replaceState(null, "", `#${said}`);
-}
-
-// ---- commands
-
-/** Return an argument as the shell of the chosen system takes it. */
-function quoted(text) {
-  if (NEEDS_NO_QUOTES.test(text)) return text;
-  return state.choice.system?.startsWith("windows") ? `"${text}"` : `'${text}'`;
-}
-
-/** Return an address in which nothing means anything to a shell. */
-function addressOf(path) {
-  const escaped = (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
-  return resolved(path).href.replace(NEEDS_ESCAPE, escaped);
-}
-
-/** Return the command that takes a file by its version, from the index folder that lists it. */
-function byVersion({ folder = "", pin }) {
-  const { install, index } = INSTALLERS[state.installer];
-  const address = addressOf(folder ? `${encodeURIComponent(folder)}/` : "./");
-  return [install, index, quoted(address), quoted(`${state.project}==${pin}`)].join(" ");
-}
-
-/** Return the command that takes this very file and no other. */
-function byFile({ address, sha256 }) {
-  const { install } = INSTALLERS[state.installer];
-  return `${install} ${quoted(`${state.project} @ ${addressOf(address)}#sha256=${sha256}`)}`;
-}
-
-/** Whether nothing in a command for a file could mean something to a shell. */
-function canBeNamed({ pin = "", sha256, address }) {
-  return PROJECT.test(state.project) && PIN.test(pin) && SHA256.test(sha256) && resolved(address) !== null;
-}
-
-/** Return a command with a button that copies it. */
+/** Return a text with a button that copies it: a command, whose words are broken at spaces, or lines as they are. */
 function commandBox(title, text) {
   const words = text.match(/'[^']*'|"[^"]*"|\S+/g).map((word) => element("span", {}, word));
-  const code = element("code", {}, ...words.flatMap((word, place) => (place ? [" ", word] : [word])));
+  const broken = words.flatMap((word, place) => (place ? [" ", word] : [word]));
+  const code = element("code", {}, ...(text.includes("\n") ? [text] : broken));
   const button = element("button", { type: "button", className: "copy", "aria-label": `Copy: ${title}` }, "Copy");
   button.onclick = () => copy(text, code, button);
   return element("div", { className: "command" }, element("h4", {}, title), element("pre", {}, code), button);
@@ -292,7 +148,7 @@ async function copy(text, shown, button) {
     done = document.execCommand("copy");
   }
   button.textContent = done ? "Copied" : "Selected";
-  byId("copied").textContent = done ? "The command is copied." : "The command is selected: copy it now.";
+  byId("copied").textContent = done ? "It is copied." : "It is selected: copy it now.";
   setTimeout(() => {
     button.textContent = "Copy";
     byId("copied").textContent = "";
@@ -305,10 +161,40 @@ function say(text) {
   byId("notice").textContent = text;
 }
 
+/** Show what a pasted text means, and choose what it says of the machine. */
+function showDiagnosis() {
+  const text = byId("pasted").value.trim();
+  const { causes, machine } = diagnose(text);
+  const parts = causes.map(({ what, mend }) => element("p", {}, element("strong", {}, what), ` ${mend}`));
+  const said = Object.entries(machine).map(([axis, value]) => adopt(axis, value));
+  if (said.length) parts.push(element("p", {}, `The text says: ${said.join(", ")}.`));
+  const unknown = "This page does not know that text. Paste the whole of it, or the output of collect_env.";
+  if (text && !parts.length) parts.push(element("p", {}, unknown));
+  byId("diagnosis").replaceChildren(...parts);
+  if (said.length) showListing();
+}
+
+/** Want what a text says of one axis, as far as the listing knows it; return that in words. */
+function adopt(axis, value) {
+  const values = valuesOf(axis).map(({ name }) => name);
+  const major = value.match(/^cu(\d+)\d$/)?.[1];
+  const like =
+    axis === "accelerator" && major ? values.findLast((name) => name.match(/^cu(\d+)\d/)?.[1] === major) : undefined;
+  const found = values.includes(value) ? value : like;
+  if (found !== undefined) state.wanted[axis] = found;
+  const kind = { torch: "torch ", python: "Python " }[axis] ?? "";
+  const label = found === value ? labelOf(axis, value) : value;
+  const lacks = values.some(Boolean) && found === undefined;
+  return `${kind}${label}${lacks ? ", which this version was not made for" : ""}`;
+}
+
 /** Show a project, without what is not known of it yet. */
 function showProject(project) {
   Object.assign(state, { project, listings: null, listing: null, wanted: {}, choice: {} });
-  for (const id of ["choices", "result", "shelf"]) byId(id).hidden = true;
+  for (const id of ["choices", "result", "shelf", "paste"]) byId(id).hidden = true;
+  byId("pasted").value = "";
+  byId("diagnosis").replaceChildren();
+  byId("unknown").textContent = "";
   byId("finder").hidden = false;
   byId("finder-title").textContent = project;
   markProject();
@@ -338,6 +224,7 @@ function showListing() {
   const { listing } = state;
   byId("version").value = listing.version;
   byId("choices").hidden = false;
+  byId("paste").hidden = !listing.answers.size;
   settle();
   byId("axes").replaceChildren(...AXES.flatMap(({ name, legend }) => axisOf(name, legend)));
   byId("shelf").hidden = false;
@@ -425,10 +312,11 @@ function yankOf({ yanked }) {
 /** Return the commands that install a file; an sdist by its version would be another file. */
 function commandsFor(file) {
   if (!canBeNamed(file)) return [element("p", { className: "warning" }, "Its name is none that a command can carry.")];
-  const exact = commandBox("This very file, checked by its hash", byFile(file));
-  if (!file.name.endsWith(".whl")) return [exact];
-  const note = `${INSTALLERS[state.installer].note} The second command takes this file or none.`;
-  return [commandBox("From this index", byVersion(file)), exact, element("p", { className: "note" }, note)];
+  const isWheel = file.name.endsWith(".whl");
+  const recipes = INSTALLERS[state.installer].recipes(file).filter(({ exact }) => exact || isWheel);
+  const boxes = recipes.map(({ title, text }) => commandBox(title, text));
+  if (!boxes.length) return [element("p", { className: "note" }, "Take pip or uv for an sdist.")];
+  return isWheel ? [...boxes, element("p", { className: "note" }, INSTALLERS[state.installer].note)] : boxes;
 }
 
 function torchNote() {
@@ -513,58 +401,3 @@ function fileOf(file) {
 }
 
 const isCommand = (part) => !part.classList.contains("note");
-
-// ---- the list of projects
-
-/** Turn the list into a choice, with a filter where it is long. */
-function showProjects() {
-  const items = [...byId("projects").children];
-  const names = items.map((item) => item.textContent);
-  byId("lead").textContent = items.length
-    ? "Pick a project and what you have; copy the command that installs the right wheel."
-    : "This index has no project yet.";
-  byId("picker").hidden = items.length < 2;
-  byId("folders").parentElement.hidden = !byId("folders").children.length;
-  byId("filter").hidden = items.length < SHORT_LIST;
-  byId("filter-text").oninput = () => filter(items, names);
-  byId("projects").onclick = pick;
-  byId("version").onchange = (event) => {
-    state.listing = state.listings.find(({ version }) => version === event.target.value);
-    showListing();
-  };
-  byId("choices").onsubmit = (event) => event.preventDefault();
-  addEventListener("hashchange", () => openNamed(names));
-  openNamed(names);
-}
-
-function filter(items, names) {
-  const wanted = byId("filter-text").value.trim().toLowerCase().replace(/[-_.]+/g, "-");
-  items.forEach((item, place) => {
-    item.hidden = !names[place].includes(wanted);
-  });
-  const left = items.filter((item) => !item.hidden).length;
-  byId("filter-count").textContent = wanted ? `${left} of ${items.length}` : "";
-}
-
-/** Pick a project by its link, unless the visitor wants the link elsewhere. */
-function pick(event) {
-  const anchor = event.target.closest("a");
-  if (!anchor || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  event.preventDefault();
-  history.pushState(null, "", `#${new URLSearchParams({ project: anchor.textContent })}`);
-  showProject(anchor.textContent);
-  byId("finder-title").focus();
-  byId("finder").scrollIntoView();
-}
-
-/** Show the project that the address names, or the only one. */
-function openNamed(names) {
-  const said = new URLSearchParams(location.hash.slice(1)).get("project");
-  const project = names.includes(said) ? said : names.length === 1 ? names[0] : "";
-  if (project) return showProject(project);
-  state.project = "";
-  byId("finder").hidden = true;
-  markProject();
-}
-
-showProjects();
