@@ -291,8 +291,7 @@ def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -
 def _parts() -> tuple[Template, str, str]:
     """Return the page, its style and its scripts as one, as installed with the package."""
     page, style, *scripts = (
-        (HERE / name).read_text(encoding="utf-8")
-        for name in ("page.html", "finder.css", *SCRIPTS)
+        (HERE / name).read_text(encoding="utf-8") for name in ("page.html", "finder.css", *SCRIPTS)
     )
     return Template(page), f"\n{style}", "\n".join(["", *scripts])
 
