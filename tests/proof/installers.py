@@ -20,6 +20,7 @@ from ci_tools.machine.storage import cache_folder, fill_once, sha256_of
 from ci_tools.model.versions import Python
 from tests.builders.installers import command, fetched
 from tests.builders.smart_sdists import environ_of, release
+from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.package_index import over_http
 from tests.servers.uploads import UV
@@ -224,6 +225,22 @@ def lock_project(client: str, at: Place) -> str:
     return outcome(at, site)
 
 
+def match_runtime(client: str, at: Place) -> str:
+    """Make the environment of a project that lets the build see the torch of that environment."""
+    if client != "uv":  # since uv 0.8.5
+        return HAS_NOT
+    files = {"torch/__init__.py": b"", "torch/version.py": b"__version__ = '2.10.0+cu130'\ncuda = '13.0'\nhip = None\n"}
+    write_index(at.folder / "index", [make(at.folder, "torch-2.10.0+cu130-py3-none-any.whl", files)])
+    project = at.folder / "project"
+    project.mkdir()
+    text = '[project]\nname = "uses-demo"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["demo", "torch"]\n'
+    added = '[tool.uv.extra-build-dependencies]\ndemo = [{ requirement = "torch", match-runtime = true }]\n'
+    (project / "pyproject.toml").write_text(text + added)
+    run([*uv(client), "sync", *of_index(client, at), "--python", sys.executable], at, cwd=project)
+    (site,) = (project / ".venv").glob("lib/python*/site-packages")
+    return outcome(at, site)
+
+
 def where_none_fits(client: str, at: Place) -> str:
     """Install where no wheel fits."""
     return install(client, at, "demo")
@@ -241,6 +258,7 @@ TRIALS: Mapping[str, tuple[Callable[[str, Place], str], Mapping[str, str]]] = {
     "`pip download`": (download, FITS),
     "`pip lock`, `uv pip compile --generate-hashes`": (compile_lock, FITS),
     "`uv lock`, `uv sync`": (lock_project, FITS),
+    "`uv sync` with `extra-build-dependencies`": (match_runtime, {}),
 }
 
 
