@@ -333,16 +333,6 @@ def test_without_a_matrix_job_a_person_chooses(tmp_path: Path) -> None:
     assert [platform.platform for platform in request_of(folder).platforms] == [Platform.MACOS_ARM64]
 
 
-@pytest.mark.slow
-def test_a_project_with_a_setup_py_alone_is_called_as_it_is_imported(tmp_path: Path) -> None:
-    setup = "from setuptools import setup\nsetup(name='tally', version='1.0', py_modules=['tally'])\n"
-    folder = write(
-        tmp_path / "checkout", {"setup.py": setup, "tally.py": "", LINUX: caller("package-name: tally", CPU)}
-    )
-    moved(folder)
-    assert (plan_of(folder).project.name, plan_of(folder).project.version) == ("tally", "1.0")
-
-
 def test_native_code_gets_its_globs_and_a_torch_that_its_source_targets(tmp_path: Path) -> None:
     define = "#define TORCH_TARGET_VERSION 0x020b000000000000\n#include <torch/csrc/stable/library.h>\n"
     folder = project(tmp_path, {LINUX: caller(), "csrc/op.cu": "// CUDA\n", "csrc/op.cpp": define})

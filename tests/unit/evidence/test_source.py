@@ -1,13 +1,7 @@
 from __future__ import annotations
 
-import functools
-import hashlib
-import io
 import os
 import shutil
-import tarfile
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +10,9 @@ from ci_tools.errors import FatwheelError, InputError, MachineError
 from ci_tools.evidence import source
 from ci_tools.model.request import Globs
 from ci_tools.plan import plan_file
-from tests.builders.sources import CONFIG, PROJECT, committed, demo, git, plan_of, request_of, world, write
-from tests.servers.threads import serve
+from tests.builders.sources import CONFIG, committed, demo, git, plan_of, request_of, world, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ci_tools.evidence.source import Tree
@@ -234,37 +226,10 @@ def repository(repositories: Path, tmp_path: Path) -> Path:
     return tmp_path / "bare.git"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("url", "ref", "files"),
-    [
-        pytest.param("../bare.git", "v1", {"a.cu"}, id="annotated-tag"),
-        pytest.param("../bare.git", "main", {"a.cu", "b.cu"}, id="branch"),
-        pytest.param("../bare.git", "refs/tags/v1", {"a.cu"}, id="full-name"),
-        pytest.param("file://{}", "HEAD", {"a.cu", "b.cu"}, id="head-at-an-address"),
-    ],
-)
-def test_a_git_source_is_checked_out_at_its_ref(repository: Path, url: str, ref: str, files: set[str]) -> None:
-    folder = asking(repository.parent / "ask", f"source: {{git: '{url.format(repository)}', ref: {ref}}}")
-    tree = opened(folder)
-    assert (set(tree.files), tree.commit) == (FIXED | files, git(repository, "rev-parse", f"{ref}^{{commit}}"))
-
-
 def test_a_git_source_can_be_a_commit(repository: Path) -> None:
     commit = git(repository, "rev-parse", "v1^{commit}")
     folder = asking(repository.parent / "ask", f"source: {{git: ../bare.git, ref: {commit}}}")
     assert (opened(folder).commit, opened(folder).files[0]) == (commit, "a.cu")
-
-
-@pytest.mark.slow
-def test_a_pinned_commit_holds_when_the_branch_moves(repository: Path) -> None:
-    folder = asking(repository.parent / "ask", "source: {git: ../bare.git, ref: main}")
-    pinned = opened(folder)
-    git(write(repository.parent / "work", {"c.cu": ""}), "add", ".")
-    git(repository.parent / "work", "commit", "--quiet", "--message", "x")
-    git(repository.parent / "work", "push", "--quiet", str(repository), "main")
-    assert "c.cu" in opened(folder).files
-    assert opened(folder, pinned.commit) == pinned
 
 
 def test_a_fetched_commit_is_not_fetched_again(repository: Path) -> None:
@@ -309,111 +274,12 @@ def _with_submodule(folder: Path) -> Path:
     return folder / "whole"
 
 
-@pytest.mark.slow
-def test_a_git_source_has_its_submodules(tmp_path: Path) -> None:
-    _with_submodule(tmp_path)
-    folder = asking(tmp_path / "ask", "source: {git: ../whole, ref: main}")
-    allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
-    assert set(opened(folder, **allowed).files) == {*FIXED, ".gitmodules", "part/a.cu"}
-
-
 def test_a_submodule_that_is_not_checked_out_is_refused(tmp_path: Path) -> None:
     git(_with_submodule(tmp_path), "submodule", "deinit", "--quiet", "--all")
     assert refusal(tmp_path / "whole") == "part is a submodule that is not checked out, or a repository of its own"
 
 
 # ---------------------------------------------------------------- sdists
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
-@contextmanager
-def index(folder: Path) -> Iterator[str]:
-    """Serve a folder as a package index."""
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))) as server:
-        yield f"http://127.0.0.1:{server.server_port}/simple/"
-
-
-def packed(folder: Path, members: Mapping[str, str], link: tuple[str, str] | None = None) -> bytes:
-    """Put an sdist with these members on an index in `folder`, and return its bytes."""
-    sink = io.BytesIO()
-    with tarfile.open(fileobj=sink, mode="w:gz") as archive:
-        for name, text in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-        if link:
-            member = tarfile.TarInfo(link[0])
-            member.type, member.linkname = tarfile.SYMTYPE, link[1]
-            archive.addfile(member)
-    page = '<a href="../../demo-1.0.tar.gz">demo-1.0.tar.gz</a>'
-    write(folder, {"demo-1.0.tar.gz": sink.getvalue(), "simple/demo/index.html": page})
-    return sink.getvalue()
-
-
-def asking_sdist(folder: Path, content: bytes) -> Path:
-    sha256 = hashlib.sha256(content).hexdigest()
-    return asking(folder, f"source: {{sdist: {{name: demo, version: '1.0', sha256: {sha256}}}}}")
-
-
-SDIST = {"demo-1.0/pyproject.toml": PROJECT, "demo-1.0/a.cu": "", "demo-1.0/PKG-INFO": ""}
-
-
-@pytest.mark.slow
-def test_an_sdist_is_fetched_checked_and_unpacked(tmp_path: Path) -> None:
-    folder = asking_sdist(tmp_path / "ask", packed(tmp_path / "index", SDIST))
-    with index(tmp_path / "index") as url:
-        tree = opened(folder, PIP_INDEX_URL=url)
-    assert (tree.files, tree.commit) == (("PKG-INFO", "a.cu", "pyproject.toml"), None)
-    assert opened(folder, PIP_INDEX_URL="http://127.0.0.1:1/") == tree
-
-
-@pytest.mark.slow
-def test_an_sdist_of_other_bytes_is_refused(tmp_path: Path) -> None:
-    content = packed(tmp_path / "index", SDIST)
-    folder = asking_sdist(tmp_path / "ask", b"other")
-    with index(tmp_path / "index") as url:
-        said = refusal(folder, PIP_INDEX_URL=url)
-    sha256, other = (hashlib.sha256(data).hexdigest() for data in (content, b"other"))
-    assert said == f"demo-1.0.tar.gz has the sha256 {sha256}, expected {other}"
-    assert not list((tmp_path / "cache/sources").glob("sdist-*/"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("members", "link", "message"),
-    [
-        pytest.param({"../evil": "x"}, None, "cannot be unpacked safely: '../evil' would be extracted", id="upwards"),
-        pytest.param({"demo-1.0/a": ""}, ("demo-1.0/b", "../../b"),
-                     "cannot be unpacked safely: 'demo-1.0/b' would link",
-                     id="link-upwards"),
-        pytest.param({"demo-1.0/a": ""}, ("demo-1.0/b", "/etc/passwd"), "cannot be unpacked safely: ",
-                     id="absolute-link"),
-        pytest.param({"pyproject.toml": PROJECT}, None, "is not an sdist, expected one folder in it", id="no-folder"),
-        pytest.param({"a/x": "", "b/x": ""}, None, "is not an sdist, expected one folder in it", id="two-folders"),
-        pytest.param({}, None, "is not an sdist, expected one folder in it", id="empty"),
-    ],
-)  # fmt: skip
-def test_an_sdist_that_is_none_is_refused(
-    tmp_path: Path, members: dict[str, str], link: tuple[str, str] | None, message: str
-) -> None:
-    folder = asking_sdist(tmp_path / "ask", packed(tmp_path / "index", members, link))
-    with index(tmp_path / "index") as url:
-        said = refusal(folder, PIP_INDEX_URL=url)
-    assert said.startswith(f"demo-1.0.tar.gz {message}")
-    assert not list(tmp_path.rglob("evil"))
-
-
-@pytest.mark.slow
-def test_bytes_that_are_no_archive_are_refused(tmp_path: Path) -> None:
-    packed(tmp_path / "index", {})
-    write(tmp_path / "index", {"demo-1.0.tar.gz": "hello"})
-    with index(tmp_path / "index") as url:
-        said = refusal(asking_sdist(tmp_path / "ask", b"hello"), PIP_INDEX_URL=url)
-    assert said.startswith("demo-1.0.tar.gz cannot be unpacked safely: ")
 
 
 # ---------------------------------------------------------------- projects

@@ -162,18 +162,6 @@ def test_rows_that_ask_for_other_runners_are_never_put_together(plan: Plan) -> N
         assert {int(name[1:]) % 2 for name in row["jobs"].split(",")} == {int(row["runner"] == "own")}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("minutes", "name"), [pytest.param(300, "builds", id="builds"), pytest.param(1, "sites", id="sites")]
-)
-def test_rows_that_do_not_fit_into_the_time_of_their_runners_are_refused(plan: Plan, minutes: int, name: str) -> None:
-    found = many(plan, 257 if name == "builds" else 9000, minutes)
-    expected = f"the plan has {len(found.jobs)} {name}, and GitHub runs 256 jobs of one matrix"
-    with pytest.raises(InputError, match=expected) as caught:
-        matrix.outputs(found)
-    assert "with a shorter `timeout-minutes` one runner does more of them in turn" in caught.value.hint
-
-
 def test_a_failed_wheel_starts_no_trial(plan: Plan) -> None:
     native, *_ = (job for job in plan.jobs if job.owner)
     files = {plan.sdist, *(job.wheel for job in plan.jobs if job is not native)}

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ci_tools.model.files import BuiltWith
-from ci_tools.publish.notes import MOST_CHARACTERS, notes
+from ci_tools.publish.notes import notes
 from ci_tools.publish.units import (
     CORE,
     NOT_TRIED,
@@ -128,14 +128,6 @@ def test_the_notes_say_which_wheels_were_tried_on_a_gpu(count: int, device: str,
     assert shown in Shown(notes(unit(*items, USUAL.items[1]))).text
 
 
-@pytest.mark.slow
-def test_notes_of_very_many_ways_to_build_are_cut() -> None:
-    items = (built(f"{n}.whl", "", "", image=f"image {n}")._replace(gpu=f"tried on {n}") for n in range(3000))
-    text = notes(unit(*items))
-    assert 0 < len(text) <= MOST_CHARACTERS
-    assert "And 2,960 more" in text
-
-
 def test_wheels_that_are_added_say_for_which_torch() -> None:
     assert notes(replace(USUAL, added="torch2.15")).startswith("## Added: torch2.15\n")
 
@@ -183,15 +175,6 @@ def test_a_text_leads_nowhere_where_github_makes_links_of_bare_addresses() -> No
     made = PURE._replace(platform="www.evil.invalid https://evil.invalid WWW.evil.invalid")
     row = next(line for line in notes(unit(item("demo-1.0-py3-none-any.whl", made))).splitlines() if "evil" in line)
     assert not any(start in row.lower() for start in ("www.", "https:", "://"))
-
-
-@pytest.mark.slow
-def test_a_long_table_ends_with_where_the_rest_is() -> None:
-    many = unit(*(item(f"demo-1.0-{number}-py3-none-any.whl", PURE) for number in range(2000)))
-    text = notes(many)
-    rows = Shown(text).tags.count("tr") - 1
-    assert (len(text) <= MOST_CHARACTERS, 100 < rows < 2000) == (True, True)
-    assert f"And {2000 - rows:,} more: every file is among the assets" in text
 
 
 @pytest.mark.parametrize("most", range(0, 3000, 250))

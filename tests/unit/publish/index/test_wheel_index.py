@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ci_tools.errors import InputError, MachineError, Rejected
+from ci_tools.errors import InputError, MachineError
 from ci_tools.model.request import Channel, Edition
 from ci_tools.publish.index.ledger import Ledger
 from ci_tools.publish.units import NOT_TRIED, Offer
@@ -257,24 +257,6 @@ def test_one_name_twice_at_once_is_refused(root: Path, tmp_path: Path, files: li
     with pytest.raises(InputError, match="published 2 times at once"):
         publish(root, [*files, (again, "cu132")])
     assert not root.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("metadata", "sentence"),
-    [
-        pytest.param(None, "has no METADATA", id="no-metadata"),
-        pytest.param(b"Name: \xff\n", "METADATA is not UTF-8", id="not-text"),
-        pytest.param(b"Name: demo\n\n" + bytes(64 << 20), r"METADATA has 67,\d{3},\d{3} bytes, expected", id="huge"),
-    ],
-)
-def test_a_bad_wheel_is_rejected_and_nothing_written(
-    metadata: bytes | None, sentence: str, root: Path, files: list[tuple[Path, str]]
-) -> None:
-    edited(files[1][0], {"demo-1.0+cu130.dist-info/METADATA": metadata})
-    with pytest.raises(Rejected, match=sentence):
-        publish(root, files)
-    assert state(root) == {}
 
 
 def test_a_wheel_is_listed_for_every_cuda_version_it_serves(tmp_path: Path) -> None:
