@@ -80,6 +80,8 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     def look(made: Made | None) -> None:
         core = foresight.core_of(planned.plan, folder_edition(planned.plan.edition), made and (made.path, made.receipt))
         foresight.refuse_clash(core, targets, outside.reporter.say)
+        if made and not core.items and not to.replace:
+            foresight.report_existing(core, targets, outside.reporter.say)
 
     names = [*([SDIST] if planned.plan.sdist else []), *(job.name for job in jobs)]
     made = build(planned, names, out, outside, CHECKS._replace(look=look))
@@ -116,7 +118,7 @@ def say_clashes(planned: Planned, outside: Outside) -> Look:
         released = plan.edition != UNTAGGED
         targets = targets_of([to for to in plan.request.publish.targets if released or to.startswith(LOCAL)], outside)
         core = foresight.core_of(plan, folder_edition(plan.edition), made and (made.path, made.receipt))
-        (foresight.say_clash if made else foresight.report_existing)(core, targets, outside.reporter.say)
+        (foresight.say_clash if core.items else foresight.report_existing)(core, targets, outside.reporter.say)
 
     return look
 

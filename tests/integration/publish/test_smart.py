@@ -74,6 +74,20 @@ def test_a_second_release_has_the_same_sdist(fatwheel: CommandLine, released: Pa
     assert (again.status, "nothing was built" in again.stdout) == (0, True), again.stderr
 
 
+def test_another_source_under_the_same_version_is_told_before_it_is_built(
+    fatwheel: CommandLine, released: Path, tmp_path: Path
+) -> None:
+    other = shutil.copytree(released, tmp_path / "other")
+    with next(path for path in other.rglob("__init__.py") if "dist" not in path.parts).open(
+        "a", encoding="utf-8"
+    ) as module:
+        module.write("more = 1\n")
+    again = fatwheel("release", "--to", "dir:dist/index", cwd=other)
+    assert again.status == 2
+    told = again.stderr.find("already has 2 files of tiny 1.0")
+    assert 0 <= told < again.stderr.find(f"build {WHEEL}") < again.stderr.find("is public nowhere yet"), again.stderr
+
+
 def test_a_release_is_installed_from_its_sdist_without_its_build_requirements(released: Path, tmp_path: Path) -> None:
     index = shutil.copytree(released / "dist/index", tmp_path / "index")
     (wheel,) = lock_in(index / SDIST)["wheels"]  # type: ignore[misc]  # JSON
