@@ -29,6 +29,13 @@ def for_this_torch(project: str) -> Iterator[None]:
     if reason := find_mismatch(project):
         message = f"{reason}. {find_remedy(project)}"
         raise ImportError(message)
+    with explain_errors(project):
+        yield
+
+
+@contextmanager
+def explain_errors(project: str) -> Iterator[None]:
+    """Load a library in the body; if it does not load, raise ImportError with what mends it."""
     try:
         yield
     except (ImportError, OSError) as error:
@@ -39,11 +46,14 @@ def for_this_torch(project: str) -> Iterator[None]:
 
 
 def find_mismatch(project: str) -> str:
-    """Return how a wheel and the torch here differ, by the wheel's label such as cu130torch2.10; "" if they do not."""
+    """Return how a wheel and the torch here differ, by the wheel's label such as cu130torch2.10; "" if they do not.
+
+    A torch without CUDA is no mismatch: what the wheel has beside its kernels may serve.
+    """
     has, label = f"torch {torch.__version__}", _read_version(project)[1]
     cuda, minor = re.search(r"cu(\d+)(\d)", label), re.search(r"torch(\d+\.\d+)", label)
-    if cuda and cuda[1] != (torch.version.cuda or "no").split(".")[0]:
-        return f"{project} is for CUDA {cuda[1]}.{cuda[2]}, and {has} has {_own_cuda() or 'no CUDA'}"
+    if cuda and torch.version.cuda and cuda[1] != torch.version.cuda.split(".")[0]:
+        return f"{project} is for CUDA {cuda[1]}.{cuda[2]}, and {has} has CUDA {torch.version.cuda}"
     is_other = minor and not re.match(rf"{re.escape(minor[1])}\b", torch.__version__)
     return f"{project} is for torch {minor[1]}, and {has} is here" if minor and is_other else ""
 
@@ -53,15 +63,11 @@ def find_remedy(project: str) -> str:
     version, _, is_labelled = _read_version(project)
     wanted, cuda = f"{project}=={version}" if version else project, torch.version.cuda
     if is_labelled:  # it came from an index with a folder for each label
-        return f"Install {wanted} again, from the index for {_own_cuda() or 'this torch'}."
+        return f"Install {wanted} again, from the index for {f'CUDA {cuda}' if cuda else 'this torch'}."
     own = f"{torch.__version__.partition('+')[0]}+{f'cu{cuda}'.replace('.', '') if cuda else 'cpu'}"
     pip = f"pip install --force-reinstall --no-deps --no-cache-dir {wanted}"
     uv = f"uv pip install --reinstall-package {project} --no-cache {wanted}"
     return f"Choose again: `{pip}`, or `{re.sub(r'[^A-Z0-9]+', '_', project.upper())}_FOR_TORCH={own} {uv}`."
-
-
-def _own_cuda() -> str:
-    return f"CUDA {torch.version.cuda}" if torch.version.cuda else ""
 
 
 def _read_version(project: str) -> tuple[str, str, bool]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from ao_kernels._guard import find_remedy, for_this_torch
+from ao_kernels._guard import explain_errors, find_remedy
 from ao_kernels.formats import FORMATS
 
 PACKAGE = Path(__file__).parent
@@ -85,7 +85,7 @@ def load() -> None:
     """Load the libraries that fit, in any order, and warn where a wheel for another CUDA is installed."""
     for decision, library in ((CUDA, CUDA_LIBRARY), (CPU, CPU_LIBRARY)):
         if decision.action is Action.LOAD:
-            with for_this_torch("ao-kernels"):
+            with explain_errors("ao-kernels"):
                 torch.ops.load_library(library)
         elif decision.action is Action.WARN:
             warnings.warn(f"ao-kernels: {decision.reason}. {find_remedy('ao-kernels')}", stacklevel=3)
