@@ -48,7 +48,7 @@ def explain_errors(project: str) -> Iterator[None]:
 def find_mismatch(project: str) -> str:
     """Return how a wheel and the torch here differ, by the wheel's label such as cu130torch2.10; "" if they do not.
 
-    A torch without CUDA is no mismatch: what the wheel has beside its kernels may serve.
+    A torch without CUDA does not count: what the wheel has beside its kernels may serve.
     """
     has, label = f"torch {torch.__version__}", _read_version(project)[1]
     cuda, minor = re.search(r"cu(\d+)(\d)", label), re.search(r"torch(\d+\.\d+)", label)
