@@ -14,14 +14,14 @@ import pytest
 
 from tests.builders.sources import PROJECT, git, write
 from tests.servers.threads import serve
-from tests.unit.evidence.test_source import FIXED, _with_submodule, asking, opened, refusal, repository
+from tests.unit.evidence.test_source import FIXED, _with_submodule, asking, opened, refusal, repositories, repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
-__all__ = ["repository"]  # fixtures
+__all__ = ["repositories", "repository"]  # fixtures
 
 pytestmark = pytest.mark.slow
 
