@@ -81,7 +81,8 @@ function showAnswer(answer) {
   const { file } = answer;
   byId("result").classList.toggle("none", !file);
   byId("result-title").textContent = file ? "Your wheel" : "No wheel";
-  byId("verdict").textContent = file ? `${file.name} is for ${chosen()}.` : `There is no wheel for ${chosen()}.`;
+  const verdict = file ? [element("code", {}, file.name), element("span", {}, ` is for ${chosen()}.`)] : [`There is no wheel for ${chosen()}.`];
+  byId("verdict").replaceChildren(...verdict);
   byId("answer").replaceChildren(...(file ? found(answer) : missing(answer)), ...others(answer));
 }
 
@@ -153,7 +154,7 @@ function others({ rows }) {
   const left = rows.filter(([, why]) => why !== "taken");
   if (!left.length) return [];
   const shown = left.map(([file, why]) => fact(element("code", {}, file), why));
-  const title = `Why not ${left.length === 1 ? "the other wheel" : `one of the ${left.length} others`}`;
+  const title = `Why not the ${left.length === 1 ? "other wheel" : `${left.length} other wheels`}`;
   return [element("details", { id: "others" }, element("summary", {}, title), element("dl", { className: "wide" }, ...shown))];
 }
 

@@ -25,7 +25,7 @@ const INSTALLERS = new Map(Object.entries({
       return [{ kind: "version", title: "From this index", text: `${source}\npoetry add --source ${name} ${quoted(pinned(file))}` }];
     },
     torch: (line) => `poetry run pip install uv\npoetry run python -m uv pip install ${line}`,
-    note: "An explicit source serves only the packages that name it. poetry does not keep the build of torch: run its line again after `poetry install`.",
+    note: "An explicit source serves only the packages that name it. poetry does not keep the build of torch: run its line again after poetry install.",
   },
   "requirements.txt": {
     blocks: (file) => [

@@ -13,6 +13,10 @@ const NEW_STRING = /__cxx11|B5cxx11/;
 const OLD_STRING = /^_Z\w*?(?:RKSs|ESs|PSs|SsS)/;
 const FIRST_NEW_ABI = [2, 7]; // of torch's wheels for Linux: publish/wheel_facts.py
 
+const UNSUPPORTED = /([^\s/\\'"]{5,200})\.whl is not a supported wheel on this platform/;
+const LONGEST_LINE = 1000; // characters of a line, and
+const MOST_LINES = 5000; // lines that are read: a pattern may take long for a text that was made to keep it busy
+
 const RULES = [
   {
     name: "undefined symbol",
@@ -30,7 +34,7 @@ const RULES = [
   },
   {
     name: "GPU unknown to torch",
-    pattern: /([^\n:]*?) with CUDA capability sm_(\d+) is not compatible with the current PyTorch/,
+    pattern: /([^\n:]{0,80}) with CUDA capability sm_(\d+) is not compatible with the current PyTorch/,
     read: ([, gpu, sm]) => ({
       title: `Your torch has no code for ${gpu.trim() || "this GPU"} (sm_${sm}).`,
       why: "A torch for a newer CUDA has it. Nothing that is built on torch can run before that.",
@@ -50,17 +54,12 @@ const RULES = [
   },
   {
     name: "no such version, by pip",
-    pattern: /Could not find a version that satisfies the requirement ([\w.-]+)([^\s(]*)[^\n]*?\(from versions: ([^)\n]*)/,
-    read: ([, name, spec, versions]) => readMissing(name, spec, versions),
-  },
-  {
-    name: "no such version",
-    pattern: /No matching distribution found for ([\w.-]+)([^\s(]*)/,
-    read: ([, name, spec]) => readMissing(name, spec, ""),
+    pattern: /Could not find a version that satisfies the requirement ([\w.-]+)([^\s(]*)[^\n]*?\(from versions: ([^)\n]*)|No matching distribution found for ([\w.-]+)(\S*)/,
+    read: ([, name, spec, versions, other, itsSpec]) => readMissing(name ?? other, spec ?? itsSpec, versions ?? ""),
   },
   {
     name: "no such version, by uv",
-    pattern: /Because (?:only )?([\w.-]+?)(==[\w.+!-]+)? has no wheels with a matching ([\w ]+?) tag/,
+    pattern: /Because (?:only )?([\w.-]+?)(==[\w.+!-]+)? has no wheels with a matching ([\w ]+?)\s+tag/,
     read: ([, name, spec, tag]) => ({
       title: `There is no file of ${name}${spec ?? ""} for your ${/platform/.test(tag) ? "system" : "Python"}.`,
       why: "uv found the version, but each of its files is for another one.",
@@ -116,7 +115,7 @@ const RULES = [
   },
   {
     name: "wheel for another machine",
-    pattern: /([\w.+!-]+-[\w.]+-[\w.]+-[\w.]+)\.whl is not a supported wheel on this platform/,
+    pattern: UNSUPPORTED,
     read: ([, name]) => ({
       title: `That file is for ${tagsInWords(`${name}.whl`)}, and your pip is of another.`,
       why: "`python -m pip --version` says which Python it is, `python -m pip debug --verbose` which tags it takes.",
@@ -178,7 +177,9 @@ const RULES = [
 ];
 
 /** Return what is wrong by a rule, with its name, for each rule that knows words of a text; and what is seen in it. */
-function diagnose(text) {
+function diagnose(pasted) {
+  const lines = pasted.split("\n", MOST_LINES).map((line) => line.slice(0, LONGEST_LINE));
+  const text = lines.join("\n");
   const machine = readMachine(text);
   const errors = [];
   for (const { name, pattern, read } of RULES) {
@@ -263,10 +264,10 @@ function readMissing(name, spec, versions) {
 
 /** Return the project that a text is about, by the file or module that fails; "" if it names none. */
 function projectIn(text) {
-  const found = /([\w.]+?)-\d[\w.+!]*-[\w.]+-[\w.]+-[\w.]+\.whl is not a supported/.exec(text)
-    ?? /site-packages[/\\](\w+)[/\\][^\n]*undefined symbol/.exec(text)
-    ?? /(?:requirement|distribution found for) ([\w.-]+)/.exec(text)
-    ?? /site-packages[/\\]((?!torch[/\\])\w+)[/\\]/.exec(text);
+  const found = /(?:^|\s)([\w.]{1,100})-\d[^\s/\\]{5,200}\.whl is not a supported/.exec(text)
+    ?? /site-packages[/\\](\w{1,100})[/\\][^\n]*undefined symbol/.exec(text)
+    ?? /(?:requirement|distribution found for) ([\w.-]{1,100})/.exec(text)
+    ?? /site-packages[/\\]((?!torch[/\\])\w{1,100})[/\\]/.exec(text);
   return found ? found[1].toLowerCase().replace(/[-_.]+/g, "-") : "";
 }
 

@@ -131,7 +131,7 @@ const READERS = [
   },
   { pattern: /CUDA capability sm_(\d+)(\d)\b/, read: ([, major, minor]) => ({ gpu: `${major}.${minor}` }) },
   { pattern: /\bGPU \d+\s*:\s*([^\n(]+)/, read: ([, name]) => readGpu(name) },
-  { pattern: /(?:NVIDIA (?:GeForce|RTX|Tesla)|Quadro|Tesla) [^|\n]{2,40}/, read: ([name]) => readGpu(name) },
+  { pattern: /(?:NVIDIA (?:GeForce|RTX|Tesla)|Quadro|Tesla) [^|\n]{2,40}/i, read: ([name]) => readGpu(name) },
 ];
 
 /** Return what a text says of a machine: some of system, accelerator, torch, python, gpu, libc and drivers. */

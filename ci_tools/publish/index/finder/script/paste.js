@@ -1,12 +1,10 @@
 // "Paste your error": what is wrong, and the lines that mend it. The text stays in this page.
 
-const LONGEST = 200_000; // characters of a paste that are read
-
 let pasted = null; // what `diagnose` says of the text; null without one
 
 /** Read the text again, and take over what it says of the machine. */
 function readPaste() {
-  const text = byId("error-text").value.slice(0, LONGEST);
+  const text = byId("error-text").value;
   pasted = text.trim() ? diagnose(text) : null;
   byId("forget").hidden = !pasted;
   if (state.listing) {
