@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.test_finder_page import Quiet, browser, chromium
+from tests.builders.browsers import browser, chromium
+from tests.builders.finder_site import Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
