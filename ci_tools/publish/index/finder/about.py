@@ -1,4 +1,4 @@
-"""What a project says of itself in its METADATA: the summary, and links to its source and its changelog."""
+"""Reads what a project says of itself in its METADATA: the summary, and links to its source and changelog."""
 
 from __future__ import annotations
 
