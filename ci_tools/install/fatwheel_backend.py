@@ -257,6 +257,7 @@ def _output(*command: str, errors: bool = False) -> str:
 
 
 # ---------------------------------------------------------------- the choice
+# Fatwheel's finder has a twin of it in JavaScript (script/choice.js); a test holds them equal.
 
 
 class Choice(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from ci_tools.install.lock import LockedWheel, write_lock
 from ci_tools.install.smart_sdist import is_smart, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
-from ci_tools.model.versions import Minor
+from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,15 +20,11 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.publish.targets import Target
-    from ci_tools.publish.units import Item, Made, Unit
+    from ci_tools.publish.units import Item, Unit
 
 __all__ = ["SMART", "make_sdists_smart"]
 
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
-TORCH = re.compile(r"torch(\d+\.\d+)")
-# The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
-# _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
-CXX11 = Minor(2, 7)
 
 
 def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:
@@ -61,48 +56,17 @@ def _make_smart(item: Item, unit: Unit, locked: Sequence[LockedWheel], folder: P
 def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -> LockedWheel:
     if item.made is None:
         raise ValueError(item)
-    kind, version = _split(item.made.accelerator)
-    cuda = catalog.cuda.get(Minor.parse(version)) if kind == "cu" and version else None
-    torch = _torches(item.made)
-    return LockedWheel(
+    made = item.made
+    wheel = LockedWheel(
         file=FileName(item.name),
         urls=tuple(_addresses(unit, item, targets)),
         sha256=Sha256(item.sha256),
         size=item.size,
-        cuda=version if kind == "cu" else None,
-        serves=tuple(_split(label.partition("torch")[0])[1] for label in (item.folder, *item.also)) if cuda else (),
-        rocm=version if kind == "rocm" else None,
-        xpu=kind == "xpu",
-        archs=item.made.archs,
-        driver_sass=cuda.sass_driver if cuda else None,
-        driver_ptx=cuda.driver if cuda else None,
-        torch=torch,
-        cxx11abi=_cxx11abi(item.made, torch),
-        env=dict(item.made.env),
+        archs=made.archs,
+        env=dict(made.env),
     )
-
-
-def _split(label: str) -> tuple[str, str]:
-    """Return the kind and the version in a label such as cu130 or rocm7.1."""
-    found = re.fullmatch(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)", label)
-    if found is None:
-        return "", ""
-    return (found[1], f"{found[2]}.{found[3]}") if found[1] else (found[4] or found[6], found[5] or "")
-
-
-def _torches(made: Made) -> tuple[str, str | None] | None:
-    """Return the lowest torch that a wheel serves and the first that it does not: for one torch it has a folder."""
-    own = TORCH.search(made.folder)
-    if own:
-        return own[1], str(Minor.parse(own[1]).next)
-    lowest = min((Minor.parse(found[1]) for cell in made.covers for found in TORCH.finditer(cell)), default=None)
-    return (str(lowest), None) if lowest and made.platform else None
-
-
-def _cxx11abi(made: Made, torch: tuple[str, str | None] | None) -> bool | None:
-    """Return the C++ ABI of torch that a wheel for one torch on Linux needs; torch's stable ABI has no C++ in it."""
-    is_bound = torch and torch[1] and made.platform.startswith("linux")
-    return True if is_bound and torch and Minor.parse(torch[0]) >= CXX11 else None
+    built = Built(made.accelerator, made.platform, (item.folder, *item.also), lowest_torch(made.covers))
+    return add_facts(wheel, built, catalog)
 
 
 def _addresses(unit: Unit, item: Item, targets: Iterable[Target]) -> Iterator[str]:

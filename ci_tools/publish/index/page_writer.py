@@ -21,7 +21,7 @@ from ci_tools.model.files import FOLDER
 from ci_tools.publish.index import pages as index
 from ci_tools.publish.index import variants
 from ci_tools.publish.index.directory import Root, activate_folders, announce_folders, covers, folders_of, slash
-from ci_tools.publish.index.finder import data_path, front_page, project_data, shelf_of
+from ci_tools.publish.index.finder import data_path, front_page, project_data, read_newest, shelf_of
 from ci_tools.publish.index.foreign.entries import join, store_metadata, unknown_files
 from ci_tools.publish.index.foreign.files import METADATA_SUFFIX, complete, merge_listings, resolve
 from ci_tools.publish.index.foreign.pages import add_projects, parse_project_page, projects_on
@@ -191,10 +191,15 @@ class PageWriter:
         facts = catalog.load()
         offers = {version: ledger.offers(manifest.project, sha256) for version, sha256 in manifest.offers.items()}
         # Nobody needs to search for a variant.
-        files = (file for file in manifest.files.values() if not file.variant and not file.lost)
-        shelf = shelf_of(manifest.project, files, offers, facts)
+        files = [file for file in manifest.files.values() if not file.variant and not file.lost]
+        about = read_newest(files, lambda key: self._content(f"{ledger.root}{key}"))
+        shelf = shelf_of(manifest.project, files, offers, facts, about)
         key = f"{ledger.root}{data_path(manifest.project)}"
         return Page((key,), project_data(shelf, facts), manifest.generation, is_read=False)
+
+    def _content(self, key: str) -> bytes | None:
+        found = self.store.read(key)
+        return found[0] if found else None
 
     def _write(self, pages: Iterable[Page]) -> list[Stranger]:
         """Write pages under each of their keys, unless newer ones exist; return the pages of others there."""

@@ -9,7 +9,6 @@ from packaging.utils import canonicalize_name
 from pypi_simple import IndexPage
 
 from ci_tools import catalog
-from ci_tools.publish.index import finder
 from ci_tools.publish.index.finder import (
     File,
     Listing,
@@ -19,6 +18,7 @@ from ci_tools.publish.index.finder import (
     project_data,
     shelf_of,
 )
+from ci_tools.publish.index.finder.data import NO_FILE, NOT_ASKED
 from ci_tools.publish.index.pages import IndexedFile
 from ci_tools.publish.units import Offer
 
@@ -61,9 +61,9 @@ def read_back(data: dict[str, Any], listing: dict[str, Any]) -> list[tuple[str, 
     offers: list[tuple[str, ...]] = []
     for system, accelerator, torch, row in zip(*(grid[start::4] for start in range(4)), strict=True):
         for python, outcome in enumerate(data["rows"][row]):
-            if outcome != finder.NOT_ASKED:
+            if outcome != NOT_ASKED:
                 file, text = listing["outcomes"][outcome]
-                name = "" if file == finder.NO_FILE else listing["files"][file]["name"]
+                name = "" if file == NO_FILE else listing["files"][file]["name"]
                 axes = (data["systems"][system][0], data["accelerators"][accelerator][0], data["torches"][torch])
                 offers.append((*axes, data["pythons"][python], name, data["texts"][text]))
     return offers
@@ -142,20 +142,40 @@ def test_an_address_is_quoted_for_s3() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "drivers"),
+    ("file", "known"),
     [
-        pytest.param(CUDA, ("580", "580.65.06"), id="cuda-13-with-ptx"),
-        pytest.param(CUDA._replace(archs=("9.0",)), ("580", ""), id="machine-code-alone"),
-        pytest.param(CUDA._replace(folder="cu129torch2.10"), ("525", "575.51.03"), id="a-folder-of-one-torch"),
-        pytest.param(CUDA._replace(folder="cu999"), ("", ""), id="a-cuda-nobody-knows"),
-        pytest.param(CUDA._replace(platform="windows-cuda"), ("", ""), id="windows-has-other-drivers"),
-        pytest.param(CUDA._replace(folder="rocm7.1", platform="linux-rocm"), ("", ""), id="no-cuda"),
-        pytest.param(PURE, ("", ""), id="pure"),
+        pytest.param(CUDA, ("13.0", "580", "580.65.06", None), id="cuda-13"),
+        pytest.param(
+            CUDA._replace(folder="cu129torch2.10"), ("12.9", "525", "575.51.03", ("2.10", "2.11")), id="for-one-torch"
+        ),
+        pytest.param(CUDA._replace(folder="cu999"), ("99.9", None, None, None), id="a-cuda-nobody-knows"),
+        pytest.param(CUDA._replace(folder="rocm7.1", platform="linux-rocm"), (None, None, None, None), id="no-cuda"),
+        pytest.param(
+            CUDA._replace(folder="", only_in=("", "cu130"), origin="adopted"),
+            ("13.0", "580", "580.65.06", None),
+            id="adopted-from-the-page-of-a-folder",
+        ),
+        pytest.param(PURE, (None, None, None, None), id="pure"),
     ],
 )
-def test_the_oldest_drivers_come_from_the_catalog(file: IndexedFile, drivers: tuple[str, str]) -> None:
+def test_a_wheel_has_the_facts_of_a_lock(
+    file: IndexedFile, known: tuple[str | None, str | None, str | None, tuple[str, str] | None]
+) -> None:
     (listing,) = shelf(file).listings
-    assert (listing.files[0].driver, listing.files[0].ptx_driver) == drivers
+    lock = listing.files[0].lock
+    assert lock is not None
+    assert (lock.cuda, lock.driver_sass, lock.driver_ptx, lock.torch) == known
+
+
+def test_the_lowest_torch_of_a_wheel_is_the_lowest_that_it_is_offered_for() -> None:
+    offers = tuple(OFFERS[0]._replace(torch=torch) for torch in ("2.14", "2.9", "2.10"))
+    (listing,) = data_of(shelf(CUDA, v1_0=offers))["listings"]
+    assert listing["files"][0]["lock"]["torch"] == ["2.9", None]
+
+
+def test_an_sdist_has_no_facts_of_a_lock() -> None:
+    (listing,) = data_of(shelf(PURE._replace(name="demo-1.0.tar.gz")))["listings"]
+    assert "lock" not in listing["files"][0]
 
 
 @pytest.mark.parametrize(

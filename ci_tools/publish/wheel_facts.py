@@ -1,0 +1,77 @@
+"""The facts by which a wheel is chosen: those of the lock in a smart sdist, and of the finder of an index."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.install.lock import LockedWheel
+
+__all__ = ["Built", "add_facts", "lowest_torch"]
+
+TORCH = re.compile(r"torch(\d+\.\d+)")
+LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")
+# The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
+# _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
+CXX11 = Minor(2, 7)
+
+
+class Built(NamedTuple):
+    """For which machines a wheel was built; all fields are empty for a pure wheel."""
+
+    accelerator: str  # cu130
+    platform: str  # linux-cuda
+    folders: tuple[str, ...]  # the folders of an index that list it, its own first: cu130torch2.10, cu129torch2.10
+    lowest: str = ""  # the lowest torch that it serves, if it serves more than one
+
+
+def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel:
+    """Return a wheel of a lock with the CUDA, the drivers and the range of torch that it was built for."""
+    kind, version = _split(built.accelerator)
+    cuda = catalog.cuda.get(Minor.parse(version)) if kind == "cu" and version else None
+    torch = _torches(built.folders[0] if built.folders else "", built.lowest if built.platform else "")
+    return wheel._replace(
+        cuda=version if kind == "cu" else None,
+        serves=tuple(_split(label.partition("torch")[0])[1] for label in built.folders) if cuda else (),
+        rocm=version if kind == "rocm" else None,
+        xpu=kind == "xpu",
+        driver_sass=cuda.sass_driver if cuda else None,
+        driver_ptx=cuda.driver if cuda else None,
+        torch=torch,
+        cxx11abi=_cxx11abi(built.platform, torch),
+    )
+
+
+def lowest_torch(texts: Iterable[str]) -> str:
+    """Return the lowest torch that cells name, such as linux-cuda / cu130 / torch2.10 / cp312; "" if none does."""
+    found = (Minor.parse(named[1]) for text in texts for named in TORCH.finditer(text))
+    lowest = min(found, default=None)
+    return str(lowest) if lowest else ""
+
+
+def _split(label: str) -> tuple[str, str]:
+    """Return the kind and the version in a label such as cu130 or rocm7.1."""
+    found = LABEL.fullmatch(label)
+    if found is None:
+        return "", ""
+    return (found[1], f"{found[2]}.{found[3]}") if found[1] else (found[4] or found[6], found[5] or "")
+
+
+def _torches(folder: str, lowest: str) -> tuple[str, str | None] | None:
+    """Return the lowest torch that a wheel serves and the first that it does not: for one torch it has a folder."""
+    own = TORCH.search(folder)
+    if own:
+        return own[1], str(Minor.parse(own[1]).next)
+    return (lowest, None) if lowest else None
+
+
+def _cxx11abi(platform: str, torch: tuple[str, str | None] | None) -> bool | None:
+    """Return the C++ ABI of torch that a wheel for one torch on Linux needs; torch's stable ABI has no C++ in it."""
+    is_bound = torch and torch[1] and platform.startswith("linux")
+    return True if is_bound and torch and Minor.parse(torch[0]) >= CXX11 else None

@@ -1,0 +1,42 @@
+"""Runs functions of the finder's page outside a browser: by Node.js, which playwright brings along."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST = 120  # seconds
+READ = "const given = JSON.parse(require('fs').readFileSync(0, 'utf-8'));"
+WRITE = "process.stdout.write(JSON.stringify(found));"
+
+
+def find_node() -> str:
+    """Return the path of Node.js; skip the test if there is none."""
+    found = shutil.which("node")
+    if found:
+        return found
+    driver = pytest.importorskip("playwright._impl._driver", reason="the finder's functions run in Node.js")
+    return str(driver.compute_driver_executable()[0])
+
+
+def call(script: str, expression: str, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+    """Return the value of an expression over the functions of a script and `given`, as JSON carries it."""
+    program = f'"use strict";\n{READ}\n{script}\nconst found = {expression};\n{WRITE}'
+    done = subprocess.run(
+        [find_node(), "--input-type=commonjs", "--eval", program],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=LONGEST,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,0 +1,104 @@
+"""The finder by keyboard, on a phone, on a wide screen, and for everybody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from tests.builders.finder_site import Site, Watched, chosen, commands, press, violations
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
+pytestmark = pytest.mark.slow
+
+
+# -- by keyboard, and for everybody
+
+
+def test_the_keyboard_is_enough(watched: Watched, site: Site, context: BrowserContext) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = watched.goto(site.served)
+    press(page, "Tab", "#filter-text")
+    page.keyboard.type("demo")
+    press(page, "Tab", "#projects a")
+    page.keyboard.press("Enter")
+    commands(page)
+    press(page, "Tab", "#version")
+    press(page, "Tab", "input[name=torch]")
+    page.keyboard.press("ArrowLeft")
+    assert chosen(page)["torch"] == "2.10"
+    press(page, "Tab", "input[name=installer]")
+    page.keyboard.press("ArrowRight")
+    press(page, "Tab", "button.copy")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#copied")).to_have_text("It is copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#answer pre").first.text_content()
+    assert commands(page)[0].startswith("uv pip install --index ")
+
+
+def test_without_a_clipboard_the_command_is_selected(watched: Watched, site: Site) -> None:
+    page = watched.goto(site.served + "#project=demo")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.evaluate("document.execCommand = () => false")
+    commands(page)
+    page.get_by_role("button", name="Copy: From this index").click()
+    assert page.evaluate("getSelection().toString()").split() == commands(page)[0].split()
+    assert page.locator("#copied").text_content() == "It is selected: copy it now."
+
+
+@pytest.mark.parametrize(
+    "fragment", ["", "#project=demo", "#project=demo&python=3.14t", "#project=evil", "#project=kernels"]
+)
+def test_a_phone_scrolls_in_one_direction_alone(watched: Watched, site: Site, fragment: str) -> None:
+    watched.page.set_viewport_size({"width": 320, "height": 640})
+    page = watched.goto(site.served + fragment)
+    if fragment:
+        page.locator("#shelf").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("fragment", ["", "#project=demo", "#project=demo&python=3.14t", "#project=evil"])
+def test_axe_finds_nothing(watched: Watched, site: Site, scheme: Literal["light", "dark"], fragment: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core looks for barriers")
+    watched.page.emulate_media(color_scheme=scheme)
+    page = watched.goto(site.served + fragment)
+    if fragment:
+        page.locator("#shelf").wait_for()
+        page.locator("#files summary").first.click()
+    assert violations(axe.Axe().run(page).response) == []
+
+
+def test_motion_is_for_those_who_want_it(watched: Watched, site: Site) -> None:
+    watched.page.emulate_media(reduced_motion="reduce")
+    page = watched.goto(site.served)
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+@pytest.mark.parametrize("fragment", ["#project=demo", "#project=kernels"])
+def test_a_phone_has_the_command_on_its_first_screen(browser: Browser, site: Site, fragment: str) -> None:
+    with browser.new_context(viewport={"width": 320, "height": 640}) as context:
+        page = context.new_page()
+        page.goto(site.served + fragment)
+        commands(page)
+        assert page.evaluate("scrollY") == 0
+        box = page.locator("#answer [data-kind=version] pre").bounding_box()
+        assert box is not None
+        assert box["y"] + 20 < 640
+        page.get_by_role("button", name="All projects").click()
+        page.locator("#picker").wait_for()
+
+
+def test_a_wide_screen_has_the_choice_beside_the_answer(watched: Watched, site: Site) -> None:
+    watched.page.set_viewport_size({"width": 1720, "height": 1000})
+    page = watched.goto(f"{site.served}#project=kernels")
+    commands(page)
+    left, right = (page.locator(name).bounding_box() for name in ("#machine", "#result"))
+    assert left is not None
+    assert right is not None
+    assert left["x"] + left["width"] <= right["x"]
+    assert abs(left["y"] - right["y"]) < left["height"]
+    assert left["width"] + right["width"] > 0.7 * 1720  # of the screen

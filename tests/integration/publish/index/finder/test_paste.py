@@ -1,0 +1,166 @@
+"""Errors that people pasted into public issues, pasted into the finder."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from tests.builders import javascript
+from tests.builders.finder_site import Site, Watched, chosen, commands, violations
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
+pytestmark = pytest.mark.slow
+
+PASTED = tomllib.loads((Path(javascript.__file__).parent / "pasted_errors.toml").read_text(encoding="utf-8"))["error"]
+AGAIN = "pip install --force-reinstall --no-deps --no-cache-dir --extra-index-url"
+
+
+def paste(page: Page, text: str) -> None:
+    page.get_by_role("textbox", name="Paste your error").fill(text)
+
+
+def opened(watched: Watched, site: Site, fragment: str = "#project=kernels") -> Page:
+    page = watched.goto(site.served + fragment)
+    commands(page)
+    return page
+
+
+def mending(page: Page) -> list[str]:
+    """Return the lines that mend what was pasted."""
+    return page.locator("#diagnosis pre").all_text_contents()
+
+
+def test_every_error_gets_its_sentence_and_nothing_is_sent(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    before = list(watched.asked)
+    for error in PASTED:
+        paste(page, error["text"])
+        shown = page.locator("#diagnosis article").all()
+        assert [each.get_attribute("data-rule") for each in shown] == (error["rules"] or [""])
+        if error["rules"]:
+            assert page.locator("#diagnosis h3").first.text_content() == error["title"]
+        helps = page.locator("#diagnosis pre, #diagnosis .why, #diagnosis .error p + p").count()
+        assert helps, error["issue"]
+    assert watched.asked == before
+    assert watched.wrong == []
+
+
+def test_the_page_may_not_send_what_is_pasted(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    before = list(watched.asked)
+    said = page.evaluate("fetch('/').then(() => 'sent', (error) => error.name)")
+    assert said == "TypeError"
+    assert watched.asked == before
+
+
+def test_the_line_for_the_torch_that_is_pasted(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    symbol = "undefined symbol: _ZN3c104cuda9SetDeviceEi"
+    paste(page, f"PyTorch version: 2.12.1+cu130\nPython version: 3.13.1\n{symbol}")
+    assert chosen(page) == {"system": "linux-x86_64", "accelerator": "cu130", "torch": "2.12", "python": "3.13"}
+    (line,) = mending(page)
+    assert line.startswith(AGAIN)
+    assert shlex.split(line)[-1] == "kernels==2.0+cu130"
+    assert page.locator("#diagnosis h3").text_content() == "It was built for another torch than torch 2.12.1."
+
+
+def test_a_cuda_that_is_not_to_choose_gets_the_wheel_of_its_major(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    paste(page, "PyTorch version: 2.10.0+cu128\nPython version: 3.12.3\nno kernel image is available for execution")
+    assert shlex.split(mending(page)[0])[-1] == "kernels==2.0+cu126"
+    assert "CUDA 12.8" in str(page.locator("#verdict").text_content())
+
+
+def test_a_torch_that_is_too_old_is_said_by_the_choice(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    vllm = next(error for error in PASTED if error["issue"].endswith("/8841"))
+    paste(page, vllm["text"])
+    assert "torch 2.4.0+cu121" in str(page.locator("#others").text_content())
+    assert shlex.split(mending(page)[0])[-1] == "kernels==2.0"  # the pure wheel serves
+    page.locator("input[name=torch][value='2.12']").check()
+    assert "torch 2.12" in str(page.locator("#verdict").text_content())
+
+
+def test_a_driver_that_is_too_old_gets_a_number_and_the_cuda_that_it_runs(watched: Watched, site: Site) -> None:
+    page = opened(watched, site, "#project=kernels&accelerator=cu130&torch=2.12&python=3.12&gpu=9.0")
+    paste(page, "CUDA driver version is insufficient\n| Driver Version: 550.54.14   CUDA Version: 12.4 |")
+    said = page.locator("#diagnosis")
+    playwright.expect(said).to_contain_text("It is 550.54.14 (of CUDA 12.4).")
+    playwright.expect(said).to_contain_text("Update the driver to 580 or newer.")
+    said.get_by_role("button", name="CUDA 12.6").click()
+    assert chosen(page)["accelerator"] == "cu126"
+
+
+def test_an_old_glibc_counts_in_the_choice(watched: Watched, site: Site) -> None:
+    page = opened(watched, site, "#project=kernels&accelerator=cu130&torch=2.12&python=3.12")
+    paste(page, "version `GLIBC_2.28' not found (required by kernels.so)")
+    assert shlex.split(mending(page)[0])[-1] == "kernels==2.0"
+    assert "with glibc 2.27" in str(page.locator("#others").text_content())
+
+
+def test_libraries_that_hide_torchs_own_are_to_be_unset(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    paste(page, "undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12")
+    assert mending(page)[0] == "unset LD_LIBRARY_PATH"
+    assert "--torch-backend=cu130" in mending(page)[1]
+
+
+def test_an_error_before_a_project_is_picked_leads_to_it(watched: Watched, site: Site) -> None:
+    page = watched.goto(site.served)
+    paste(page, "ERROR: kernels-1.0+cu126-cp310-cp310-linux_x86_64.whl is not a supported wheel on this platform.")
+    assert page.locator("#diagnosis pre").count() == 0
+    page.get_by_role("button", name="Show the line for kernels").click()
+    commands(page)
+    assert mending(page)[0].startswith(AGAIN)
+
+
+def test_an_unknown_text_says_what_is_known(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    paste(page, "<img src=x onerror=alert(1)> Killed")
+    assert page.locator("#diagnosed").text_content() == "This page knows none of it."
+    playwright.expect(page.locator("#diagnosis")).to_contain_text("undefined symbol; ")
+    assert page.locator("img").count() == 0
+    assert watched.wrong == []
+
+
+def test_a_paste_can_be_taken_back(watched: Watched, site: Site) -> None:
+    page = opened(watched, site, "#project=kernels&accelerator=cu130&torch=2.12&python=3.12")
+    paste(page, "version `GLIBC_2.28' not found (required by kernels.so)")
+    page.get_by_role("button", name="Clear").click()
+    assert page.locator("#diagnosis").text_content() == ""
+    assert "kernels==2.0+cu130" in shlex.split(commands(page)[0])
+
+
+def test_what_is_pasted_is_not_in_the_address(watched: Watched, site: Site) -> None:
+    page = opened(watched, site)
+    paste(page, "secret undefined symbol: _ZN3c104cuda9SetDeviceEi in /home/somebody/python3.12/site-packages/")
+    assert "secret" not in page.url
+    assert "somebody" not in page.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1720])
+def test_axe_finds_nothing_in_a_diagnosis(
+    watched: Watched, site: Site, scheme: Literal["light", "dark"], width: int
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core looks for barriers")
+    watched.page.emulate_media(color_scheme=scheme)
+    watched.page.set_viewport_size({"width": width, "height": 800})
+    page = opened(watched, site)
+    for error in (PASTED[0], PASTED[8], next(each for each in PASTED if each.get("mend") == "driver")):
+        paste(page, error["text"])
+        found: dict[str, Any] = axe.Axe().run(page).response
+        assert violations(found) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
