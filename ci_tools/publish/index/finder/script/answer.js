@@ -100,6 +100,7 @@ function found(answer) {
   const { file } = answer;
   return [
     yankOf(file),
+    withoutKernels(answer),
     group("Install with", "installer", [...INSTALLERS.keys()].map(installerChip)),
     ...commandsFor(file),
     element("p", { className: "note" }, INSTALLERS.get(state.installer).note),
@@ -123,8 +124,19 @@ function yankOf({ yanked }) {
   return element("p", { className: "warning" }, element("strong", {}, "Withdrawn by its makers. "), yanked);
 }
 
+/** Return why a wheel for any machine is taken where one for the accelerator was wanted; "" if there is no such one. */
+function withoutKernels({ wheel, rows }) {
+  const { accelerator } = state.choice;
+  const near = accelerator && !wheel.cuda && !wheel.rocm && !wheel.xpu ? nearest(rows) : undefined;
+  if (!near) return "";
+  const kernels = `It has no kernels for ${labelOf("accelerator", accelerator)}.`;
+  return element("p", { className: "why" }, `${kernels} ${near[0]} does not fit: ${near[1]}.`);
+}
+
 function commandsFor(file) {
-  if (canBeNamed(file)) return blocksFor(file).map(commandBox);
+  const blocks = canBeNamed(file) ? blocksFor(file) : null;
+  if (blocks?.length) return blocks.map(commandBox);
+  if (blocks) return [element("p", { className: "warning" }, "A container runs Linux: select a Linux system to see its lines.")];
   return [element("p", { className: "warning" }, "Its name is none that a command can carry.")];
 }
 
@@ -136,8 +148,8 @@ function missing(answer) {
   return [...parts, element("h4", {}, "There is one for"), element("p", { className: "ways" }, ...ways)];
 }
 
-function waysOn(name) {
-  const values = valuesOf(name).filter((value) => hasFile({ ...state.choice, [name]: value.name }));
+function waysOn(name, test = ({ file }) => file) {
+  const values = valuesOf(name).filter((value) => test(answerTo({ ...state.choice, [name]: value.name })));
   return values.map(({ name: value, label }) => {
     const kind = { torch: "torch ", python: "Python " }[name] ?? "";
     const button = element("button", { type: "button" }, `${kind}${label}`);

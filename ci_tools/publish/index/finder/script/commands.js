@@ -53,7 +53,7 @@ const INSTALLERS = new Map(Object.entries({
     note: "It locks this file, and nothing that this file needs. pip reads it from 26.1 on: pip install -r pylock.toml.",
   },
   Docker: {
-    blocks: (file) => [{ kind: "docker", title: "Dockerfile", text: dockerfile(file) }],
+    blocks: (file) => (isLinux() ? [{ kind: "docker", title: "Dockerfile", text: dockerfile(file) }] : []),
     torch: () => "",
     note: "torch brings CUDA along, so the image needs none: docker run --gpus all. No GPU is needed while it is built.",
   },
@@ -99,6 +99,8 @@ function addressOf(path) {
 function folderOf({ folder = "" }) {
   return addressOf(folder ? `${encodeURIComponent(folder)}/` : "./");
 }
+
+const isLinux = () => state.choice.system.startsWith("linux");
 
 const pinned = ({ pin }) => `${state.project}==${pin}`;
 
@@ -156,7 +158,8 @@ function dockerfile(file) {
     : [`python:${python || "3"}-slim`, "RUN pip install --no-cache-dir uv\nRUN uv pip install --system --no-cache"];
   const [setup, install] = [run.slice(0, run.lastIndexOf("\n")), run.slice(run.lastIndexOf("\n") + 1)];
   const own = `${install} --index '${folderOf(file)}' '${pinned(file)}'`;
-  return [`FROM ${base}`, setup, ...(torch ? [`${install} ${torchLine()}`] : []), own].join("\n");
+  const local = ROOT.protocol === "file:" ? ["# This index is a folder of your machine: COPY it into the image, to the same place."] : [];
+  return [`FROM ${base}`, setup, ...(torch ? [`${install} ${torchLine()}`] : []), ...local, own].join("\n");
 }
 
 /** Whether nothing in a command for a file could mean something to a shell. */

@@ -119,9 +119,14 @@ function answered(choice) {
 /** Return why no file fits: the reason of the only one, or of the one that comes nearest. */
 function noneFits(rows) {
   if (!rows.length) return "This version has no wheel that can be installed.";
-  const late = /needs driver|no kernel|C\+\+ ABI|is for torch|is for CUDA|is for ROCm|is for XPU/;
-  const [file, why] = rows.find(([, each]) => late.test(each)) ?? rows[0];
+  const [file, why] = nearest(rows) ?? rows[0];
   return rows.length === 1 ? `The only wheel is ${file}: ${why}.` : `No wheel fits. ${file}: ${why}.`;
+}
+
+/** Return the row of the wheel that comes nearest: it is for this Python and system, and something else is wrong. */
+function nearest(rows) {
+  const late = rows.filter(([, why]) => /needs driver|no kernel|C\+\+ ABI|is for (torch|CUDA|ROCm|XPU)/.test(why));
+  return late.find(([, why]) => !why.includes("without CUDA")) ?? late[0];
 }
 
 const hasFile = (choice) => Boolean(answerTo(choice)?.file);

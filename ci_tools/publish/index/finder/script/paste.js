@@ -122,8 +122,8 @@ function mendDriver() {
   const needed = answer.file && driverFor(answer);
   const parts = needed ? [element("p", {}, `Update the driver to ${needed}.`)] : [element("p", {}, "Update the driver.")];
   if (!driver && !driver_cuda) return parts;
-  const ways = waysOn("accelerator").filter((way) => way.textContent !== labelOf("accelerator", state.choice.accelerator));
-  if (present.file?.lock?.cuda || !ways.length) return parts;
+  const ways = waysOn("accelerator", ({ wheel }) => wheel?.cuda); // any driver fits a wheel without CUDA
+  if (present.wheel?.cuda || !ways.length) return parts;
   return [...parts, element("p", { className: "ways" }, "Or, with the driver that is here: ", ...ways)];
 }
 

@@ -165,3 +165,9 @@ def test_a_dockerfile_and_poetry_name_the_folder_and_the_version(watched: Watche
     source, add = block(watched, site, "poetry", "version").splitlines()
     assert shlex.split(source)[-1] == f"{site.served}cu130/".replace("'", "%27")
     assert shlex.split(add)[-3:] == ["--source", shlex.split(source)[-2], "demo==1.0+cu130"]
+
+
+def test_a_container_is_for_linux_only(watched: Watched, site: Site) -> None:
+    page = watched.goto(f"{site.served}#project=demo&system=windows-x86_64&installer=Docker")
+    warning = page.locator("#answer .warning")
+    playwright.expect(warning).to_have_text("A container runs Linux: select a Linux system to see its lines.")

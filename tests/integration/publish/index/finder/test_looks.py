@@ -39,6 +39,20 @@ def test_the_keyboard_is_enough(watched: Watched, site: Site, context: BrowserCo
     assert commands(page)[0].startswith("uv pip install --index ")
 
 
+def test_the_keyboard_reaches_what_opens_and_what_is_pasted(watched: Watched, site: Site) -> None:
+    page = watched.goto(f"{site.served}#project=kernels&accelerator=cu130&torch=2.12&python=3.12")
+    commands(page)
+    page.locator("#gpu").focus()
+    press(page, "Tab", "#others summary")
+    page.keyboard.press("Enter")
+    assert page.locator("#others[open]").count() == 1
+    press(page, "Tab", "#error-text")
+    page.keyboard.type("no kernel image is available")
+    press(page, "Tab", "#forget")
+    press(page, "Tab", "#diagnosis button.copy")
+    press(page, "Tab", "#files summary")
+
+
 def test_without_a_clipboard_the_command_is_selected(watched: Watched, site: Site) -> None:
     page = watched.goto(site.served + "#project=demo")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
@@ -61,7 +75,10 @@ def test_a_phone_scrolls_in_one_direction_alone(watched: Watched, site: Site, fr
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("fragment", ["", "#project=demo", "#project=demo&python=3.14t", "#project=evil"])
+@pytest.mark.parametrize(
+    "fragment",
+    ["", "#project=demo", "#project=demo&python=3.14t", "#project=evil", "#project=kernels&installer=Docker"],
+)
 def test_axe_finds_nothing(watched: Watched, site: Site, scheme: Literal["light", "dark"], fragment: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core looks for barriers")
     watched.page.emulate_media(color_scheme=scheme)

@@ -261,6 +261,7 @@ def test_a_gpu_without_a_kernel_gets_the_reason_that_pip_would_print(watched: Wa
     commands(page)
     page.get_by_label("NVIDIA GPU").select_option("7.5")
     page.locator("#others summary").click()
+    assert str(page.locator("#answer .why").text_content()).startswith("It has no kernels for CUDA 13.0. ")
     assert str(page.locator("#verdict").text_content()).startswith("kernels-2.0-py3-none-any.whl is for")
     assert "it has no kernel for the GPU here, 7.5, but for 8.0 9.0 10.0+PTX" in str(
         page.locator("#others").text_content()

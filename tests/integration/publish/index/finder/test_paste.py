@@ -99,6 +99,7 @@ def test_a_driver_that_is_too_old_gets_a_number_and_the_cuda_that_it_runs(watche
     said = page.locator("#diagnosis")
     playwright.expect(said).to_contain_text("It is 550.54.14 (of CUDA 12.4).")
     playwright.expect(said).to_contain_text("Update the driver to 580 or newer.")
+    assert said.locator(".ways button").all_text_contents() == ["CUDA 12.6", "CUDA 12.9"]
     said.get_by_role("button", name="CUDA 12.6").click()
     assert chosen(page)["accelerator"] == "cu126"
 
