@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SCRIPTS", "front_page", "write_script"]
 
 HERE = Path(__file__).parent
+STYLES = ("page", "answer", "screens")
 SCRIPTS = ("choice", "machine", "errors", "elements", "listing", "commands", "answer", "paste", "projects")
 
 
@@ -55,7 +56,8 @@ def front_page(projects: Iterable[str], *, title: str, folders: Iterable[str]) -
 @functools.cache
 def _parts() -> tuple[Template, str, str]:
     """Return the page, its style and its script, as installed with the package."""
-    page, style = ((HERE / name).read_text(encoding="utf-8") for name in ("page.html", "finder.css"))
+    page = (HERE / "page.html").read_text(encoding="utf-8")
+    style = "\n".join((HERE / "style" / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
     return Template(page), f"\n{style}", f"\n{write_script(catalogs.load())}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,3 +87,17 @@ def test_every_byte_of_an_index_is_as_its_golden_text_says(tmp_path: Path) -> No
     if "FATWHEEL_GOLDEN" in os.environ:
         GOLDEN.write_bytes(found.encode())
     assert found == GOLDEN.read_bytes().decode()
+
+
+def test_the_finder_says_what_the_newest_metadata_says(tmp_path: Path) -> None:
+    content = b"Metadata-Version: 2.4\nName: demo\nSummary: Kernels\nProject-URL: Source, https://host/demo\n"
+    index = releases.folder_index(tmp_path / "whl")
+    ledger = Ledger(index.store, "")
+    file = PURE._replace(metadata_sha256=hashlib.sha256(content).hexdigest())
+    _, manifest = ledger.change_manifest("demo", lambda known: known._replace(files={file.name: file}))
+    for written, about in ((None, {}), (content, {"summary": "Kernels", "links": [["Source", "https://host/demo"]]})):
+        if written:
+            (tmp_path / "whl" / f"{file.key}.metadata").write_bytes(written)
+        index.show(ledger, [manifest])
+        (page,) = (page for page in index.pages(ledger, manifest, ()) if page.keys == ("finder/demo.js",))
+        assert json.loads(page.data.decode().removeprefix("finder(").removesuffix(");\n"))["about"] == about

@@ -11,7 +11,8 @@ function say(text) {
 
 /** Show a project, without what is not known of it yet. */
 function showProject(project) {
-  Object.assign(state, { project, about: {}, listings: null, listing: null, wanted: {}, choice: {}, pasted: {}, seen: {} });
+  const nothing = { about: {}, listings: null, listing: null, wanted: {}, choice: {}, pasted: {}, seen: {} };
+  Object.assign(state, { project, ...nothing });
   for (const id of ["machine", "result", "shelf"]) byId(id).hidden = true;
   byId("about").replaceChildren();
   byId("finder").hidden = false;
@@ -56,7 +57,8 @@ function showListing() {
 function axisOf(name, legend) {
   const values = valuesOf(name);
   if (values.every((value) => value.name === "")) return [];
-  return [group(legend, name, values.map((value) => chip(name, value.name, value.label || "any", () => choose(name, value.name))))];
+  const chips = values.map((value) => chip(name, value.name, value.label || "any", () => choose(name, value.name)));
+  return [group(legend, name, chips)];
 }
 
 /** Check and mark every radio button, and answer the choice. */
@@ -81,7 +83,9 @@ function showAnswer(answer) {
   const { file } = answer;
   byId("result").classList.toggle("none", !file);
   byId("result-title").textContent = file ? "Your wheel" : "No wheel";
-  const verdict = file ? [element("code", {}, file.name), element("span", {}, ` is for ${chosen()}.`)] : [`There is no wheel for ${chosen()}.`];
+  const verdict = file
+    ? [element("code", {}, file.name), element("span", {}, ` is for ${chosen()}.`)]
+    : [`There is no wheel for ${chosen()}.`];
   byId("verdict").replaceChildren(...verdict);
   byId("answer").replaceChildren(...(file ? found(answer) : missing(answer)), ...others(answer));
 }
@@ -90,9 +94,16 @@ function showAnswer(answer) {
 function chosen() {
   const { system, accelerator, torch, python, gpu } = state.choice;
   const { driver, libc } = state.seen;
-  const parts = [labelOf("system", system), accelerator && labelOf("accelerator", accelerator)];
-  const rest = [torch && `torch ${torch}`, python && `Python ${python}`, gpu && `GPU ${gpu}`, driver && `driver ${driver}`, libc];
-  return [...parts, ...rest].filter(Boolean).join(", ");
+  const parts = [
+    labelOf("system", system),
+    accelerator && labelOf("accelerator", accelerator),
+    torch && `torch ${torch}`,
+    python && `Python ${python}`,
+    gpu && `GPU ${gpu}`,
+    driver && `driver ${driver}`,
+    libc,
+  ];
+  return parts.filter(Boolean).join(", ");
 }
 
 /** Return what to do with a file that was found, and what is in it. */
@@ -136,8 +147,10 @@ function withoutKernels({ wheel, rows }) {
 function commandsFor(file) {
   const blocks = canBeNamed(file) ? blocksFor(file) : null;
   if (blocks?.length) return blocks.map(commandBox);
-  if (blocks) return [element("p", { className: "warning" }, "A container runs Linux: select a Linux system to see its lines.")];
-  return [element("p", { className: "warning" }, "Its name is none that a command can carry.")];
+  const why = blocks
+    ? "A container runs Linux: select a Linux system to see its lines."
+    : "Its name is none that a command can carry.";
+  return [element("p", { className: "warning" }, why)];
 }
 
 /** Return why there is no file, and the changes of one choice that lead to one. */
@@ -167,7 +180,8 @@ function others({ rows }) {
   if (!left.length) return [];
   const shown = left.map(([file, why]) => fact(element("code", {}, file), why));
   const title = `Why not the ${left.length === 1 ? "other wheel" : `${left.length} other wheels`}`;
-  return [element("details", { id: "others" }, element("summary", {}, title), element("dl", { className: "wide" }, ...shown))];
+  const list = element("dl", { className: "wide" }, ...shown);
+  return [element("details", { id: "others" }, element("summary", {}, title), list)];
 }
 
 /** Return what is known of a file. */
@@ -245,7 +259,8 @@ function showFiles() {
 function fileOf(file) {
   const badge = file.yanked === undefined ? "" : element("span", { className: "badge" }, "withdrawn");
   const summary = element("summary", {}, element("code", {}, file.name), " ", badge, ` ${sizeOf(file.size)}`);
-  const exact = canBeNamed(file) ? [commandBox({ ...byFile(pipOrUv(), file), title: "This very file, checked by its hash" })] : [];
+  const title = "This very file, checked by its hash";
+  const exact = canBeNamed(file) ? [commandBox({ ...byFile(pipOrUv(), file), title })] : [];
   const opened = element("div", {}, yankOf(file), ...exact, factsOfFile(file));
   return element("details", { "data-name": file.name }, summary, opened);
 }

@@ -1,5 +1,5 @@
 // The choice of a wheel for a machine: the twin of `choose` in ci_tools/install/fatwheel_backend.py, which is what
-// `pip install` of a smart sdist asks. A test holds both to the same answer and the same sentences; change them together.
+// `pip install` of a smart sdist asks. A test holds both to the same answer and the same sentences: change both.
 
 const OLD_MANYLINUX = { manylinux1: [2, 5], manylinux2010: [2, 12], manylinux2014: [2, 17] }; // PEP 600
 
@@ -97,8 +97,8 @@ function fitsPlatform(name, facts) {
 /** Return the CUDA version to install for, and what says so; null with the reason why there is none. */
 function wantedCuda(facts) {
   if (facts.asked_cuda) {
-    const isNone = facts.asked_cuda.toLowerCase() === "none";
-    return isNone ? { cuda: null, source: "you asked for none" } : { cuda: facts.asked_cuda, source: "what you asked for" };
+    if (facts.asked_cuda.toLowerCase() === "none") return { cuda: null, source: "you asked for none" };
+    return { cuda: facts.asked_cuda, source: "what you asked for" };
   }
   if (facts.torch) {
     if (facts.torch_cuda) return { cuda: facts.torch_cuda, source: `torch ${facts.torch}` };

@@ -6,26 +6,30 @@ const SHA256 = /^[0-9a-f]{64}$/;
 const NEEDS_NO_QUOTES = /^[\w@%+=:,./-]+$/;
 const NEEDS_ESCAPE = /[^\w.~:/?#@%=+,[\]-]/g; // in an address that goes to a shell
 
+const LAST = "The last command takes this file or none.";
+const EXPLICIT = "It is explicit: it serves only the packages that name it.";
+
 // An installer has the blocks that it shows for a file, each a kind, a title and a text, and a note.
 const INSTALLERS = new Map(Object.entries({
   pip: {
     blocks: (file) => [byVersion("pip install", "--extra-index-url", file), byFile("pip install", file)],
     torch: (line) => `pip install uv\npython -m uv pip install ${line}`,
-    note: "pip asks your other indexes too, and may take a package of this name from there. The last command takes this file or none.",
+    note: `pip asks your other indexes too, and may take a package of this name from there. ${LAST}`,
   },
   uv: {
     blocks: (file) => [byVersion("uv pip install", "--index", file), byFile("uv pip install", file)],
     torch: (line) => `uv pip install ${line}`,
-    note: "uv takes a project from the first index that has it, and asks this one first. The last command takes this file or none.",
+    note: `uv takes a project from the first index that has it, and asks this one first. ${LAST}`,
   },
   poetry: {
     blocks: (file) => {
       const name = `wheels${file.folder ? `-${file.folder.replace(/[^a-z0-9]+/g, "-")}` : ""}`;
       const source = `poetry source add --priority=explicit ${name} ${quoted(folderOf(file))}`;
-      return [{ kind: "version", title: "From this index", text: `${source}\npoetry add --source ${name} ${quoted(pinned(file))}` }];
+      const text = `${source}\npoetry add --source ${name} ${quoted(pinned(file))}`;
+      return [{ kind: "version", title: "From this index", text }];
     },
     torch: (line) => `poetry run pip install uv\npoetry run python -m uv pip install ${line}`,
-    note: "An explicit source serves only the packages that name it. poetry does not keep the build of torch: run its line again after poetry install.",
+    note: `${EXPLICIT} poetry does not keep the build of torch: run its line again after poetry install.`,
   },
   "requirements.txt": {
     blocks: (file) => [
@@ -42,7 +46,7 @@ const INSTALLERS = new Map(Object.entries({
   "pyproject.toml": {
     blocks: (file) => [{ kind: "pyproject", title: "pyproject.toml, for uv sync", text: pyproject(file) }],
     torch: (line) => `uv pip install ${line}`,
-    note: "An explicit index serves only the packages that name it. uv sync takes torch from your usual index: give it PyTorch's own in the same way.",
+    note: `${EXPLICIT} uv sync takes torch from your usual index: give it PyTorch's own in the same way.`,
   },
   "pylock.toml": {
     blocks: (file) => [
@@ -50,12 +54,12 @@ const INSTALLERS = new Map(Object.entries({
       { kind: "file", title: "Install it", text: "uv pip install -r pylock.toml" },
     ],
     torch: (line) => `uv pip install ${line}`,
-    note: "It locks this file, and nothing that this file needs. pip reads it from 26.1 on: pip install -r pylock.toml.",
+    note: "It locks this file, and nothing that this file needs. pip 26.1 reads it too: pip install -r pylock.toml.",
   },
   Docker: {
     blocks: (file) => (isLinux() ? [{ kind: "docker", title: "Dockerfile", text: dockerfile(file) }] : []),
     torch: () => "",
-    note: "torch brings CUDA along, so the image needs none: docker run --gpus all. No GPU is needed while it is built.",
+    note: "torch brings CUDA along: the image needs none, only docker run --gpus all. It is built without a GPU.",
   },
 }));
 
@@ -153,13 +157,18 @@ function pylock({ name, pin, address, sha256, size }) {
 
 function dockerfile(file) {
   const { python, torch } = state.choice;
-  const [base, run] = python.endsWith("t")
-    ? ["debian:stable-slim", "# This image needs uv, and `uv python install` of a free-threaded Python, first.\nRUN uv pip install --system"]
-    : [`python:${python || "3"}-slim`, "RUN pip install --no-cache-dir uv\nRUN uv pip install --system --no-cache"];
-  const [setup, install] = [run.slice(0, run.lastIndexOf("\n")), run.slice(run.lastIndexOf("\n") + 1)];
-  const own = `${install} --index '${folderOf(file)}' '${pinned(file)}'`;
-  const local = ROOT.protocol === "file:" ? ["# This index is a folder of your machine: COPY it into the image, to the same place."] : [];
-  return [`FROM ${base}`, setup, ...(torch ? [`${install} ${torchLine()}`] : []), ...local, own].join("\n");
+  const isFree = python.endsWith("t"); // the image of Python has no free-threaded one
+  const start = isFree
+    ? ["FROM debian:stable-slim", "# First uv, and a free-threaded Python by `uv python install`, as you like them."]
+    : [`FROM python:${python || "3"}-slim`, "RUN pip install --no-cache-dir uv"];
+  const local = "# This index is a folder of your machine: COPY it into the image, to the same place.";
+  const install = "RUN uv pip install --system --no-cache";
+  return [
+    ...start,
+    ...(torch ? [`${install} ${torchLine()}`] : []),
+    ...(ROOT.protocol === "file:" ? [local] : []),
+    `${install} --index '${folderOf(file)}' '${pinned(file)}'`,
+  ].join("\n");
 }
 
 /** Whether nothing in a command for a file could mean something to a shell. */

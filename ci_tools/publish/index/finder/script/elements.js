@@ -59,19 +59,15 @@ function chip(name, value, label, chosen) {
 
 /** Return a command, or the text of a file, with a button that copies it. */
 function commandBox({ kind, title, text }) {
-  const lines = text.split("\n").map((line) => line.match(/^\s+|'[^']*'|"[^"]*"|\S+/g) ?? []);
-  const shown = lines.flatMap((words, line) => [...(line ? ["\n"] : []), ...wordsOf(words)]);
-  const code = element("code", {}, ...shown);
+  const code = element("code", {}, ...wordsOf(text));
   const parts = [element("p", { className: "title" }, title), element("pre", {}, code), copyButton(title, text, code)];
   return element("div", { className: "command", "data-kind": kind }, ...parts);
 }
 
-/** Return the words of a line: one that has room on a line of its own is not broken. */
-function wordsOf(words) {
-  return words.flatMap((word, place) => {
-    const isFirst = !place || /^\s+$/.test(words[place - 1]);
-    return [isFirst ? "" : " ", /^\s+$/.test(word) ? word : element("span", {}, word)];
-  });
+/** Return a text whose words, quoted ones as well, are not broken if they have room on a line of their own. */
+function wordsOf(text) {
+  const parts = text.match(/\s+|(?:'[^'\n]*'|"[^"\n]*"|[^\s'"])+|['"]/g) ?? [];
+  return parts.map((part) => (/^\s/.test(part) ? part : element("span", {}, part)));
 }
 
 function copyButton(title, text, shown) {

@@ -7,12 +7,23 @@
 //   ""         no line helps
 // Whatever it says besides of the machine (`seen`) counts in the choice.
 
-const CUDA_LIBRARIES = "cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|cudnn|nvrtc|nccl|nvJitLink|cupti|cusparseLt";
+const CUDA_LIBRARIES = "cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|cusparseLt|cudnn|nvrtc|nccl|nvJitLink";
+const TAGS = {
+  linux: "Linux",
+  manylinux: "Linux",
+  musllinux: "Alpine Linux",
+  win: "Windows",
+  macosx: "macOS",
+  any: "any system",
+};
 const TORCH_SYMBOL = /^_*ZN?[VKTSI]*N?K?(2at|3c10|5torch|6caffe2)/;
 const NEW_STRING = /__cxx11|B5cxx11/;
 const OLD_STRING = /^_Z\w*?(?:RKSs|ESs|PSs|SsS)/;
 const FIRST_NEW_ABI = [2, 7]; // of torch's wheels for Linux: publish/wheel_facts.py
 
+const NOT_FOUND = /a version that satisfies the requirement ([\w.-]+)([^\s(]*).*?\(from versions: ([^)\n]*)/;
+const NO_MATCH = /No matching distribution found for ([\w.-]+)(\S*)/;
+const MISMATCH = /CUDA version \(([\d.]+)\) mismatches the version that was used to compile\s+PyTorch \((\d+)\.(\d)/;
 const UNSUPPORTED = /([^\s/\\'"]{5,200})\.whl is not a supported wheel on this platform/;
 const LONGEST_LINE = 1000; // characters of a line, and
 const MOST_LINES = 5000; // lines that are read: a pattern may take long for a text that was made to keep it busy
@@ -54,7 +65,7 @@ const RULES = [
   },
   {
     name: "no such version, by pip",
-    pattern: /Could not find a version that satisfies the requirement ([\w.-]+)([^\s(]*)[^\n]*?\(from versions: ([^)\n]*)|No matching distribution found for ([\w.-]+)(\S*)/,
+    pattern: new RegExp(`${NOT_FOUND.source}|${NO_MATCH.source}`),
     read: ([, name, spec, versions, other, itsSpec]) => readMissing(name ?? other, spec ?? itsSpec, versions ?? ""),
   },
   {
@@ -98,7 +109,9 @@ const RULES = [
       title: accelerator
         ? `It was built for a torch with ${accelerator === "_cuda" ? "CUDA" : "ROCm"}, and yours has none.`
         : "It cannot find torch.",
-      why: accelerator ? "What is installed is a torch for the CPU." : "torch is not installed, or not imported before it.",
+      why: accelerator
+        ? "What is installed is a torch for the CPU."
+        : "torch is not installed, or not imported before it.",
       mend: "torch",
     }),
   },
@@ -137,7 +150,7 @@ const RULES = [
     pattern: /version [`'"‘“]?(GLIBCXX|CXXABI)_([\d.]+)['"’”]? not found/,
     read: ([, kind, version]) => ({
       title: `The libstdc++ that is found first is too old: it has no ${kind}_${version}.`,
-      why: "In conda, `conda install -c conda-forge libstdcxx-ng` brings a newer one; else the system's has to be updated.",
+      why: "In conda, libstdcxx-ng of conda-forge brings a newer one; else the system's has to be updated.",
       mend: "",
     }),
   },
@@ -148,7 +161,7 @@ const RULES = [
   },
   {
     name: "compiled, with another CUDA",
-    pattern: /detected CUDA version \(([\d.]+)\) mismatches the version that was used to compile\s+PyTorch \((\d+)\.(\d)[\d.]*\)/,
+    pattern: MISMATCH,
     read: ([, nvcc, major, minor]) => ({
       title: `It is being compiled, with the compiler of CUDA ${nvcc} for a torch of CUDA ${major}.${minor}.`,
       why: "A wheel that is built already needs no compiler.",
@@ -196,7 +209,7 @@ function readSymbol(symbol, version, machine) {
   if (new RegExp(`^(__)?(${CUDA_LIBRARIES})|^lib(${CUDA_LIBRARIES})`, "i").test(symbol) || /^lib/.test(version)) {
     return {
       title: "torch finds another CUDA library than the one it brings.",
-      why: `${symbol} is not in the ${version || "library"} that is found first. LD_LIBRARY_PATH often names a folder with an older one.`,
+      why: `${symbol} is not in the ${version || "library"} that is found first; LD_LIBRARY_PATH may name it.`,
       mend: "libraries",
     };
   }
@@ -208,7 +221,8 @@ function readSymbol(symbol, version, machine) {
     };
   }
   if (/^aoti_torch_|^torch_/.test(symbol)) {
-    return { title: "It was built for a newer torch.", why: `${symbol} came into torch later than yours.`, mend: "torch" };
+    const why = `${symbol} came into torch later than yours.`;
+    return { title: "It was built for a newer torch.", why, mend: "torch" };
   }
   if (!TORCH_SYMBOL.test(symbol)) {
     return {
@@ -253,7 +267,9 @@ function readMissing(name, spec, versions) {
     ...(local ? { accelerator: local[1] === "cpu" ? "" : local[1] } : {}),
   };
   return {
-    title: isNone ? `The index has no file of ${what} for your Python and system.` : `The index has no ${what}, but others.`,
+    title: isNone
+      ? `The index has no file of ${what} for your Python and system.`
+      : `The index has no ${what}, but others.`,
     why: local
       ? "A version with a + lies in an index of its own, which the line has to name."
       : "An installer sees only the files for its own Python and system, and only in the indexes that it is told of.",
@@ -273,11 +289,11 @@ function projectIn(text) {
 
 function tagsInWords(file) {
   const [pythons, , platforms] = tagsOf(file);
-  const python = pythons.split(".").map((tag) => tag.replace(/^cp(\d)(\d+)$/, "Python $1.$2").replace(/^py\d$/, "any Python"));
-  const names = { linux: "Linux", manylinux: "Linux", musllinux: "Alpine Linux", win: "Windows", macosx: "macOS", any: "any system" };
+  const inWords = (tag) => tag.replace(/^cp(\d)(\d+)$/, "Python $1.$2").replace(/^py\d$/, "any Python");
+  const python = pythons.split(".").map(inWords);
   const [platform] = platforms.split(".");
   const machine = /(x86_64|amd64|aarch64|arm64|i686|universal2|win32)$/.exec(platform)?.[1] ?? "";
-  return `${listed(python)} on ${names[/^[a-z]+/.exec(platform)?.[0]] ?? platform} ${machine}`.trim();
+  return `${listed(python)} on ${own(TAGS, /^[a-z]+/.exec(platform)?.[0]) ?? platform} ${machine}`.trim();
 }
 
 function driverIn({ driver, driver_cuda: cuda }) {

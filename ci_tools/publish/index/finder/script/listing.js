@@ -150,8 +150,8 @@ function combinations() {
 }
 
 function product() {
-  const add = (choices, { name }) => choices.flatMap((choice) => valuesOf(name).map((value) => ({ ...choice, [name]: value.name })));
-  return AXES.reduce(add, [{}]);
+  const add = (choice, name) => valuesOf(name).map((value) => ({ ...choice, [name]: value.name }));
+  return AXES.reduce((choices, { name }) => choices.flatMap((choice) => add(choice, name)), [{}]);
 }
 
 /** Return the system this browser runs on, as far as it says, else the first there is. */

@@ -105,7 +105,10 @@ const READERS = [
   { pattern: /PyTorch version\s*:\s*(\d+\.\d+\S*)/, read: ([, torch]) => readTorch(torch) },
   { pattern: /torch\.__version__[^\n]*\n?\D{0,12}(\d+\.\d+\.\d+[^\s'"]*)/, read: ([, torch]) => readTorch(torch) },
   { pattern: /^Name: torch\r?\nVersion: (\S+)/m, read: ([, torch]) => readTorch(torch) },
-  { pattern: /CUDA used to build PyTorch\s*:\s*(\d+)\.(\d)/, read: (found) => ({ accelerator: `cu${found[1]}${found[2]}` }) },
+  {
+    pattern: /CUDA used to build PyTorch\s*:\s*(\d+)\.(\d)/,
+    read: ([, major, minor]) => ({ accelerator: `cu${major}${minor}` }),
+  },
   { pattern: /ROCM used to build PyTorch\s*:\s*(\d+\.\d+)/, read: ([, rocm]) => ({ accelerator: `rocm${rocm}` }) },
   { pattern: /CUDA used to build PyTorch\s*:\s*(?:None|Could not collect)/, read: () => ({ accelerator: "" }) },
   {

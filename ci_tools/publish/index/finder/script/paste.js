@@ -21,8 +21,9 @@ function takeOver() {
   const minor = torch && numbersIn(torch).slice(0, 2).join(".");
   const usesTorch = canAnswer(state.listing) && valuesOf("torch").some(({ name }) => name);
   state.pasted = { ...axes, ...(minor && usesTorch ? { torch: minor } : {}) };
-  const exact = minor && usesTorch && torch !== minor ? { torch: `${torch}${localOf(axes.accelerator)}`, cxx11abi } : { cxx11abi };
-  state.seen = Object.fromEntries(Object.entries({ libc, driver, driver_cuda, ...exact }).filter(([, value]) => value !== undefined));
+  const exact = minor && usesTorch && torch !== minor ? `${torch}${localOf(axes.accelerator)}` : undefined;
+  const seen = Object.entries({ libc, driver, driver_cuda, cxx11abi, torch: exact });
+  state.seen = Object.fromEntries(seen.filter(([, value]) => value !== undefined));
   Object.assign(state.wanted, state.pasted, gpu ? { gpu } : {});
 }
 
@@ -53,9 +54,10 @@ function errorBox({ name, title, why, mend }) {
 
 /** Return what is said of a text without a known error: the answer for its machine, or what is known at all. */
 function noError(facts) {
+  const known = [...RULES.map(({ name }) => name), "and what python -m torch.utils.collect_env prints"];
   const text = facts
     ? "Nothing in it is an error that this page knows."
-    : `This page knows none of it. It knows: ${RULES.map(({ name }) => name).join("; ")}; and what python -m torch.utils.collect_env prints.`;
+    : `This page knows none of it. It knows: ${known.join("; ")}.`;
   const verdict = facts && state.listing ? mending("wheel") : [];
   return element("article", { className: "error", "data-rule": "" }, element("p", {}, text), ...verdict);
 }
@@ -120,7 +122,7 @@ function mendDriver() {
   const answer = answerTo(state.choice);
   state.seen = before;
   const needed = answer.file && driverFor(answer);
-  const parts = needed ? [element("p", {}, `Update the driver to ${needed}.`)] : [element("p", {}, "Update the driver.")];
+  const parts = [element("p", {}, needed ? `Update the driver to ${needed}.` : "Update the driver.")];
   if (!driver && !driver_cuda) return parts;
   const ways = waysOn("accelerator", ({ wheel }) => wheel?.cuda); // any driver fits a wheel without CUDA
   if (present.wheel?.cuda || !ways.length) return parts;

@@ -24,7 +24,9 @@ function showProjects() {
     state.listing = state.listings.find(({ version }) => version === event.target.value);
     showListing();
   };
-  byId("gpu").append(...GPUS.map(({ capability, label }) => element("option", { value: capability }, `${label} (${capability})`)));
+  for (const { capability, label } of GPUS) {
+    byId("gpu").append(element("option", { value: capability }, `${label} (${capability})`));
+  }
   byId("gpu").onchange = (event) => choose("gpu", event.target.value);
   byId("choices").onsubmit = (event) => event.preventDefault();
   byId("back").hidden = items.length < 2;
@@ -55,7 +57,8 @@ function filter(items) {
   const wanted = normalized(byId("filter-text").value);
   for (const item of items) item.hidden = !item.textContent.includes(wanted);
   const left = items.filter((item) => !item.hidden).length;
-  byId("filter-count").textContent = !wanted ? "" : left ? `${left} of ${items.length}` : `There is no project ${wanted}.`;
+  const said = left ? `${left} of ${items.length}` : `There is no project ${wanted}.`;
+  byId("filter-count").textContent = wanted ? said : "";
 }
 
 /** Open the project of that name, or the first of those that are left. */
@@ -85,7 +88,8 @@ function openProject(project) {
 function openNamed() {
   const said = new URLSearchParams(location.hash.slice(1)).get("project") ?? "";
   const names = projectNames();
-  const project = [said, normalized(said)].find((name) => names.includes(name)) ?? (!said && names.length === 1 ? names[0] : "");
+  const only = !said && names.length === 1 ? names[0] : "";
+  const project = [said, normalized(said)].find((name) => names.includes(name)) ?? only;
   byId("unknown").replaceChildren(...(said && !project ? unknown(said, names) : []));
   if (project) return showProject(project);
   Object.assign(state, { project: "", listings: null, listing: null });
@@ -103,8 +107,9 @@ function unknown(said, names) {
     .filter(({ name, far }) => far <= Math.max(2, wanted.length / 3) || (wanted.length > 2 && name.includes(wanted)))
     .sort((a, b) => a.far - b.far)
     .slice(0, 3);
-  const links = near.flatMap(({ name }, place) => [place ? ", " : "", element("a", { href: `#${new URLSearchParams({ project: name })}` }, name)]);
-  return [`There is no project ${said} in this index.`, ...(near.length ? [" Did you mean ", ...links.filter(Boolean), "?"] : [])];
+  const linkTo = (name) => element("a", { href: `#${new URLSearchParams({ project: name })}` }, name);
+  const links = near.flatMap(({ name }, place) => [...(place ? [", "] : []), linkTo(name)]);
+  return [`There is no project ${said} in this index.`, ...(near.length ? [" Did you mean ", ...links, "?"] : [])];
 }
 
 /** Return how many letters have to be added, removed or changed to make one word of another (Levenshtein). */

@@ -9,10 +9,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.builders.finder_site import CUDA, OURS, Site, Watched, commands
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the finder is looked at through playwright")
 pytestmark = pytest.mark.slow
@@ -171,3 +175,16 @@ def test_a_container_is_for_linux_only(watched: Watched, site: Site) -> None:
     page = watched.goto(f"{site.served}#project=demo&system=windows-x86_64&installer=Docker")
     warning = page.locator("#answer .warning")
     playwright.expect(warning).to_have_text("A container runs Linux: select a Linux system to see its lines.")
+
+
+@pytest.mark.parametrize(
+    "installer", ["pip", "uv", "poetry", "requirements.txt", "pyproject.toml", "pylock.toml", "Docker"]
+)
+def test_what_is_copied_is_what_is_shown(watched: Watched, site: Site, context: BrowserContext, installer: str) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = watched.goto(f"{site.served}#project=demo&installer={installer}")
+    page.locator("#result").wait_for()
+    for box in page.locator("#answer .command").all():
+        box.get_by_role("button").click()
+        playwright.expect(box.get_by_role("button")).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == box.locator("pre").text_content()
