@@ -13,6 +13,7 @@ from pathspec import GitIgnoreSpec
 
 from ci_tools.config import commands as hooks
 from ci_tools.errors import Problem, nearest
+from ci_tools.model.edition import ALIAS_FIELDS, FIELDS
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import Platform
 from ci_tools.model.request import HOSTED_MINUTES, GpuTrial, Route
@@ -33,7 +34,6 @@ LEVELS = (
     "musllinux_1_1",
     "musllinux_1_2",
 )
-TEMPLATE_FIELDS = frozenset({"name", "version"})  # not more: a release is for every Python, torch and CUDA
 WITH_SECRET = re.compile(r"https?://[^/]*@", re.IGNORECASE)  # even a name without a password: it is often a token
 
 
@@ -59,6 +59,7 @@ class _Meaning:
         yield from self.version("source", "sdist", "version")
         yield from self.template("release", "tag")
         yield from self.template("release", "title")
+        yield from self.alias("release", "alias")
         yield from self.validation_torch("validate", "torch")
         yield from self.commands("validate", "commands")
         yield from self.gpu_trial("validate", "gpu")
@@ -195,9 +196,12 @@ class _Meaning:
             yield self.at(keys, 'wheels go to PyPI only by the route "wheels", expected `pypi: wheels` next to it')
 
     def variants(self, *keys: str) -> Iterator[Problem]:
-        platforms = self.get("platforms") or {}
-        if self.get(*keys) and not any(self.get("platforms", platform, "cuda") for platform in platforms):
+        if self.get(*keys) and not self.has_cuda():
             yield self.at(keys, "variants are made of CUDA wheels, and no platform asks for CUDA")
+
+    def has_cuda(self) -> bool:
+        """Whether a platform asks for CUDA."""
+        return any(self.get("platforms", platform, "cuda") for platform in self.get("platforms") or {})
 
     # -- checks with the source
 
@@ -295,8 +299,19 @@ class _Meaning:
 
     def template(self, *keys: str) -> Iterator[Problem]:
         template = self.get(*keys)
-        if template is not None and (wrong := _wrong_in(template)):
+        if template is not None and (wrong := _wrong_in(template, FIELDS)):
             yield self.at(keys, wrong)
+
+    def alias(self, *keys: str) -> Iterator[Problem]:
+        alias = self.get(*keys)
+        if alias is None:
+            return
+        if wrong := _wrong_in(alias, ALIAS_FIELDS):
+            yield self.at(keys, wrong)
+        elif not self.has_cuda():
+            yield self.at(keys, "second names are of CUDA wheels, and no platform asks for CUDA")
+        elif ("{torch}" in alias or "{cxx11abi}" in alias) and not self.get("torch"):
+            yield self.at(keys, 'the template names torch, and the key "torch" is missing')
 
 
 def _is_pattern(text: str) -> bool:
@@ -316,16 +331,17 @@ def _wrong_command(text: str) -> str:
     return "" if words else "this is not a command: it is blank, expected one such as python -m demo"
 
 
-def _wrong_in(template: str) -> str:
-    """Return the mistake in a release template, or ""."""
+def _wrong_in(template: str, known: frozenset[str]) -> str:
+    """Return the mistake in a template of these fields, or ""."""
+    example = "v{version}" if "version" in known else "cu{cuda_major}torch{torch}"
     try:
         fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
-        return f"this is not a template: {error}, expected text such as v{{version}}"
+        return f"this is not a template: {error}, expected text such as {example}"
     if any(spec or how for _, spec, how in fields):
-        return "this is not a template: its fields cannot be formatted, expected text such as v{version}"
-    unknown = sorted({name for name, _, _ in fields} - TEMPLATE_FIELDS)
-    return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], TEMPLATE_FIELDS)}' if unknown else ""
+        return f"this is not a template: its fields cannot be formatted, expected text such as {example}"
+    unknown = sorted({name for name, _, _ in fields} - known)
+    return f'the template names "{{{unknown[0]}}}", {nearest(unknown[0], known)}' if unknown else ""
 
 
 def list_labels(value: str | list[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 from ci_tools.formats.wheel import CONTROL, Hashing, Wheel, open_wheel
 
-__all__ = ["Member", "relabel", "write_variant"]
+__all__ = ["Member", "relabel", "write_plain", "write_variant"]
 
 EARLIEST = time.gmtime(EPOCH)[:6]
 WRITTEN_ANEW = ("METADATA", "RECORD", "RECORD.jws", "RECORD.p7s")  # the signatures belong to the old RECORD
@@ -75,7 +75,12 @@ def relabel(
 
 
 def write_variant(source: Path, destination: Path, variant: bytes) -> None:
-    """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825).
+    """Write the wheel at `source` to `destination` without its local version, and with a `variant.json` (PEP 825)."""
+    write_plain(source, destination, {"variant.json": variant})
+
+
+def write_plain(source: Path, destination: Path, beside: Mapping[str, bytes]) -> None:
+    """Write the wheel at `source` to `destination` without its local version, with files `beside` METADATA.
 
     The order, times and modes of the members are those of `relabel`. Raises Rejected if it cannot be relabelled.
     """
@@ -85,7 +90,7 @@ def write_variant(source: Path, destination: Path, variant: bytes) -> None:
         new = wheel.dist_info.removesuffix(".dist-info").partition("+")[0]
         head, blank, body = _partition_metadata(wheel.dist_info_text("METADATA"))
         metadata = (LOCAL_VERSION_FIELD.sub(r"\1", head) + blank + body).encode()
-        own = {f"{new}.dist-info/METADATA": metadata, f"{new}.dist-info/variant.json": variant}
+        own = {f"{new}.dist-info/{name}": data for name, data in {"METADATA": metadata, **beside}.items()}
         members = [member for member in _rename_members(wheel, new, {}) if member.name not in own]
         _write([*members, *(_new_member(name, data) for name, data in own.items())], f"{new}.dist-info", destination)
 

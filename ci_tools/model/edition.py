@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ci_tools.model.evidence import Project
 
 __all__ = [
+    "ALIAS_FIELDS",
+    "FIELDS",
     "candidate_of",
     "is_date",
     "is_template",
@@ -33,7 +35,8 @@ __all__ = [
 ]
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-FIELDS = frozenset({"name", "version"})  # of a template
+FIELDS = frozenset({"name", "version"})  # of a template: a release is for every Python, torch and CUDA
+ALIAS_FIELDS = frozenset({"cuda", "cuda_major", "torch", "cxx11abi"})  # of the template of a wheel's second name
 CANDIDATE = r"(?:-rc([1-9][0-9]{0,3}))?"
 # The variables from which backends take a project's version instead of asking git, and that of PyTorch's own builds.
 VERSION_VARIABLES = (
@@ -96,13 +99,13 @@ def title_of(edition: Edition, template: str, known: Mapping[str, str]) -> str:
     return template.format(**known) + (f", candidate {edition.candidate}" if edition.candidate else "")
 
 
-def is_template(text: str) -> bool:
-    """Whether a text is a valid template: its only fields are `name` and `version`, without format or conversion."""
+def is_template(text: str, fields: frozenset[str] = FIELDS) -> bool:
+    """Whether a text is a valid template: it has only these fields, without format or conversion."""
     try:
         parsed = list(Formatter().parse(text))
     except ValueError:
         return False
-    return all(field is None or (field in FIELDS and not form and not how) for _, field, form, how in parsed)
+    return all(field is None or (field in fields and not form and not how) for _, field, form, how in parsed)
 
 
 def nightly(date: str) -> Edition:

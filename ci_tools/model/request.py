@@ -224,11 +224,12 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The templates of a GitHub Release's tag and title; their fields are `{name}` and `{version}`."""
+    """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels."""
 
     tag: str = "v{version}"
     title: str = "{name} {version}"
     untagged: bool = False  # whether a commit without the tag is nevertheless a stable release
+    alias: str | None = None  # a template of the local version in a second name of its CUDA wheels
 
 
 class Run(NamedTuple):

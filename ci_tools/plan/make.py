@@ -13,6 +13,7 @@ from ci_tools.model import edition as editions
 from ci_tools.model.plan import SDIST
 from ci_tools.model.request import NO_RUN, STABLE, UNTAGGED
 from ci_tools.plan import plan_file, planner
+from ci_tools.plan.aliases import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,7 @@ def make_plan(
     if edition is None:
         edition = _edition_of_checkout(path.parent, tag, request, evidence.project, outside)
     plan = planner.make_plan(request, evidence, catalog, edition)
+    names_of(plan)  # raises the error of an alias that names two wheels
     if expected:
         _refuse_difference(expected, plan, pinned)
     return Planned(plan, tree, catalog, evidence)

@@ -13,6 +13,7 @@ from ci_tools.machine.storage import hold_lock
 from ci_tools.model.request import STABLE, UNTAGGED, Route
 from ci_tools.plan import plan_file
 from ci_tools.publish import release_plan, transaction
+from ci_tools.publish.aliases import FOLDER, aliases_of
 from ci_tools.publish.index import variants
 from ci_tools.publish.index.pages import VARIANTS
 from ci_tools.publish.smart import SMART, make_sdists_smart
@@ -21,6 +22,7 @@ from ci_tools.publish.targets.addresses import places_of, refuse_wrong, targets_
 from ci_tools.publish.units import units_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ci_tools.machine.context import Outside
@@ -45,6 +47,7 @@ HOW_UNTAGGED = (
     "release its tag, which `fetch-depth: 0` of actions/checkout fetches, or a nightly;"
     " `release: { untagged: true }` in the config does without tags"
 )
+RELEASES = re.compile("github:")  # the targets that take second names
 OWN_INDEX = re.compile("dir:|s3:")  # the targets that accept wheel variants
 
 
@@ -109,7 +112,7 @@ def _open_folder(
 ) -> tuple[tuple[Unit, ...], tuple[Withheld, ...], tuple[Target, ...]]:
     """Return the units to publish, the incomplete ones, and the targets.
 
-    Below `extra` is written what is made of finished files: the smart sdist and wheel variants.
+    Below `extra` is written what is made of finished files: the smart sdist, wheel variants, wheels under second names.
     """
     if not folder.is_dir():
         msg = f"there is no folder {folder}, expected one that `fatwheel build` or `fatwheel release` wrote"
@@ -127,6 +130,8 @@ def _open_folder(
     units = tuple(replace(unit, unattested=to.unattested) for unit in units)
     if plan.variants and any(map(OWN_INDEX.match, to.addresses)):
         units = tuple(_build_variants(unit, extra / VARIANTS, outside) for unit in units)
+    if plan.aliases and any(map(RELEASES.match, to.addresses)):
+        units = tuple(_write_aliases(unit, plan.aliases, extra / FOLDER, outside) for unit in units)
     if plan.route is Route.SMART:
         units = make_sdists_smart(units, targets, extra / SMART)
     return units, left, targets
@@ -152,6 +157,11 @@ def _build_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
     """Return a unit with wheel variants of its CUDA wheels, building the missing ones."""
     found = variants.variants_of(unit.items, extra, catalog.load(), outside.reporter.say)
     return replace(unit, variants=found)
+
+
+def _write_aliases(unit: Unit, names: Mapping[str, str], extra: Path, outside: Outside) -> Unit:
+    """Return a unit with its CUDA wheels under their second names, writing the missing ones."""
+    return replace(unit, aliases=aliases_of(unit.items, names, extra, outside.reporter.say))
 
 
 def targets_at(to: Destination, outside: Outside) -> tuple[Target, ...]:

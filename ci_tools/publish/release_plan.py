@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import Problem, RejectedInput
-from ci_tools.model.edition import is_template, tag_of, title_of
+from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
 from ci_tools.plan import plan_reader
+from ci_tools.plan.aliases import names_of
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
@@ -47,6 +48,7 @@ WHEEL = Spelling(re.compile(r"[A-Za-z0-9_.+!-]+\.whl"), "the name of a wheel")
 SDIST = Spelling(re.compile(r"[A-Za-z0-9_.!-]+\.tar\.gz"), "the name of an sdist")
 SHA256 = Spelling(re.compile("[0-9a-f]{64}"), "64 hex digits")
 TORCH = Spelling(re.compile(r"[0-9]{1,4}\.[0-9]{1,4}"), "a version of torch such as 2.15")
+ALIAS = re.compile(r"[A-Za-z0-9.{}_]{1,100}")
 MOST_SHOWN = 80  # characters of a value that a message shows
 
 
@@ -83,6 +85,7 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         gpu_commands=request.validate.gpu_commands,
         awaiting_gpu=tuple(job.name for job in awaiting_gpu(plan)),
         added="".join(f"torch{torch}" for torch in request.run.torch),
+        aliases=names_of(plan),
     )
 
 
@@ -144,6 +147,9 @@ def _untrue(plan: Plan) -> Iterator[tuple[str, str]]:
     for key, template in (("tag", plan.request.release.tag), ("title", plan.request.release.title)):
         if not is_template(template):
             yield f"request.release.{key}", f'found "{template}", expected a template of {{name}} and {{version}}'
+    alias = plan.request.release.alias
+    if alias is not None and not (ALIAS.fullmatch(alias) and is_template(alias, ALIAS_FIELDS)):
+        yield "request.release.alias", f'found "{alias}", expected a template such as cu{{cuda_major}}torch{{torch}}'
 
 
 def _is_of(file: str, name: str, version: Version) -> bool:

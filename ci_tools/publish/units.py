@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import InputError, Problem, RejectedInput, nearest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CORE",
     "NOT_TRIED",
+    "Alias",
     "Change",
     "Item",
     "Made",
@@ -78,6 +80,15 @@ class Item(NamedTuple):
         return self.path.name
 
 
+class Alias(NamedTuple):
+    """A copy of a CUDA wheel without its local version, under a name that a project's own setup.py asks for."""
+
+    name: str
+    path: Path
+    sha256: str
+    size: int  # bytes
+
+
 class Offer(NamedTuple):
     """The file of a release for one combination that a user may have, or the reason why there is none."""
 
@@ -99,6 +110,7 @@ class Unit:
     items: tuple[Item, ...]
     twins: tuple[Item, ...] = ()  # copies of its CUDA wheels without local versions, for PyPI only
     variants: tuple[Item, ...] = ()  # copies of its CUDA wheels as variants (PEP 825), for the user's own indexes only
+    aliases: tuple[Alias, ...] = ()  # copies of its CUDA wheels under second names, for GitHub Releases only
     edition: Edition = STABLE
     commit: str = ""  # of the source; empty: it is not a git checkout
     tag: str = ""  # of its GitHub Release
@@ -136,6 +148,7 @@ class ReleasePlan(NamedTuple):
     gpu_commands: tuple[str, ...] = ()  # commands of the validation; one has to pass for a trial on a GPU
     awaiting_gpu: tuple[str, ...] = ()  # the jobs whose wheels have to be tried on a GPU
     added: str = ""  # torch2.15: wheels for this torch are added to an existing release
+    aliases: Mapping[str, str] = MappingProxyType({})  # the second names of CUDA wheels, each with the wheel's name
 
 
 class Change(NamedTuple):

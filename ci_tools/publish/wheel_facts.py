@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.model.versions import Minor
+from ci_tools.plan.aliases import CXX11
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,9 +18,6 @@ __all__ = ["Built", "add_facts", "lowest_torch"]
 
 TORCH = re.compile(r"torch(\d+\.\d+)")
 LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")
-# The first torch whose wheels for Linux all have the new C++ ABI: TorchConfig.cmake of 2.6.0 for x86-64 has
-# _GLIBCXX_USE_CXX11_ABI=0, that of 2.7.0 for both machines has 1.
-CXX11 = Minor(2, 7)
 
 
 class Built(NamedTuple):

@@ -59,13 +59,17 @@ class Sent(NamedTuple):
 
 @functools.lru_cache(maxsize=8)  # every step needs them, and each wheel is opened for its METADATA
 def assets_of(unit: Unit) -> tuple[Sent, ...]:
-    """Return every file of the unit's release: its items, their METADATA (PEP 658), and the list of them."""
+    """Return every file of the unit's release: its items, their METADATA (PEP 658), and the list of them.
+
+    Second names of wheels have neither: their METADATA is not of their version, so they are for no index.
+    """
     facts = {item.name: _facts_of(item) for item in unit.items}
     items = [Sent(item.name, item.sha256, item.size, item.path) for item in unit.items]
     beside = [
         _make_asset(f"{name}{METADATA_SUFFIX}", known.metadata) for name, known in facts.items() if known.metadata
     ]
-    return (*items, *beside, _make_asset(listing_name(unit.name), listing(unit, facts)))
+    aliases = [Sent(alias.name, alias.sha256, alias.size, alias.path) for alias in unit.aliases]
+    return (*items, *aliases, *beside, _make_asset(listing_name(unit.name), listing(unit, facts)))
 
 
 def _make_asset(name: str, content: bytes) -> Sent:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from github.GitRelease import GitRelease
 
-    from ci_tools.publish.units import Item, Unit
+    from ci_tools.publish.units import Alias, Item, Unit
 
 __all__ = ["refuse_by_rules", "refuse_more"]
 
@@ -26,9 +26,10 @@ NO_TAG = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./
 
 def refuse_by_rules(unit: Unit) -> None:
     """Raise RejectedInput with every violation of GitHub's rules."""
-    problems = [*_problems_of_tag(unit.tag), *(problem for item in unit.items for problem in _problems_of(item))]
-    if len(unit.items) >= MOST_ASSETS:
-        what = f"{len(unit.items):,} files and their list, GitHub accepts {MOST_ASSETS:,} in a release"
+    files: tuple[Item | Alias, ...] = (*unit.items, *unit.aliases)
+    problems = [*_problems_of_tag(unit.tag), *(problem for file in files for problem in _problems_of(file))]
+    if len(files) >= MOST_ASSETS:
+        what = f"{len(files):,} files and their list, GitHub accepts {MOST_ASSETS:,} in a release"
         problems.append(Problem(unit.tag, what))
     if problems:
         raise RejectedInput(problems, hint="publish these files to an index of your own, such as s3://BUCKET/whl")
@@ -41,7 +42,7 @@ def _problems_of_tag(tag: str) -> Iterator[Problem]:
         yield Problem("", f'"{printable(tag)}" is not a tag that git accepts, expected one such as v1.0')
 
 
-def _problems_of(item: Item) -> Iterator[Problem]:
+def _problems_of(item: Item | Alias) -> Iterator[Problem]:
     if item.size >= MOST_BYTES:
         yield Problem(printable(item.name), f"{item.size:,} bytes, GitHub accepts files of less than {MOST_BYTES:,}")
     if item.size == 0:

@@ -1,0 +1,87 @@
+"""github.com for a program that knows no other address: a proxy that answers in its place, over TLS."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from tests.servers.threads import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOST = "github.com"
+
+
+class Proxy(ThreadingHTTPServer):
+    """Answers what is asked of github.com about one repository from another server, about another repository."""
+
+    daemon_threads = True
+
+    def __init__(self, repository: str, there: str, certificate: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.repository, self.there = repository, there
+        self.asked: list[str] = []
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Proxy
+
+    def do_CONNECT(self) -> None:
+        if self.path != f"{HOST}:443":
+            self.send_error(403)
+            return
+        self.send_response(200)
+        self.end_headers()
+        plain = self.rfile, self.wfile
+        with (
+            self.server.context.wrap_socket(self.connection, server_side=True) as secure,
+            secure.makefile("rb") as self.rfile,
+            secure.makefile("wb") as self.wfile,
+        ):
+            self.handle_one_request()
+        self.rfile, self.wfile = plain
+        self.close_connection = True
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        _, own, path = self.path.partition(f"/{self.server.repository}/")
+        try:
+            with urlopen(f"{self.server.there}/{path if own else 'nothing'}") as answer:
+                content = answer.read()
+        except HTTPError as error:
+            with error:
+                self.send_error(error.code)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+@contextmanager
+def github_com(repository: str, there: str, folder: Path) -> Iterator[tuple[Proxy, dict[str, str]]]:
+    """Yield the proxy, and the variables of a program that then takes it for github.com."""
+    key, certificate = folder / "both.pem", folder / "certificate.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={HOST}"]
+    words += ["-addext", f"subjectAltName=DNS:{HOST}", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(words, check=True, capture_output=True)
+    key.write_bytes(key.read_bytes() + certificate.read_bytes())
+    with serve(Proxy(repository, there, key)) as proxy:
+        yield proxy, {"https_proxy": proxy.url, "SSL_CERT_FILE": str(certificate), "no_proxy": ""}
