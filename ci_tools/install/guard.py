@@ -1,4 +1,4 @@
-"""Says in one sentence what to do where torch is no longer the one that an installed wheel was chosen for.
+"""Says in one sentence what to do where torch is missing, or not the one that an installed wheel was chosen for.
 
 A file of Fatwheel's for any package: `fatwheel install guard > src/demo/_guard.py`, and then, where demo is imported:
 
@@ -13,10 +13,26 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
-import torch
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def _missing_torch(package: str) -> str:
+    """Return what installs the torch that a package requires."""
+    try:
+        requires = distribution(package).requires or []
+    except PackageNotFoundError:  # it runs from its source, or is not named like its package
+        requires = []
+    wanted = next((one.partition(";")[0].strip() for one in requires if re.match(r"torch(?![\w.-])", one)), "torch")
+    return f'{package} needs torch, which is missing: `pip install "{wanted}"`, or `uv pip install "{wanted}"`.'
+
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    raise ImportError(_missing_torch((__package__ or __name__).partition(".")[0])) from missing
 
 LIBRARY = re.compile(
     r"undefined symbol|cannot open shared object|symbol not found|image not found|DLL load", re.IGNORECASE
@@ -60,14 +76,28 @@ def find_mismatch(project: str) -> str:
 
 def find_remedy(project: str) -> str:
     """Return the commands that choose the wheel of a project again."""
-    version, _, is_labelled = _read_version(project)
-    wanted, cuda = f"{project}=={version}" if version else project, torch.version.cuda
+    version, label, is_labelled = _read_version(project)
+    wanted, folder = f"{project}=={version}" if version else project, _own_label()
+    pip, uv = (
+        "pip install --force-reinstall --no-deps --no-cache-dir",
+        "uv pip install --reinstall --no-deps --no-cache",
+    )
     if is_labelled:  # it came from an index with a folder for each label
-        return f"Install {wanted} again, from the index for {f'CUDA {cuda}' if cuda else 'this torch'}."
-    own = f"{torch.__version__.partition('+')[0]}+{f'cu{cuda}'.replace('.', '') if cuda else 'cpu'}"
-    pip = f"pip install --force-reinstall --no-deps --no-cache-dir {wanted}"
-    uv = f"uv pip install --reinstall-package {project} --no-cache {wanted}"
-    return f"Choose again: `{pip}`, or `{re.sub(r'[^A-Z0-9]+', '_', project.upper())}_FOR_TORCH={own} {uv}`."
+        folder += f"torch{'.'.join(torch.__version__.split('.')[:2])}" if "torch" in label else ""
+        option = f"--index-url INDEX/{folder}"
+        return (
+            f"Choose again, from the index that it came from: `{pip} {option} {wanted}`, or `{uv} {option} {wanted}`."
+        )
+    own = f"{torch.__version__.partition('+')[0]}+{folder}"
+    return f"Choose again: `{pip} {wanted}`, or `{uv} -C for-torch={own} {wanted}`."
+
+
+def _own_label() -> str:
+    """Return the label of the torch here: cu130, rocm7.1, xpu, cpu."""
+    cuda, rocm = torch.version.cuda, torch.version.hip
+    if cuda or rocm:
+        return f"cu{cuda.replace('.', '')}" if cuda else f"rocm{'.'.join(str(rocm).split('.')[:2])}"
+    return "xpu" if getattr(torch.version, "xpu", None) else "cpu"
 
 
 def _read_version(project: str) -> tuple[str, str, bool]:

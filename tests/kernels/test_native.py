@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import ao_kernels
@@ -149,6 +150,21 @@ def test_an_older_gpu_is_described_as_such(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", {torch.device("cuda:1"): (8, 0)}.get)
     assert ao_kernels.describe("cuda:1") == f"generic body: {BUILD.kernels} have no code for compute capability 8.0"
+
+
+def test_a_gpu_without_code_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "BUILD", BUILD)
+    monkeypatch.setattr(native, "CUDA", decide_cuda(BUILD, "2.13.0", "13.0"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", {torch.device("cuda:1"): (8, 0)}.get)
+    native.warn_without_code.cache_clear()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            native.warn_without_code(torch.device("cuda:1"))
+    native.warn_without_code.cache_clear()
+    what = f"ao-kernels: generic body: {BUILD.kernels} have no code for compute capability 8.0"
+    assert [str(one.message) for one in warned] == [what]
 
 
 @pytest.mark.parametrize(

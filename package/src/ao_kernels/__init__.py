@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ao_kernels import native
+from ao_kernels import _guard, native  # noqa: F401 - the guard first: it says what to do where torch is missing
 from ao_kernels.flattening import flatten_tensor_state_dict, unflatten_tensor_state_dict
 from ao_kernels.int4 import int4_row_quantize_zp, pack_int4, unpack_int4
 from ao_kernels.native import describe

@@ -8,6 +8,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -123,6 +124,14 @@ def decide_for_device(device: torch.device, *, is_served: bool) -> Decision:
         return Decision(action=Action.LOAD, reason=f"kernels registered for {device.type} devices")
     nobody = Decision(action=Action.LEAVE, reason=f"no kernel is registered for {device.type} devices")
     return {"cuda": CUDA, "cpu": CPU}.get(device.type, nobody)
+
+
+@cache
+def warn_without_code(device: torch.device) -> None:
+    """Warn, once for each device, that the generic body serves a GPU for which the loaded kernels have no code."""
+    decision = decide_for_device(device, is_served=True)
+    if decision.action is Action.LEAVE:
+        warnings.warn(f"ao-kernels: {tell_of_device(decision, [])}", stacklevel=3)
 
 
 def decide_gpu(build: CudaBuild, capability: tuple[int, int]) -> Decision:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ao_kernels.formats import FORMATS, ZeroPoint, dequantize, dequantized_blocks
+from ao_kernels.native import warn_without_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -146,6 +147,12 @@ def _generic(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> T
     return product.view(*leading, weight.shape[0])
 
 
+def _handed_on(form: WeightFormat, x: Tensor, *matrices: Tensor) -> Tensor:
+    """Do what a compiled kernel has no code for, and say so."""
+    warn_without_code(x.device)
+    return _generic(form, x, *matrices)
+
+
 def _fake(form: WeightFormat, x: Tensor, weight: Tensor, *grids: Tensor) -> Tensor:
     _check(form, x, weight, *grids)
     return x.new_empty(*x.shape[:-1], weight.shape[0])
@@ -212,10 +219,10 @@ def _register(form: WeightFormat, library: torch.library.Library) -> None:
 
     A compiled kernel hands on to the second one what it has no code for: the first would lead back to it.
     """
-    for name in (form.operator, f"{form.operator}_generic"):
+    for name, body in ((form.operator, _generic), (f"{form.operator}_generic", _handed_on)):
         library.define(form.schema.replace(form.operator, name, 1))
         # CompositeImplicitAutograd would take the operator apart while tracing, before a device's kernel is looked for.
-        library.impl(name, partial(_generic, form), "CompositeExplicitAutograd")
+        library.impl(name, partial(body, form), "CompositeExplicitAutograd")
         torch.library.register_fake(f"ao::{name}", partial(_fake, form), lib=library)
         gradient = partial(_input_gradient, form)
         torch.library.register_autograd(f"ao::{name}", gradient, setup_context=_save_weight, lib=library)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
+from re import fullmatch
 
 import pytest
 import torch
 
 from ci_tools import install
 from ci_tools.install import guard
+from ci_tools.install.fatwheel_backend import SETTINGS
+from tests.builders.wheels import make
 
+GUARD = Path(install.__file__).with_name("guard.py").read_bytes()
 ROOT = Path(__file__).parents[3]
 
 
@@ -54,7 +61,7 @@ def test_a_wheel_for_cuda_beside_a_torch_without(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(torch.version, "cuda", None)
     with guard.for_this_torch("my-demo"):  # what it has beside its kernels may serve
         assert guard.find_mismatch("my-demo") == ""
-    assert "MY_DEMO_FOR_TORCH=2.11.0+cpu uv pip" in guard.find_remedy("my-demo")
+    assert " -C for-torch=2.11.0+cpu my-demo==1.0`" in guard.find_remedy("my-demo")
 
 
 def test_a_mismatch_ends_the_import_with_both_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,14 +71,57 @@ def test_a_mismatch_ends_the_import_with_both_commands(tmp_path: Path, monkeypat
     assert str(failed.value) == (
         "my-demo is for CUDA 12.8, and torch 2.11.0+cu130 has CUDA 13.0. "
         "Choose again: `pip install --force-reinstall --no-deps --no-cache-dir my-demo==1.0`, "
-        "or `MY_DEMO_FOR_TORCH=2.11.0+cu130 uv pip install --reinstall-package my-demo --no-cache my-demo==1.0`."
+        "or `uv pip install --reinstall --no-deps --no-cache -C for-torch=2.11.0+cu130 my-demo==1.0`."
     )
 
 
 def test_a_wheel_of_an_index_is_installed_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(tmp_path, monkeypatch, "1.0+cu128")
     assert guard.find_mismatch("my-demo").startswith("my-demo is for CUDA 12.8, ")
-    assert guard.find_remedy("my-demo") == "Install my-demo==1.0 again, from the index for CUDA 13.0."
+    assert guard.find_remedy("my-demo") == (
+        "Choose again, from the index that it came from: "
+        "`pip install --force-reinstall --no-deps --no-cache-dir --index-url INDEX/cu130 my-demo==1.0`, "
+        "or `uv pip install --reinstall --no-deps --no-cache --index-url INDEX/cu130 my-demo==1.0`."
+    )
+
+
+def test_a_wheel_of_an_index_for_one_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path, monkeypatch, "1.0+cu130torch2.10")
+    assert " --index-url INDEX/cu130torch2.11 my-demo==1.0`" in guard.find_remedy("my-demo")
+
+
+@pytest.mark.parametrize(
+    ("rocm", "xpu", "label"), [("7.1.25424", None, "rocm7.1"), (None, "20250302", "xpu"), (None, None, "cpu")]
+)
+def test_another_torch_is_named_by_what_it_computes_with(
+    rocm: str | None, xpu: str | None, label: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, monkeypatch, "1.0", f"{label}torch2.10")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", rocm)
+    monkeypatch.setattr(torch.version, "xpu", xpu, raising=False)
+    assert f" -C for-torch=2.11.0+{label} " in guard.find_remedy("my-demo")
+    assert fullmatch(SETTINGS["for-torch"], f"2.11.0+{label}")
+
+
+@pytest.mark.parametrize(
+    ("requires", "wanted"),
+    [
+        pytest.param("torch>=2.10,<2.11", "torch>=2.10,<2.11", id="a-range"),
+        pytest.param("torch-geometric", "torch", id="another-project"),
+        pytest.param('torch>=2.10 ; python_version >= "3.10"', "torch>=2.10", id="a-marker"),
+    ],
+)
+def test_a_missing_torch_is_named_with_what_installs_it(requires: str, wanted: str, tmp_path: Path) -> None:
+    files = {"my_demo/__init__.py": b"from my_demo import _guard\n", "my_demo/_guard.py": GUARD}
+    wheel = make(tmp_path, "my_demo-1.0-py3-none-any.whl", files, f"Requires-Dist: {requires}\n")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); import my_demo"
+    done = subprocess.run([sys.executable, "-ISc", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        f'ImportError: my_demo needs torch, which is missing: `pip install "{wanted}"`, or `uv pip install "{wanted}"`.'
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,4 +160,4 @@ def test_a_package_that_runs_from_its_source_is_let_be() -> None:
 
 def test_our_own_package_has_the_same_file() -> None:
     theirs = ROOT / "package" / "src" / "ao_kernels" / "_guard.py"
-    assert theirs.read_bytes() == Path(install.__file__).with_name("guard.py").read_bytes()
+    assert theirs.read_bytes() == GUARD
