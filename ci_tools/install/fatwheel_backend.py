@@ -1118,8 +1118,6 @@ def serve_setup(words: Sequence[str]) -> None:
     if not (found.wheel and found.path):
         return
     wheel, path = found.wheel, found.path
-    setuptools: Any = importlib.import_module("setuptools")
-    own_setup = setuptools.setup
 
     def write(command: Any) -> None:
         folder = Path(command.dist_dir)
@@ -1127,12 +1125,18 @@ def serve_setup(words: Sequence[str]) -> None:
         name = relabel(path, wheel["file"], folder)
         command.distribution.dist_files.append(("bdist_wheel", "any", str(folder / name)))
 
-    def setup(**attributes: Any) -> Any:
-        commands = attributes.get("cmdclass") or {}
-        own = type("bdist_wheel", (commands.get("bdist_wheel") or _find_bdist_wheel(),), {"run": write})
-        return own_setup(**{**attributes, "cmdclass": {**commands, "bdist_wheel": own}})
+    def serving(own_setup: Callable[..., object]) -> Callable[..., object]:
+        def setup(**attributes: Any) -> object:
+            commands = attributes.get("cmdclass") or {}
+            own = type("bdist_wheel", (commands.get("bdist_wheel") or _find_bdist_wheel(),), {"run": write})
+            attributes.pop("setup_requires", None)  # nothing is compiled, so nothing is fetched for that
+            return own_setup(**{**attributes, "cmdclass": {**commands, "bdist_wheel": own}})
 
-    setuptools.setup = setup
+        return setup
+
+    for name in ("setuptools", "distutils.core"):  # setuptools comes first: its distutils takes the other's place
+        module: Any = importlib.import_module(name)
+        module.setup = serving(module.setup)
 
 
 def _find_bdist_wheel() -> Any:

@@ -27,7 +27,6 @@ from tests.builders.smart_sdists import CUDA, Release, environ_of, plain_sdist, 
 from tests.builders.wheels import make
 from tests.servers.assets import Assets, assets
 from tests.servers.threads import serve
-from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,40 +130,6 @@ def test_other_commands_of_pip_and_build(tmp_path: Path) -> None:
     assert (folder["hashes"] / "demo.py").read_text() == "kind = 'prebuilt'\n"
     with tarfile.open(folder["built"] / "demo-1.0.tar.gz") as again, tarfile.open(made.sdist) as first:
         assert {*again.getnames()} == {*first.getnames(), "demo-1.0/_fatwheel"}
-
-
-SETUP = """\
-import os
-from setuptools import setup
-switch = os.environ.get("DEMO_SWITCH", "")  # before anything is built, as many do
-with open("demo.py", "a") as file:
-    file.write(f"switch = {switch!r}\\n")
-setup(name="demo", version="1.0", py_modules=["demo"])
-"""
-
-
-@pytest.mark.parametrize("setuptools", ["setuptools==65.5.0 wheel==0.38.4", "setuptools"])
-@pytest.mark.parametrize(
-    ("prebuilt", "kind"), [("", "kind = 'prebuilt'\n"), ("1", "kind = 'compiled'\nswitch = 'on'\n")], ids=["on", "off"]
-)
-def test_setup_py_serves_bdist_wheel(setuptools: str, prebuilt: str, kind: str, tmp_path: Path) -> None:
-    own = tmp_path / "setuptools"
-    subprocess.run([UV, "pip", "install", "--quiet", "--target", own, *setuptools.split()], check=True)
-    with assets(tmp_path / "assets") as server:
-        made = release(tmp_path, server.url, files={"setup.py": SETUP}, cuda="13.0", env={"DEMO_SWITCH": "on"})
-        with tarfile.open(made.sdist) as archive:
-            archive.extractall(tmp_path / "unpacked", filter="data")
-        variables = {"DEMO_FOR_TORCH": "2.10.0+cu130", "DEMO_NO_PREBUILT": prebuilt, "PYTHONPATH": str(own)}
-        unpacked = tmp_path / "unpacked/demo-1.0"
-        done = subprocess.run(
-            [sys.executable, "setup.py", "bdist_wheel", "--dist-dir", "out"],
-            cwd=unpacked, env=environ_of(tmp_path, variables), capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = (unpacked / "out").iterdir()
-    assert wheel.name == "demo-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel) as opened:
-        assert opened.read("demo.py").decode() == kind
 
 
 # ---------------------------------------------------------------- servers that fail
