@@ -55,9 +55,10 @@ def explain_errors(project: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError) as error:
-        if not LIBRARY.search(str(error)):
+        reason = error.__cause__ or error  # torch.ops.load_library of torch 2.13 itself names only the file
+        if not LIBRARY.search(str(reason)):
             raise
-        message = f"{project} does not fit the torch here: {error}. {find_remedy(project)}"
+        message = f"{project} does not fit the torch here: {reason}. {find_remedy(project)}"
         raise ImportError(message) from error
 
 

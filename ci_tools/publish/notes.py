@@ -40,7 +40,7 @@ def notes(unit: Unit, index_addresses: Sequence[str] = (), *, links: str = "", m
     added = [f"## Added: {markdown.text(unit.added)}", ""] if unit.added else []
     head = "\n".join([*added, *_installing(unit, index_addresses, links), "### Files", "", *HEAD, ""])
     sums = (f"\n<details><summary>sha256</summary>\n\n{FENCE}\n", f"{FENCE}\n\n</details>\n")
-    tail = "\n".join(["", *_trials(unit), *_building(unit), *_origin(unit)])
+    tail = "\n".join(["", *_aliases(unit), *_trials(unit), *_building(unit), *_origin(unit)])
     items = sorted(unit.items, key=lambda item: (item.made is None, item.name))
     lines = [(_row(item), f"{item.sha256}  {markdown.one_line(item.name).replace('`', ' ')}\n") for item in items]
     room = most - len(head) - len("".join(sums)) - len(tail) - len(REST) - len(str(len(items)))
@@ -104,6 +104,15 @@ def _pythons(item: Item) -> str:
     tags = item.name.removesuffix(".whl").rsplit("-", 3)[1:3]
     newer = "abi3" in tags or tags[:1] == ["py3"]
     return f"{item.made.python}{'+' if newer and item.made.python else ''}"
+
+
+def _aliases(unit: Unit) -> list[str]:
+    """Return the line on the files that have second names of wheels."""
+    if not unit.aliases:
+        return []
+    name = markdown.code(min(alias.name for alias in unit.aliases))
+    count = f"{len(unit.aliases):,} more file{'' if len(unit.aliases) == 1 else 's'}"
+    return [f"{count} for a `setup.py` that asks for such names, as {name}. Other installers refuse them.", ""]
 
 
 def _trials(unit: Unit) -> list[str]:

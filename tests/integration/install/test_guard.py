@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 from ci_tools import install
+from ci_tools.install import guard
 from ci_tools.machine.storage import sha256_of
 from tests.builders.smart_sdists import environ_of, locked, smart_sdist
-from tests.builders.wheels import make
+from tests.builders.wheels import library, linked, make
 from tests.servers.assets import assets
 from tests.servers.package_index import over_http
 from tests.servers.uploads import UV
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +76,28 @@ def test_the_command_that_it_names_installs_the_wheel_that_fits(client: str, tmp
         (command,) = (one for one in commands if f"{client} " in one.replace("uv pip", "uv"))
         said = say(["sh", "-c", command], environ)
         assert say(importing, environ).strip() == "cu130", said
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        pytest.param(
+            lambda: library("void of_another_torch(void); void init(void) { of_another_torch(); }\n"),
+            "undefined symbol: of_another_torch",
+            id="symbol",
+        ),
+        pytest.param(
+            lambda: linked("int unused;\n", "-Wl,--no-as-needed", needs="libcudart.so.99"),
+            "libcudart.so.99: cannot open shared object file",
+            id="library",
+        ),
+    ],
+)
+def test_a_library_that_torch_cannot_load_is_explained(made: Callable[[], bytes], reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "library.so"
+    path.write_bytes(made())
+    with pytest.raises(ImportError) as failed, guard.for_this_torch("demo"):
+        torch.ops.load_library(path)
+    assert reason in str(failed.value)
+    assert str(failed.value).startswith("demo does not fit the torch here: ")
+    assert "Choose again: `pip install --force-reinstall " in str(failed.value)

@@ -14,6 +14,7 @@ from ci_tools.publish.notes import notes
 from ci_tools.publish.units import (
     CORE,
     NOT_TRIED,
+    Alias,
     Item,
     Made,
     Unit,
@@ -88,6 +89,14 @@ def test_every_file_is_a_row_with_what_it_was_built_for_and_its_hash_can_be_chec
         assert text in shown.text
     assert f"{'0' * 64}  demo-1.0.tar.gz\n" in shown.text
     assert "a" * 40 in shown.text
+
+
+def test_second_names_of_wheels_have_one_line_and_no_rows() -> None:
+    names = [f"demo-1.0+cu13torch2.10cxx11abiTRUE-cp31{minor}-cp31{minor}-linux_x86_64.whl" for minor in (2, 3)]
+    aliases = tuple(Alias(name, Path(name), "0" * 64, 1) for name in names)
+    text = Shown(notes(replace(unit(item("demo-1.0-py3-none-any.whl", PURE)), aliases=aliases))).text
+    assert f"2 more files for a setup.py that asks for such names, as {names[0]}." in text
+    assert names[1] not in text
 
 
 def test_a_release_that_nobody_signed_says_so() -> None:
