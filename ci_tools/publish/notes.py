@@ -112,7 +112,10 @@ def _aliases(unit: Unit) -> list[str]:
         return []
     name = markdown.code(min(alias.name for alias in unit.aliases))
     count = f"{len(unit.aliases):,} more file{'' if len(unit.aliases) == 1 else 's'}"
-    return [f"{count} for a `setup.py` that asks for such names, as {name}. Other installers refuse them.", ""]
+    return [
+        f"{count} for a `setup.py` that asks for such names, as {name}. Other installers refuse them, and nothing attests them.",
+        "",
+    ]
 
 
 def _trials(unit: Unit) -> list[str]:

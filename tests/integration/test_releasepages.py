@@ -19,7 +19,7 @@ from ci_tools.publish.index.pages import is_sealed
 from ci_tools.publish.index.release_pages import write_pages
 from ci_tools.publish.targets import recall
 from ci_tools.publish.targets.github_release import GitHubTarget
-from ci_tools.publish.units import Offer, Unit
+from ci_tools.publish.units import Alias, Offer, Unit
 from tests.builders import releases, wheels
 from tests.servers.github import HEAD, REPOSITORY, TOKEN, GitHub, Stored, github_server
 from tests.servers.package_index import over_http
@@ -171,6 +171,19 @@ def test_lists_of_older_releases_are_read(hub: GitHub, made: Path, tmp_path: Pat
     asset.content = json.dumps({**old, "files": files}).encode()
     page = (write(hub, tmp_path) / "cu130/demo/index.html").read_text()
     assert (PURE in page, "core-metadata" in page) == (True, False)
+
+
+def test_second_names_of_wheels_are_in_the_list_and_in_no_index(hub: GitHub, made: Path, tmp_path: Path) -> None:
+    name = "demo-1.0+cu13torch2.10cxx11abiTRUE-cp312-cp312-linux_x86_64.whl"
+    one = releases.item(made / CUDA)
+    aliases = (Alias(name, one.path, one.sha256, one.size),)
+    publish(hub, tmp_path, replace(unit(made), aliases=aliases))
+    listed = next(asset for asset in hub.releases[0].assets if asset.name == "fatwheel-core.json")
+    assert json.loads(listed.content)["aliases"] == {name: one.sha256}
+    recorder = Recorder()
+    site = write(hub, tmp_path, reporter=recorder)
+    assert recorder.lines == []
+    assert not [path for path in site.rglob("*.html") if name in path.read_text()]
 
 
 def test_a_wheel_that_no_list_names_is_left_out_and_said(hub: GitHub, made: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping  # noqa: TC003 - the types of a list are read at run time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -16,7 +18,7 @@ from ci_tools.publish.index.manifest import ManifestTable, manifest_of, parse_of
 from ci_tools.publish.index.pages import IndexedFile, project_and_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from packaging.version import Version
 
@@ -63,6 +65,7 @@ class ListingTable(NamedTuple):
     files: tuple[ListedFile, ...]
     commit: str = ""
     offers: Any = ()  # read by `parse_offers`
+    aliases: Mapping[str, str] = MappingProxyType({})  # the second names of wheels, each with its sha256
 
 
 FIELDS_OF_A_BUILD = ("job", "platform", "archs", "toolchain")
@@ -82,6 +85,7 @@ class Listing(NamedTuple):
     version: str
     files: tuple[IndexedFile, ...]
     offers: tuple[Offer, ...]
+    aliases: frozenset[str] = frozenset()  # the second names of its wheels, which no index has
 
 
 class Stock(NamedTuple):
@@ -119,6 +123,7 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
         "commit": unit.commit,
         "files": files,
         "offers": list(unit.offers),
+        **({"aliases": {alias.name: alias.sha256 for alias in unit.aliases}} if unit.aliases else {}),
     }
     return (json.dumps(document, indent=1) + "\n").encode()
 
@@ -130,7 +135,7 @@ def read_listing(content: bytes, uploaded: str) -> Listing:
     entries = (IndexedFile(**file._asdict(), uploaded=uploaded, commit=table.commit) for file in table.files)
     files = manifest_of(ManifestTable(0, tuple(entries)), project).files
     offers = parse_offers(json.dumps(table.offers).encode())
-    return Listing(project, version, tuple(files.values()), offers)
+    return Listing(project, version, tuple(files.values()), offers, frozenset(table.aliases))
 
 
 def names_the_same(content: bytes, other: bytes) -> bool:

@@ -59,7 +59,7 @@ def _read_listings(hub: Hub, release: GitRelease) -> Iterator[tuple[str, Listing
         return
     there = {name: asset for name, asset in read_assets(hub, release).items() if asset.state == "uploaded"}
     listings = [_read_listing(hub, release, there[name]) for name in sorted(filter(LIST.fullmatch, there))]
-    named = {file.name for one in listings for file in one.files}
+    named = {name for one in listings for name in (*one.aliases, *(file.name for file in one.files))}
     strangers = sorted(name for name in there if name.endswith(".whl") and name not in named)
     if strangers:
         what = f"{len(strangers)} wheels of {printable(release.tag_name)} that no fatwheel-*.json lists"
