@@ -112,10 +112,8 @@ def _aliases(unit: Unit) -> list[str]:
         return []
     name = markdown.code(min(alias.name for alias in unit.aliases))
     count = f"{len(unit.aliases):,} more file{'' if len(unit.aliases) == 1 else 's'}"
-    return [
-        f"{count} for a `setup.py` that asks for such names, as {name}. Other installers refuse them, and nothing attests them.",
-        "",
-    ]
+    line = f"{count} for a `setup.py` that asks for such names, as {name}."
+    return [f"{line} Other installers refuse them, and nothing attests them.", ""]
 
 
 def _trials(unit: Unit) -> list[str]:
