@@ -16,7 +16,7 @@ from ci_tools.plan import make, plan_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ci_tools.machine.context import Outside
     from ci_tools.model.plan import Plan
@@ -50,11 +50,11 @@ def _home(outside: Outside) -> Path:
     return Path(outside.environ.get("HOME") or outside.environ.get("USERPROFILE") or os.sep)
 
 
-def make_plan(options: argparse.Namespace, path: Path, outside: Outside) -> Planned:
-    """Make the plan of the requested edition."""
+def make_plan(options: argparse.Namespace, path: Path, outside: Outside, *, targets: Sequence[str] = ()) -> Planned:
+    """Make the plan of the requested edition, for `targets` in place of the config's if there are any."""
     pinned = getattr(options, "plan", None)
     tag = options.tag or (make.resolve_tag(options.ref, path, outside) if options.ref else "")
-    run = Run(tuple(options.torch), tuple(options.gpu_runner))
+    run = Run(tuple(options.torch), tuple(options.gpu_runner), tuple(targets))
     return make.make_plan(path, outside, pinned=pinned, edition=_edition(options), tag=tag, run=run)
 
 

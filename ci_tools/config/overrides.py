@@ -1,4 +1,4 @@
-"""Applies the settings of one run over the config: the torch whose wheels are added to a release, and GPU runners."""
+"""Applies the settings of one run over the config: a torch whose wheels are added to a release, runners, targets."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ def apply_run(request: Request, run: Run, catalog: Catalog) -> Request:
     """Return the config's request with a run's changes; raise InputError if the run names unknown things."""
     torches = tuple(sorted({_torch(text, request, catalog) for text in run.torch}))
     runners = dict(_runner(text, request) for text in run.gpu_runner)
-    said = Run(tuple(map(str, torches)), tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners)))
+    labels = tuple(sorted(f"{name}={','.join(runners[name])}" for name in runners))
     platforms = tuple(_with_runner(platform, runners) for platform in request.platforms)
-    request = replace(request, run=said, platforms=platforms)
+    publish = replace(request.publish, targets=run.to or request.publish.targets)
+    said = Run(tuple(map(str, torches)), labels, run.to)
+    request = replace(request, run=said, platforms=platforms, publish=publish)
     if not torches or request.torch is None:
         return request
     validation = _with_torch(request.validate, torches, catalog)

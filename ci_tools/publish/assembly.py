@@ -11,7 +11,7 @@ from ci_tools.errors import Rejected, RejectedInput
 from ci_tools.formats import receipts
 from ci_tools.machine.storage import write_atomically
 from ci_tools.model.names import Sha256
-from ci_tools.model.request import Route
+from ci_tools.model.request import UNTAGGED, Route
 from ci_tools.plan import plan_file, plan_reader
 from ci_tools.plan.plan_file import PLAN
 from ci_tools.publish import release_plan
@@ -67,8 +67,11 @@ def assemble(folders: Sequence[Path], plan: Path, out: Path, only: str, outside:
         units, withheld = units_of(planned, found, only)
     except RejectedInput as error:
         raise Rejected(error.message) from error
-    if planned.route is Route.SMART:
-        units = make_sdists_smart(units, targets_of(planned.targets, outside), out / SMART)
+    if planned.route is Route.SMART and whole.edition == UNTAGGED and not planned.targets:
+        outside.reporter.say("the sdist of this untagged commit is not made smart: no target is named for its wheels")
+    elif planned.route is Route.SMART:
+        targets = targets_of((*planned.targets, *(["pypi"] if plan_file.pypi_files(whole) else [])), outside)
+        units = make_sdists_smart(units, targets, out / SMART)
         units = tuple(replace(unit, items=tuple(_move(item, out) for item in unit.items)) for unit in units)
     return Assembled(whole, units, withheld)
 

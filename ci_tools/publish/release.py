@@ -17,6 +17,7 @@ from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish import foresight
 from ci_tools.publish.index.manifest import GENERIC
 from ci_tools.publish.publishing import LOCAL, folder_edition, publish, refuse_missing_tag, targets_at
+from ci_tools.publish.smart import refuse_unreachable
 from ci_tools.publish.targets.addresses import index_of, targets_of
 from ci_tools.verify.files import (
     CHECKS,
@@ -73,12 +74,14 @@ def release(planned: Planned, to: Destination, out: Path, outside: Outside, *, h
     without = frozenset(job.name for job, _ in left)
     to = to._replace(addresses=to.addresses or planned.plan.request.publish.targets, without=without)
     targets = targets_at(to, outside)  # fails on a bad target before anything is built
+    edition = folder_edition(planned.plan.edition)
+    refuse_unreachable(foresight.core_of(planned.plan, edition), targets)
     refuse_missing_tag(planned.plan.edition, f"{planned.plan.project.name} {planned.plan.project.version}", to)
     _refuse_no_gpu(planned.plan, without)
     jobs = [job for job in planned.plan.jobs if job not in {job for job, _ in left}]
 
     def look(made: Made | None) -> None:
-        core = foresight.core_of(planned.plan, folder_edition(planned.plan.edition), made and (made.path, made.receipt))
+        core = foresight.core_of(planned.plan, edition, made and (made.path, made.receipt))
         foresight.refuse_clash(core, targets, outside.reporter.say)
         if made and not core.items and not to.replace:
             foresight.report_existing(core, targets, outside.reporter.say)

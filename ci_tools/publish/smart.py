@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools import catalog as catalogs
@@ -12,19 +13,26 @@ from ci_tools.install.lock import LockedWheel, write_lock
 from ci_tools.install.smart_sdist import is_smart, make_smart
 from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.model.names import FileName, Sha256
+from ci_tools.model.request import Route
+from ci_tools.publish.units import Item
 from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from ci_tools.catalog import Catalog
     from ci_tools.publish.targets import Target
-    from ci_tools.publish.units import Item, Unit
+    from ci_tools.publish.units import Unit
 
-__all__ = ["SMART", "make_sdists_smart"]
+__all__ = ["SMART", "make_sdists_smart", "refuse_unreachable"]
 
 SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
+
+
+def refuse_unreachable(core: Unit, targets: Sequence[Target]) -> None:
+    """Raise InputError if no target of a smart release gives its wheels an address; for one that is not built yet."""
+    if core.route is Route.SMART:
+        any(_addresses(core, Item(Path(f"{core.project}-{core.version}.tar.gz"), "", 0, None), targets))
 
 
 def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:
@@ -74,7 +82,10 @@ def _addresses(unit: Unit, item: Item, targets: Iterable[Target]) -> Iterator[st
     found = [one for target in targets if (one := target.locate(item, unit)) and is_secure(one)]
     public = [address for address in found if not address.startswith("file:")]
     if not found or (not public and any(target.stages is False for target in targets)):
-        msg = f"{item.name} has no https address that users of the smart sdist can reach"
-        hint = "name a place beside PyPI: --to github:OWNER/REPO or --to s3://BUCKET/PREFIX?public=https://…"
+        msg = f"no target gives {item.name} an https address that users of the smart sdist can reach"
+        hint = (
+            "name a place beside PyPI, under `publish: targets`, with --to, or as the workflow's input `to`: "
+            "github:OWNER/REPO or s3://BUCKET/PREFIX?public=https://…"
+        )
         raise InputError(msg, hint=hint, page="how-to/install-from-pypi.md#release-it")
     yield from public or found

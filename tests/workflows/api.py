@@ -31,6 +31,5 @@ def opened(home: Path, files: Mapping[str, str] | None = None) -> Iterator[Api]:
     with github_server() as hub:
         hub.tokens.add(harness.TOKEN)
         asks = f"sed -i '2i export GITHUB_API_URL={hub.url}' \"$RUNNER_TEMP/fatwheel/bin/fatwheel\"\n"
-        script = {".github/actions/setup/install.sh": harness._installed() + asks}  # noqa: SLF001 - and one line more
-        ours = harness.ours(home, files={**script, **(files or {})})
+        ours = harness.ours(home, files=files, setup=asks)
         yield Api(hub, settle(hub), ours)

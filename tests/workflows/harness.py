@@ -11,7 +11,6 @@ silence is a problem of the run (`Run.problems`).
 
 from __future__ import annotations
 
-import compileall
 import functools
 import hashlib
 import json
@@ -21,8 +20,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.util import cache_from_source
 from pathlib import Path
-from py_compile import PycInvalidationMode
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,7 +30,7 @@ from tests.workflows import records, rules
 from tests.workflows.startup import refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tests.workflows.records import Job
 
@@ -44,11 +43,10 @@ PASSED_ON = re.compile(
 )  # how this machine reaches an index
 INSTALLED = """\
 if [ "$1" = --name ]; then exit; fi
-toolkit=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$RUNNER_TEMP/fatwheel/bin"
 cat >"$RUNNER_TEMP/fatwheel/bin/fatwheel" <<END
 #!/bin/sh
-STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "$toolkit" "\\$@"
+STANDIN_PYTHONS="FOLDERS" exec "PYTHON" -I "TOOLKIT" "COPY" "\\$@"
 END
 chmod +x "$RUNNER_TEMP/fatwheel/bin/fatwheel"
 echo "$RUNNER_TEMP/fatwheel/bin" >>"$GITHUB_PATH"
@@ -165,38 +163,52 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """A repository as act sees it: its files in git, under a name; `pin` is the commit that callers name it by."""
+    """A repository as act sees it: its files in git, under a name; `pin` is the commit that callers name it by.
+
+    The actions of a `lean` one need no file but those of actions. act reads and copies a whole action for every step
+    that uses it, so that of a repository of 400 files takes more time than the step.
+    """
 
     name: str
     folder: Path
     files: rules.Project
     pin: str
+    lean: bool = False
 
 
-def ours(folder: Path, *, files: Mapping[str, str] | None = None, installs: bool = False) -> Repository:
+def ours(
+    folder: Path, *, files: Mapping[str, str] | None = None, installs: bool = False, setup: str = ""
+) -> Repository:
     """Copy what git tracks or would track of this repository, and `files` over it, to a new repository in `folder`.
 
-    Tests and documents are left out: no workflow of ours but ci.yml reads them, and every job gets a copy of its own.
-    Installing the toolkit takes a minute for each job. Unless a test wants it (`installs`), the jobs run the copy with
-    what the tests' own environment has.
+    Tests and documents are left out: no workflow of ours but ci.yml reads them. Installing the toolkit takes a minute
+    for each job. Unless a test wants it (`installs`), the jobs run the one copy with what the tests' own environment
+    has, and the lines `setup` after it.
     """
     listed = git("ls-files", "--cached", "--others", "--exclude-standard", "-z", folder=ROOT).split("\0")
-    for path in (path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))):
+    copied = [path for path in listed if (ROOT / path).is_file() and not path.startswith(("tests/", "docs/"))]
+    _copy(copied, folder)
+    installed = {} if installs else {".github/actions/setup/install.sh": _installed(folder) + setup}
+    made = repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})}, lean=not installs)
+    compiled = [cache_from_source(path) for path in copied if path.startswith("ci_tools/") and path.endswith(".py")]
+    _copy([path for path in compiled if (ROOT / path).is_file()], folder)  # not committed, and not made anew by jobs
+    return made
+
+
+def _copy(paths: Iterable[str], folder: Path) -> None:
+    """Copy files of this repository, with their times: a compiled module holds that of its source."""
+    for path in paths:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / path, folder / path)
-    if not installs:  # every job has a copy of its own, and would compile it anew
-        compileall.compile_dir(folder / "ci_tools", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
-    installed = {} if installs else {".github/actions/setup/install.sh": _installed()}
-    return repository(folder, name="fatwheel/fatwheel", files={**installed, **(files or {})})
+        shutil.copy2(ROOT / path, folder / path)
 
 
-def _installed() -> str:
+def _installed(copy: Path) -> str:
     folders = os.pathsep.join(str(Path(path).parent) for _, path in pythons())
     command = INSTALLED.replace('"PYTHON"', f'"{sys.executable}"').replace("FOLDERS", folders)
-    return command.replace("TOOLKIT", str(STANDINS / "toolkit.py"))
+    return command.replace("TOOLKIT", str(STANDINS / "toolkit.py")).replace("COPY", str(copy))
 
 
-def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "") -> Repository:
+def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = "", lean: bool = False) -> Repository:
     """Make a repository of a folder's files, and of `files` by their paths."""
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +219,7 @@ def repository(folder: Path, *, name: str, files: Mapping[str, str], tag: str = 
         text = (folder / path).read_text(encoding="utf-8")
         (folder / path).write_text(runnable(text, file, f"{name}/", pin), encoding="utf-8")
     commit(folder, name, tag)
-    return Repository(name=name, folder=folder, files=read, pin=pin)
+    return Repository(name=name, folder=folder, files=read, pin=pin, lean=lean)
 
 
 def change(mine: Repository, files: Mapping[str, str]) -> str:
@@ -335,7 +347,12 @@ def seed(home: Path, repositories: tuple[Repository, ...], world: World) -> None
         folder = home / "cache" / ("-".join([owner, name, *([] if is_workflow else inner)]) + f"@{ref}")
         if folder.exists():
             continue
-        if source := named.get(f"{owner}/{name}"):
+        source = named.get(f"{owner}/{name}")
+        if source is not None and source.lean:
+            shutil.copytree(source.folder / ".github", folder / ".github")
+            shutil.copy(source.folder / "action.yml", folder)
+            commit(folder, source.name, ref)
+        elif source is not None:
             git("clone", "--quiet", str(source.folder), str(folder), folder=home)
             git("remote", "set-url", "origin", _address(source.name), folder=folder)  # act asks where it came from
             git("tag", "--force", ref, folder=folder)

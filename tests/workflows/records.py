@@ -53,6 +53,7 @@ class Job:
     summary: str
     annotations: tuple[Annotation, ...]
     log: str
+    errors: tuple[str, ...] = ()  # what act itself could not do
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -105,6 +106,7 @@ def _job(path: str, group: list[Record], workflows: Mapping[str, File]) -> Job:
         summary="\n".join(record["content"] for record in group if record.get("command") == "summary"),
         annotations=tuple(_annotation(record) for record in group if record.get("command") in ANNOTATIONS),
         log="".join(record["msg"] for record in group if record.get("raw_output")),
+        errors=tuple(record["msg"] for record in group if _is_error(record)),
     )
 
 
@@ -112,8 +114,12 @@ def _result(group: list[Record]) -> str:
     """Return a job's own result: act tells every job of a matrix failed once one of them is."""
     told = next((record["jobResult"] for record in reversed(group) if "jobResult" in record), "cancelled")
     went_wrong = any(record.get("stepResult") == "failure" for record in group)
-    went_wrong |= any(record["level"] == "error" and "command" not in record for record in group)
+    went_wrong |= any(map(_is_error, group))
     return "success" if told == "failure" and not went_wrong else told
+
+
+def _is_error(record: Record) -> bool:
+    return bool(record["level"] == "error" and "command" not in record)
 
 
 def _file(path: str, job: str, workflows: Mapping[str, File]) -> File | None:

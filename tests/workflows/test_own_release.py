@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 from ci_tools import __version__
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.plan.make import make_plan
+from tests.servers import buckets
 from tests.servers.uploads import PASSWORD, pypiserver
 from tests.workflows import harness, rules
 from tests.workflows.harness import ROOT, Event, World
@@ -183,14 +185,24 @@ def test_the_reference_package_is_released_with_its_kernels(tmp_path: Path) -> N
     ours = harness.ours(tmp_path / "ours", files={"package/fatwheel.yml": text})
     version = re.search('(?m)^version = "(.*)"', (ROOT / "package" / "pyproject.toml").read_text())
     assert version is not None
-    with pypiserver(tmp_path / "pypi") as index:
-        world = World(variables={"FATWHEEL_TARGETS": f"dir:{tmp_path}/index"}, index=index.upload, index_token=PASSWORD)
+    with pypiserver(tmp_path / "pypi") as index, buckets.moto() as bucket:
+        # a smart sdist names addresses that everybody can reach
+        target = bucket.target(public="https://wheels.example.com/whl")
+        targets = {"FATWHEEL_TARGETS": target, "FATWHEEL_AWS_ROLE": "arn:aws:iam::1:role/fatwheel"}
+        world = World(variables=targets, aws=bucket.environ, index=index.upload, index_token=PASSWORD)
         event = Event.push(f"refs/tags/ao-kernels-v{version[1]}")
         run = harness.run("release.yml", event, tmp_path / "run", ours, world=world)
+        kept = buckets.keys(bucket.client())
     assert run.succeeded, run.log
     assert {"Build pure", "Build linux-cuda-cu130"} <= {*run.results}
-    assert len(files(tmp_path / "pypi")) == 2
-    assert any("+cu130" in name for name in files(tmp_path / "index"))
+    assert files(tmp_path / "pypi") == {f"ao_kernels-{version[1]}.tar.gz"}
+    (sdist,) = (tmp_path / "pypi").rglob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        lock = archive.extractfile(f"ao_kernels-{version[1]}/wheels.lock")
+        assert lock is not None
+        urls = {url for wheel in json.load(lock)["wheels"] for url in wheel["urls"]}
+    assert {f"whl/{url.removeprefix('https://wheels.example.com/whl/')}".replace("%2B", "+") for url in urls} <= {*kept}
+    assert any("+cu130" in key for key in kept)
 
 
 # ---------------------------------------------------------------- the artifacts of another run

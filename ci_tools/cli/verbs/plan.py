@@ -66,11 +66,11 @@ def declare_plan(parser: Parser) -> None:
     add_edition(parser)
     text = "the expected project name: fail if the config names a different one"
     parser.add_argument("--package", type=parse_nonempty, metavar="NAME", help=text)
-    text = "a target that the release will go to: fail now if it is invalid; may be given several times"
+    text = "a target of the release in place of the config's: fail now if it is invalid; may be given several times"
     parser.add_argument("--to", action="append", default=[], metavar="TARGET", help=text)
     text = "fail if such a target is a folder: it would be lost with the machine that publishes"
     parser.add_argument("--distant", action="store_true", help=text)
-    text = "ask the config's targets whether they already have the version, and report it"
+    text = "ask the targets whether they already have the version, and report it"
     parser.add_argument("--ask-targets", action="store_true", help=text)
     text = "also build what the plan calls redundant, as far as this machine can, and compare"
     parser.add_argument("--prove", action="store_true", help=text)
@@ -95,7 +95,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
 
         addresses.refuse_wrong(options.to, distant=options.distant)
     path = find_config(options, outside)
-    planned = make_plan(options, path, outside)
+    planned = make_plan(options, path, outside, targets=options.to)
     _refuse_another(planned.plan, options.package)
     if options.out:
         if options.out.is_dir():
@@ -104,7 +104,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         with write_atomically(options.out) as file:
             file.write(plan_file.dumps(planned.plan).encode())
     if options.ask_targets:
-        _say_held(planned.plan, outside)
+        _ask_targets(planned.plan, outside)
     if options.against:
         return _compare(planned, path, options, outside)
     narrowed = share if options.format == "github" else narrow
@@ -129,18 +129,24 @@ def _say_next(planned: Planned, options: argparse.Namespace, outside: Outside) -
         say_next(after_plan(planned, options), outside)
 
 
-def _say_held(plan: Plan, outside: Outside) -> None:
-    """Report the targets that already have files of this version; a commit without its tag releases nothing."""
+def _ask_targets(plan: Plan, outside: Outside) -> None:
+    """Report the targets that already have files of this version; a commit without its tag releases nothing.
+
+    Raises InputError if no target of a smart release gives its wheels an address for users.
+    """
     from ci_tools.model.request import UNTAGGED
     from ci_tools.plan import plan_file
     from ci_tools.publish import foresight, publishing
+    from ci_tools.publish.smart import refuse_unreachable
     from ci_tools.publish.targets.addresses import targets_of
 
-    addresses = [address for address in plan.request.publish.targets if not address.startswith(publishing.LOCAL)]
-    addresses += ["pypi"] if plan_file.pypi_files(plan) else []
-    if plan.edition != UNTAGGED:
-        core = foresight.core_of(plan, plan.edition)
-        foresight.report_existing(core, targets_of(dict.fromkeys(addresses), outside), outside.reporter.say)
+    if plan.edition == UNTAGGED:
+        return
+    addresses = dict.fromkeys([*plan.request.publish.targets, *(["pypi"] if plan_file.pypi_files(plan) else [])])
+    core = foresight.core_of(plan, plan.edition)
+    refuse_unreachable(core, targets_of(addresses, outside))
+    distant = [address for address in addresses if not address.startswith(publishing.LOCAL)]
+    foresight.report_existing(core, targets_of(distant, outside), outside.reporter.say)
 
 
 def _refuse_another(plan: Plan, package: str | None) -> None:

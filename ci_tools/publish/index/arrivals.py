@@ -28,6 +28,7 @@ __all__ = [
     "Arrival",
     "add_arrivals",
     "arrival_of",
+    "entry_of",
     "find_problems",
     "metadata_of",
     "newest_versions",
@@ -107,20 +108,28 @@ def _item_problems(project: str, item: Item) -> Iterator[Problem]:
 
 
 def arrival_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Arrival:
-    """Return the index entry of a file; bytes that exist already keep their upload time and their yank.
+    """Return the index entry of a file, with its content; bytes that exist already keep their upload time and yank.
 
     `first` is the manifest of the index that this one mirrors: bytes in it keep its upload time here.
     """
-    now = utc(datetime.now(timezone.utc))
     metadata, requires_python = metadata_of(item.path) if item.made else (b"", "")
+    entry = entry_of(item, unit, manifest, first)
+    entry = entry._replace(
+        requires_python=requires_python,
+        metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
+    )
+    return Arrival(entry, content_of_file(item.path, item.sha256), metadata)
+
+
+def entry_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> IndexedFile:
+    """Return the index entry of a file that need not exist yet, without what only its METADATA tells."""
+    now = utc(datetime.now(timezone.utc))
     entry = IndexedFile(
         name=item.name,
         folder=item.folder,
         sha256=item.sha256,
         size=item.size,
         uploaded=now,
-        requires_python=requires_python,
-        metadata_sha256=hashlib.sha256(metadata).hexdigest() if metadata else "",
         also=item.also,
         candidate=unit.edition.candidate or 0,
         job=item.made.job if item.made else "",
@@ -142,7 +151,7 @@ def arrival_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> A
         entry = entry._replace(apart=old.apart, at=old.at, only_in=old.only_in) if is_at_its_place else entry
     elif there := next((one for one in first.called(item.name) if one.sha256 == entry.sha256), None):
         entry = entry._replace(uploaded=there.uploaded, yanked=there.yanked, commit=there.commit)
-    return Arrival(entry, content_of_file(item.path, item.sha256), metadata)
+    return entry
 
 
 def metadata_of(path: Path) -> tuple[bytes, str]:

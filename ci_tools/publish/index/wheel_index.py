@@ -26,6 +26,7 @@ from ci_tools.publish.index.arrivals import (
     Arrival,
     add_arrivals,
     arrival_of,
+    entry_of,
     find_problems,
     newest_versions,
     place_apart,
@@ -88,7 +89,7 @@ class WheelIndex:
     def locate(self, item: Item, unit: Unit) -> str:
         """Return the address of a file, which is another where it replaces one of its name."""
         nothing = Manifest(canonicalize_name(unit.project))
-        entry = arrival_of(item, unit, nothing, nothing).entry
+        entry = entry_of(item, unit, nothing, nothing)
         known = self.known(unit).files.values() if self.replace else ()
         if any(old.key == entry.key and old.sha256 != entry.sha256 for old in known):
             entry = place_apart(entry)

@@ -108,17 +108,20 @@ def test_a_release_is_installed_from_its_sdist_without_its_build_requirements(re
 
 def test_machines_that_gather_make_the_sdist_smart(fatwheel: CommandLine, released: Path, tmp_path: Path) -> None:
     made = shutil.copytree(released / "dist", tmp_path / "made", ignore=shutil.ignore_patterns("index"))
+    words = ("ci", "gather", "made", "--plan", "made/plan.json", "--out", "out", "--pypi", "pypi")
     target = f"dir:{tmp_path / 'index'}"
     _try_at_every_site(made)
     _name_target(made / "plan.json", target)
+    refused = fatwheel(*words, cwd=tmp_path)
+    assert (refused.status, "that users of the smart sdist can reach" in refused.stderr) == (2, True)
+    _name_target(made / "plan.json", "github:me/tiny")
     for _ in range(2):  # a run that is repeated
-        words = ("ci", "gather", "made", "--plan", "made/plan.json", "--out", "out", "--pypi", "pypi")
         gathered = fatwheel(*words, cwd=tmp_path)
         assert gathered.status == 0, gathered.stderr
     assert [path.name for path in (tmp_path / "pypi").iterdir()] == [SDIST]
     found = {sha256_of(tmp_path / folder / SDIST) for folder in ("out", "pypi")}
     (wheel,) = lock_in(tmp_path / "pypi" / SDIST)["wheels"]  # type: ignore[misc]  # JSON
-    assert wheel["urls"] == [(tmp_path / "index" / WHEEL).as_uri()]
+    assert wheel["urls"] == [f"https://github.com/me/tiny/releases/download/v1.0/{WHEEL}"]
     published = fatwheel("publish", "out", "--to", target, cwd=tmp_path)
     assert published.status == 0, published.stderr
     assert found == {sha256_of(tmp_path / "index" / SDIST)}
@@ -163,5 +166,21 @@ def test_a_smart_sdist_needs_a_place_for_its_wheels(
     to = [word for address in addresses for word in ("--to", address)]
     ran = fatwheel("publish", "dist", *to, "--dry-run", cwd=released)
     assert ran.status == 2
-    assert f"{WHEEL} has no https address that users of the smart sdist can reach" in ran.stderr
-    assert "--to github:OWNER/REPO" in ran.stderr
+    assert f"no target gives {WHEEL} an https address that users of the smart sdist can reach" in ran.stderr
+    assert "with --to, or as the workflow's input `to`: github:OWNER/REPO" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("release", "--to", "pypi:testpypi"), ("plan", "--ask-targets"), ("plan", "--ask-targets", "--to", "dir:index")],
+    ids=["release", "plan", "folder"],
+)
+def test_without_such_a_place_nothing_is_built(
+    command: tuple[str, ...], fatwheel: CommandLine, released: Path, tmp_path: Path
+) -> None:
+    other = shutil.copytree(released, tmp_path / "other", ignore=shutil.ignore_patterns("dist"))
+    ran = fatwheel(*command, cwd=other)
+    assert ran.status == 2
+    assert "no target gives tiny-1.0.tar.gz an https address that users" in ran.stderr
+    assert "as the workflow's input `to`" in ran.stderr
+    assert "build" not in ran.stderr.partition("hint")[0]

@@ -64,7 +64,7 @@ def test_only_the_wheels_that_are_bound_to_the_torch_are_made(source: Path) -> N
 
 def test_the_plan_says_what_was_asked_and_what_the_release_has_already(source: Path) -> None:
     plan = plan_of(source)
-    assert plan_file.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": []}
+    assert plan_file.to_json(plan)["request"]["run"] == {"torch": ["2.14"], "gpu_runner": [], "to": []}
     assert plan.warnings[0].startswith("this run names torch 2.14, the config 2.10, 2.13: only wheels bound to it")
     (served,) = (one for one in plan.skipped if str(one.cell.platform) == "windows")
     assert served.reason.startswith("the release has demo-1.0-py3-none-any.whl: no native code")
@@ -77,12 +77,20 @@ def test_the_edition_is_that_of_the_tag_that_is_checked_out(source: Path) -> Non
     assert plan_of(source).edition.channel is None
 
 
-def test_the_same_plan_is_made_everywhere_from_the_file(source: Path) -> None:
+@pytest.mark.parametrize("run", [ADDED, Run(to=("dir:index", "s3://bucket/whl"))], ids=["torch", "targets"])
+def test_the_same_plan_is_made_everywhere_from_the_file(run: Run, source: Path) -> None:
     path = source.parent / "plan.json"
     with write_atomically(path) as file:
-        file.write(plan_file.dumps(plan_of(source)).encode())
+        file.write(plan_file.dumps(plan_of(source, run)).encode())
     again = make.make_plan(source / "fatwheel.yml", world(source.parent), pinned=path).plan
-    assert again == plan_of(source) == plan_reader.read(path)
+    assert again == plan_of(source, run) == plan_reader.read(path)
+
+
+def test_the_targets_of_a_run_take_the_place_of_the_config_s(source: Path) -> None:
+    text = (source / "fatwheel.yml").read_text()
+    (source / "fatwheel.yml").write_text(text.replace("pypi: wheels", "pypi: wheels, targets: ['dir:mine']"))
+    assert plan_of(source, Run()).request.publish.targets == ("dir:mine",)
+    assert plan_of(source, Run(to=("s3://bucket/whl",))).request.publish.targets == ("s3://bucket/whl",)
 
 
 def test_the_wheels_are_tried_with_a_torch_that_they_are_for(source: Path) -> None:
