@@ -158,13 +158,18 @@ class Witness:
         """Return the kernels that the build compiles with a GPU present, or with a switch if it compiles none then."""
         if view.accelerator is None:
             return frozenset()
-        seen = observed
-        if "gpu" in observed.asked:
-            seen = self.observer.observe(view._replace(gpu=True, capability=_capability(view)))
-        if _device_sources(seen) or not self.has_kernels:
-            return _device_sources(seen)
+        seen = frozenset[str]().union(*map(_device_sources, self.with_gpus(view, observed) or (observed,)))
+        if seen or not self.has_kernels:
+            return seen
         switched = (_device_sources(tried) for _, tried in self.tried(view, observed))
         return next(filter(None, switched), frozenset())
+
+    def with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
+        """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
+        if view.accelerator is None or "gpu" not in observed.asked:
+            return ()
+        capabilities = dict.fromkeys(_capabilities(view))
+        return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
     def tried(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
         """Yield the build with each variable that may switch kernels on, the likeliest first.
@@ -198,6 +203,11 @@ class Witness:
         if failure := observed.failure:
             place = failure.place or RAN
             return replace(_unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
+        with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)
+        if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
+            what, place = next(iter(doubts.items()))
+            unseen = _unseen(f"{place}: with a GPU, it {what}" if place else f"with a GPU, it {what}")
+            return replace(unseen, metadata=observed.metadata, **told)  # the builder, without one, writes that
         return self.understood(observed, view, told)
 
     def explain_switch(self, switches: Switches, observed: Observed, view: View) -> str:
@@ -306,10 +316,10 @@ def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
             yield variable
 
 
-def _capability(view: View) -> str:
-    """Return the compute capability, in torch's notation, of a GPU that the view's build is for."""
-    first = next(list_request_archs(view), "9.0")
-    return str((GfxArch if first.startswith("gfx") else CudaArch).parse(first).capability)
+def _capabilities(view: View) -> Iterator[str]:
+    """Yield the compute capabilities, in torch's notation, of the GPUs that the view's build is for."""
+    for arch in [*list_request_archs(view)] or ["9.0"]:
+        yield str((GfxArch if arch.startswith("gfx") else CudaArch).parse(arch).capability)
 
 
 def _gist(observed: Observed) -> tuple[object, ...]:

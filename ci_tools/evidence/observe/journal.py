@@ -71,6 +71,7 @@ class Told:
     began: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     made: Counter[tuple[str, str]] = field(default_factory=Counter)  # (compiled or linked, process) → count
+    before: dict[str, tuple[str, ...]] = field(default_factory=dict)  # doubt → the questions asked until then
     commands: list[str] = field(default_factory=list)  # of compilers that the project starts itself
 
     def add(self, line: bytes) -> None:
@@ -84,19 +85,22 @@ class Told:
             for what, place in found.items() if isinstance(found, dict) else ():
                 if not table.get(what):
                     table[what] = str(place)
+                if name == "doubts":
+                    self.before.setdefault(what, tuple(self.tables["asked"]))
         by = str(value.get("by"))
         self.began |= {by} if "began" in value else set()
         self.ended |= {by} if "ended" in value else set()
         self.made.update((what, by) for what in MADE if what in value)
 
     def merge_into(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer with the reported events that it leaves out."""
+        """Return the answer with the reported events that it leaves out, and what was asked before its first doubt."""
         for name, table in self.tables.items():
             for what, place in table.items():
                 answer[name][what] = answer[name].get(what) or place
         for doubt in self._contradictions(answer):
             answer["doubts"].setdefault(doubt, "")
-        return {**answer, "own_commands": self.commands}
+        before = self.before.get(next(iter(answer["doubts"]), ""), answer["asked"])
+        return {**answer, "own_commands": self.commands, "before": [*before]}
 
     def _contradictions(self, answer: dict[str, Any]) -> Iterator[str]:
         if self.began - self.ended:

@@ -49,6 +49,7 @@ class Observed(NamedTuple):
     asked: Mapping[str, str]  # question → file:line
     stopped: bool = False  # whether it was ended early, or ended Python itself
     doubts: Mapping[str, str] = {}  # question that no cell answers → file:line
+    before: tuple[str, ...] = ()  # the questions asked before the first doubt; all of them if there is none
     imports: Mapping[str, str] = {}  # module → file:line
     opens_network: bool = False
     failure: Failure | None = None
@@ -150,6 +151,7 @@ def _understood(answer: Mapping[str, Any]) -> Observed:
     return Observed(
         asked=_texts(answer["asked"]),
         doubts=doubts,
+        before=tuple(map(str, answer["before"] if answer["doubts"] else answer["asked"])),
         opens_network=any(what.startswith(NETWORK) for what in doubts),
         imports=_texts(answer["imports"]),
         failure=failure,

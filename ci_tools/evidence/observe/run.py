@@ -55,7 +55,7 @@ WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the 
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
 ENDED_EARLY = {
-    Verdict.TIMED_OUT: f"setup.py ran for over {LIMITS.seconds} seconds",
+    Verdict.TIMED_OUT: f"setup.py computes or waits for over {LIMITS.seconds} seconds",
     Verdict.OUT_OF_MEMORY: f"setup.py took over {LIMITS.memory >> 30} GiB of memory",
     Verdict.TOO_MANY_PROCESSES: f"setup.py started over {LIMITS.processes} processes",
     Verdict.TOO_MUCH_WRITTEN: f"setup.py wrote over {LIMITS.written >> 30} GiB",
@@ -122,11 +122,15 @@ class Observer:
         self.shown.close()
 
     def observe(self, view: View) -> Observed:
-        """Return the observation of a view's build; runs the build only if no earlier run answers for it."""
+        """Return the observation of a view's build; runs the build only if no earlier run answers for it.
+
+        A build that has the same answers as an earlier one until that meets its first doubt meets the same doubt, and
+        one doubt is enough: what comes after it decides nothing.
+        """
         if self.stopped:
             return self.stopped
         for earlier, observed in self.seen:
-            if all(view.fact(name) == earlier.fact(name) for name in observed.asked):
+            if all(view.fact(name) == earlier.fact(name) for name in observed.before):
                 return observed
         observed = self._the_same_again(view, self._load_or_run(view))
         self.seen.append((view, observed))
@@ -138,7 +142,8 @@ class Observer:
         if "chance" not in observed.asked or observed.doubts or observed.failure:
             return observed
         again = self._load_or_run(view._replace(chance=True))
-        if again._replace(asked={}, imports={}) == observed._replace(asked={}, imports={}):
+        first, second = (one._replace(asked={}, before=(), imports={}) for one in (observed, again))
+        if first == second:
             return observed
         doubt = "depends on the time, on chance or on the number of processors"
         return observed._replace(doubts={doubt: observed.asked["chance"]})

@@ -88,7 +88,11 @@ PATIENCE = 30  # seconds in which killed processes have to end
 
 
 class Limits(NamedTuple):
-    """The limits of a command, together with all processes it starts."""
+    """The limits of a command, together with all processes it starts.
+
+    Time counts in which they compute, and time in which all of them wait, each up to `seconds`; not the time in which
+    they are ready to run and this machine is busy, so that a loaded machine ends nothing that an idle one lets finish.
+    """
 
     seconds: float
     memory: int  # bytes, of all processes together; shared memory counts once
@@ -196,11 +200,10 @@ def _supervise(
 ) -> tuple[int, Verdict]:
     """Run the command until it ends or exceeds a limit, then kill its group; return its exit status and the reason."""
     before = size_of(folder, ())
-    deadline = time.monotonic() + limits.seconds
     with _group(rules, folder) as process:
         heard = _Heard(process.stdout, sink, min(limits.written, MOST_LOGGED), journal)
         watch = _Watch(process.pid, folder, before, limits)
-        verdict = _watch_process(process, heard, watch, deadline)
+        verdict = _watch_process(process, heard, watch)
         _end(process)
         heard.rest()
     if not heard.ready and verdict is Verdict.ENDED:
@@ -247,12 +250,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
-def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch, deadline: float) -> Verdict:
+def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch) -> Verdict:
     """Wait until the command ends or exceeds a limit, and return which."""
     while process.poll() is None:
-        if time.monotonic() > deadline:
-            return Verdict.TIMED_OUT
-        heard.wait(min(PAUSE, max(deadline - time.monotonic(), 0)))
+        heard.wait(PAUSE)
         if verdict := heard.verdict or watch.verdict():
             return verdict
     return Verdict.ENDED
@@ -318,6 +319,8 @@ class _Watch:
         self.limits = limits
         self.next_look = 0.0
         self.next_scan = 0.0
+        self.looked = time.monotonic()
+        self.waited = 0.0  # seconds in which no process was running or ready to run
 
     def verdict(self) -> Verdict | None:
         """Return the limit that is exceeded; None if there is none or no measurement is due."""
@@ -334,6 +337,11 @@ class _Watch:
         return found
 
     def _check_tasks(self, tasks: Sequence[Task]) -> Verdict | None:
+        now, before = time.monotonic(), self.looked
+        self.looked = now
+        self.waited += (now - before) * all(task.is_waiting for task in tasks)
+        if max(self.waited, sum(task.seconds for task in tasks)) > self.limits.seconds:
+            return Verdict.TIMED_OUT
         tasks = [task for task in tasks if task.pid != self.group]  # the group's first process is _lifeline.py
         most = self.limits.processes
         if len(tasks) > most or sum(task.threads for task in tasks) > most * THREADS_EACH:

@@ -33,15 +33,18 @@ OPEN_FILES = 1024  # of one process
 BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another
 OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages do not include
 DEAD = frozenset({b"Z", b"X"})
+WAITING = frozenset({b"S", b"T", b"t", b"I"})  # asleep or stopped; D is the disk's time, and R may be another's turn
 ENTRY = 1024  # bytes that each folder entry counts: empty files fill a disk, too
 
 
 class Task(NamedTuple):
-    """A living process of a group: its id, its memory in bytes, and its number of threads."""
+    """A living process of a group: its id, its memory in bytes, its threads, its processor time, and its state."""
 
     pid: int
     memory: int
     threads: int
+    seconds: float  # of it and of the ended processes that it started
+    is_waiting: bool  # for input, another process or a time; a process with several threads may still be computing
 
 
 def living(group: int) -> list[Task]:
@@ -57,14 +60,21 @@ def _task(pid: str, group: int) -> Task | None:
     fields = _stat(f"/proc/{pid}")
     if not fields or int(fields[2]) != group:
         return None
-    threads = int(fields[17])
-    if fields[0] not in DEAD:
-        return Task(int(pid), _pages(fields), threads)
-    for thread in _list(f"/proc/{pid}/task") if threads > 1 else ():
-        fields = _stat(f"/proc/{pid}/task/{thread}")
-        if fields and fields[0] not in DEAD:
-            return Task(int(thread), _pages(fields), threads)  # the kernel shows a thread below /proc as well
-    return None
+    threads, seconds = int(fields[17]), _seconds(fields)
+    if fields[0] not in DEAD and (threads == 1 or fields[0] not in WAITING):
+        return Task(int(pid), _pages(fields), threads, seconds, fields[0] in WAITING)
+    found = [(thread, _stat(f"/proc/{pid}/task/{thread}")) for thread in _list(f"/proc/{pid}/task")]
+    alive = [(thread, state) for thread, state in found if threads > 1 and state and state[0] not in DEAD]
+    if not alive:
+        return None
+    is_waiting = all(state[0] in WAITING for _, state in alive)
+    thread, state = alive[0]  # the kernel shows a thread below /proc as well
+    return Task(int(thread), _pages(state), threads, seconds, is_waiting)
+
+
+def _seconds(fields: Sequence[bytes]) -> float:
+    """Return the processor time of a process and its ended children: utime, stime, cutime and cstime."""
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(folder: str) -> list[bytes]:
@@ -91,12 +101,21 @@ def _list(folder: str) -> list[str]:
 
 def living_by_ps(group: int) -> list[Task]:
     """Return the living processes of a group from the output of ps: for systems without /proc."""
-    rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,stat="]) or "").splitlines()]
+    rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,time=,stat="]) or "").splitlines()]
     return [
-        Task(int(pid), int(kib) * 1024, 1)
-        for pid, its_group, kib, state in rows
+        Task(int(pid), int(kib) * 1024, 1, _read_time(seconds), not state.startswith(("R", "D", "U")))
+        for pid, its_group, kib, seconds, state in rows
         if int(its_group) == group and not state.startswith("Z")
     ]
+
+
+def _read_time(text: str) -> float:
+    """Return the seconds of a time that ps shows: [[days-]hours:]minutes:seconds, on macOS with hundredths."""
+    days, _, rest = text.rpartition("-")
+    total = 0.0
+    for part in rest.split(":"):
+        total = total * 60 + float(part)
+    return total + 86400 * float(days or 0)
 
 
 def own_memory(task: Task) -> int:

@@ -110,6 +110,18 @@ def _state(path: Path) -> tuple[object, ...]:
             {"seconds": 0.5},
             id="hangs-and-ignores-signals",
         ),
+        pytest.param(
+            "for _ in range(99):\n if not os.fork():\n  while time.process_time() < 0.1: 1\n  os._exit(0)\n os.wait()",
+            Verdict.TIMED_OUT,
+            {"seconds": 0.5},
+            id="computes-in-one-process-after-another",
+        ),
+        pytest.param(
+            "import _thread\n_thread.start_new_thread(exec, ('while True: pass',))\ntime.sleep(600)",
+            Verdict.TIMED_OUT,
+            {"seconds": 0.5},
+            id="computes-while-its-first-thread-waits",
+        ),
         pytest.param("os.kill(os.getpid(), signal.SIGSTOP)", Verdict.TIMED_OUT, {"seconds": 0.5}, id="stops-itself"),
         pytest.param(
             "while True: print('rubbish' * 1000)", Verdict.TOO_MUCH_WRITTEN, {"written": 4 << 20}, id="prints-for-ever"
@@ -198,6 +210,21 @@ def test_a_limit_ends_everything(code: str, verdict: Verdict, limits: dict[str, 
     assert (ended.verdict, ended.status) == (verdict, -signal.SIGKILL), cage.said(ended)[-2000:]
     assert ended.seconds < SOME.seconds
     assert cage.log.stat().st_size <= SOME.written + ended.start
+
+
+@confines
+def test_a_busy_machine_ends_nothing_that_an_idle_one_lets_finish(cage: Cage) -> None:
+    """Six others for each processor, as nice as the command, leave it a seventh of the time."""
+    others = [sys.executable, "-I", "-S", "-c", "import os\nos.nice(10)\nwhile True: pass"]
+    crowd = [subprocess.Popen(others, start_new_session=True) for _ in range(6 * (os.cpu_count() or 1))]
+    try:
+        ended = cage.run("while time.process_time() < 0.25: pass", SOME._replace(seconds=1))
+    finally:
+        for process in crowd:
+            process.kill()
+            process.wait()
+    assert ended.verdict is Verdict.ENDED
+    assert ended.seconds > 1, "this machine was not busy"
 
 
 @confines

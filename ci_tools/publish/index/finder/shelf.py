@@ -40,7 +40,6 @@ class File(NamedTuple):
     toolchain: str = ""
     commit: str = ""  # of the source it was built from
     lock: LockedWheel | None = None  # the facts by which it is chosen; None for an sdist
-    provenance: str = ""  # the address of its attestation
     origin: str = ""  # adopted, added; empty: built by a plan
     gpu: str = ""  # whether it was tried on a GPU, in words
 

@@ -117,3 +117,24 @@ def test_a_kept_answer_that_was_forged_is_observed_again(forge: Callable[[Path],
     for path in kept(tmp_path):
         forge(path)
     assert (evidence_of(tmp_path / "a"), [path.read_bytes() for path in kept(tmp_path)]) == (first, before)
+
+
+FIRST_DOUBT = """\
+import os, sys
+from setuptools import Extension, setup
+BEFORE
+print(open('/etc/hostname').read())
+ask = [sys.platform, sys.version_info, os.environ.get('USE_IT'), os.environ.get('FORCE_IT')]
+setup(name='demo', version='1.0', ext_modules=[Extension('demo.a', ['a.c'])] if os.name == 'nt' else [])
+"""
+
+
+@pytest.mark.parametrize(("before", "runs"), [("", 1), ("ask = sys.platform", 2)], ids=["by-none", "by-the-system"])
+def test_a_doubt_is_met_once_by_all_cells_that_differ_in_nothing_asked_before(
+    before: str, runs: int, tmp_path: Path
+) -> None:
+    config = CONFIG.replace("platforms:", "platforms:\n  windows: {owner: x}")
+    files = {"fatwheel.yml": config, "setup.py": FIRST_DOUBT.replace("BEFORE", before), "a.c": ""}
+    found = evidence_of(write(tmp_path / "a", files))
+    assert {one.shown.extensions_where.split(": ")[0] for one in found.platforms} == {"setup.py:4"}
+    assert len(kept(tmp_path)) == runs

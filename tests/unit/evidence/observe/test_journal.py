@@ -43,7 +43,25 @@ def test_what_was_told_on_the_way_cannot_be_left_out() -> None:
         "asked": {"os": "setup.py:1"},
         "imports": {"torch": "setup.py:2"},
         "own_commands": [],
+        "before": ["os"],
     }
+
+
+@pytest.mark.parametrize(
+    ("first", "before"),
+    [
+        pytest.param({"network": ""}, ["os", "python"], id="of-the-build"),
+        pytest.param({"clock": ""}, ["os"], id="that-was-told-earlier"),
+        pytest.param({"never told": ""}, ["os", "python", "gpu"], id="that-was-not-told"),
+        pytest.param({}, ["os"], id="of-a-child-only"),
+    ],
+)
+def test_what_was_asked_before_the_first_doubt_is_known(first: dict[str, str], before: list[str]) -> None:
+    told = [{"asked": {"os": ""}}, {"doubts": {"clock": ""}}, {"asked": {"python": ""}}, {"doubts": {"network": ""}}]
+    content = b"".join(line(**event) for event in (*told, {"asked": {"gpu": ""}}, {"doubts": {"clock": "again"}}))
+    found = read(content + answer(doubts=first, asked=dict.fromkeys(("os", "python", "gpu"), "")), WORD)
+    assert found is not None
+    assert found["before"] == before
 
 
 def test_a_compilation_that_the_answer_has_is_no_doubt() -> None:

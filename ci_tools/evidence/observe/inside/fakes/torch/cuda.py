@@ -25,8 +25,23 @@ def get_device_capability(_device: object = None) -> tuple[int, int]:
     if not is_available():
         msg = "No CUDA GPUs are available"
         raise RuntimeError(msg)
-    major, _, minor = str(FACTS.known["capability"]).partition(".")
+    major, _, minor = str(FACTS.ask("capability")).partition(".")
     return int(major), int(minor)
+
+
+class _Properties:
+    """What a GPU of a known compute capability is known to have; its name and its memory are not."""
+
+    def __init__(self) -> None:
+        self.major, self.minor = get_device_capability()
+
+    def __getattr__(self, name: str) -> Any:
+        return FACTS.unknown(f"torch.cuda.get_device_properties().{name}")
+
+
+def get_device_properties(_device: object = None) -> _Properties:
+    """Return the GPU's properties; raise where there is none, as torch does."""
+    return _Properties()
 
 
 def get_arch_list() -> list[str]:
