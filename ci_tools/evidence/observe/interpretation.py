@@ -13,6 +13,7 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
@@ -82,6 +83,26 @@ class Witness:
             return self.once(
                 f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
             )
+        found = [self.of_version(each, platform) for each in self.versions(cell)]
+        if any(one != found[0] for one in found):
+            return self.once("its build depends on the version of the accelerator, and the config names none")
+        return found[0]
+
+    def versions(self, cell: Cell) -> Iterator[Cell]:
+        """Yield the cell, or one for each version of an accelerator whose version the config does not name.
+
+        Only a platform without native code may go without; torch on its builder has a version all the same.
+        """
+        host = self.catalog.platforms[cell.platform].host
+        release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
+        kind = cell.accelerator.kind if cell.accelerator and not cell.accelerator.version else None
+        shipped = sorted(filter(None, release.accelerators.get((host, kind), ()))) if kind else []
+        yield from (cell._replace(accelerator=Accelerator(kind, version)) for version in shipped if kind)
+        if not shipped:
+            yield cell
+
+    def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
+        """Return the evidence of the build of a cell whose accelerator's version is known."""
         view = self.view(cell, platform)
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:

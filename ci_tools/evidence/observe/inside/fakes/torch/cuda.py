@@ -30,7 +30,7 @@ def get_device_capability(_device: object = None) -> tuple[int, int]:
 
 
 class _Properties:
-    """What a GPU of a known compute capability is known to have; its name and its memory are not."""
+    """The properties of a GPU: its compute capability is known; its name and its memory are not."""
 
     def __init__(self) -> None:
         self.major, self.minor = get_device_capability()

@@ -18,5 +18,9 @@ def __getattr__(name: str) -> Any:
     kinds = {"cuda": "cuda", "hip": "rocm", "rocm": "rocm", "xpu": "xpu"}
     if name in kinds:
         accelerator = FACTS.ask("accelerator")
-        return accelerator["version"] if accelerator["kind"] == kinds[name] else None
+        if accelerator["kind"] != kinds[name]:
+            return None
+        if not accelerator["version"]:  # it is there, and XPU has no version in a request
+            FACTS.doubt(f"asks for torch.version.{name}, whose value the request does not name")
+        return accelerator["version"] or "1.0"
     return FACTS.unknown(f"torch.version.{name}")

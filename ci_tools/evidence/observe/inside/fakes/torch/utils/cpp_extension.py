@@ -211,18 +211,19 @@ def _get_rocm_arch_flags(cflags: list[str] | None = None) -> list[str]:
 class BuildExtension(build_ext):
     """The command that adds torch's flags; what compiles is the recorder."""
 
-    options: dict[str, Any] = {}  # noqa: RUF012 - of a class that `with_options` makes
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs = {**kwargs, **self.options}
         self.no_python_abi_suffix = bool(kwargs.pop("no_python_abi_suffix", False))
         self.use_ninja = bool(kwargs.pop("use_ninja", True))
         super().__init__(*args, **kwargs)
 
     @classmethod
     def with_options(cls, **options: Any) -> type[BuildExtension]:
-        """Return the command with options that setup() cannot give."""
-        return type(cls.__name__, (cls,), {"options": {**cls.options, **options}, "__module__": cls.__module__})
+        """Return the command with options that setup() cannot give; a class below gets them in its `__init__`."""
+
+        def begin(self: BuildExtension, *args: Any, **kwargs: Any) -> None:
+            cls.__init__(self, *args, **{**kwargs, **options})
+
+        return type("cls_with_options", (cls,), {"__init__": begin, "__module__": BuildExtension.__module__})
 
     def build_extensions(self) -> None:
         """Build every extension with torch's flags."""

@@ -1,0 +1,98 @@
+"""torch as a build sees it: what its own classes do, and what it says of an accelerator without a named version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model.evidence import Extensions
+from tests.builders.sources import evidence_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model.evidence import CellEvidence
+
+pytestmark = pytest.mark.slow  # many real processes
+
+SETUP = """\
+import re, torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+MORE
+setup(name='demo', version='1.0', packages=['demo'], ext_modules=EXTENSIONS, cmdclass={'build_ext': COMMAND})
+"""
+ALWAYS = "[CUDAExtension('demo.a', ['a.cu'])]"
+OWN_COMMAND = """\
+class Own(BuildExtension):
+    def __init__(self, *args, **options):
+        self.flags = options.pop('flags')
+        self.again = options.pop('again', '')
+        super().__init__(*args, **options)
+    def build_extensions(self):
+        self.extensions[0].extra_compile_args['nvcc'] += [self.flags + self.again]
+        super().build_extensions()
+"""
+
+
+def shown(
+    folder: Path, platform: str, extensions: str = ALWAYS, command: str = "BuildExtension", more: str = ""
+) -> CellEvidence:
+    """Return the evidence of a project for one platform, with torch 2.11."""
+    config = f'package: demo\nversion: "1.0"\npython: ["3.12"]\ntorch: ["2.11"]\nplatforms:\n  {platform}\n'
+    script = SETUP.replace("MORE", more).replace("EXTENSIONS", extensions).replace("COMMAND", command)
+    files = {"fatwheel.yml": config, "setup.py": script, "demo/__init__.py": "", "a.cu": ""}
+    return evidence_of(write(folder / "a", files)).platforms[0].shown
+
+
+CUDA = 'linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}'
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        pytest.param("Own.with_options(flags='-DONE')", "-DONE", id="once"),
+        pytest.param("Own.with_options(flags='-DONE').with_options(again='_TWO')", "-DONE_TWO", id="twice"),
+        pytest.param("Own.with_options(flags='-DONE').with_options(flags='-DTWO')", "-DONE", id="the-inner-one-wins"),
+        pytest.param("Own.with_options(flags='-DONE', use_ninja=False)", "-DONE", id="with-one-of-torch-s"),
+    ],
+)
+def test_a_command_gets_its_options_before_torch_s(command: str, flag: str, tmp_path: Path) -> None:
+    extensions = "[CUDAExtension('demo.a', ['a.cu'], extra_compile_args={'cxx': [], 'nvcc': []})]"
+    (library,) = shown(tmp_path, CUDA, extensions, command, OWN_COMMAND).built
+    assert [one for one in library.compiles[0].flags if "ONE" in one or "TWO" in one] == [flag]
+
+
+# ---------------------------------------------------------------- an accelerator without a version in the config
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "torch.version.hip",
+        "torch.version.hip is not None",
+        "torch.version.hip and torch.version.hip.split('.') > ['6', '0']",
+        "re.match('7', torch.version.hip or '')",
+    ],
+)
+def test_a_torch_for_rocm_has_a_version_though_the_config_names_none(asked: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, 'linux-rocm: {owner: "@demo/rocm"}', f"{ALWAYS} if {asked} else []")
+    assert found.extensions is Extensions.SOME
+
+
+def test_a_build_that_differs_by_the_version_is_a_doubt(tmp_path: Path) -> None:
+    newest = "re.match('7.2', torch.version.hip or '')"
+    found = shown(tmp_path, 'linux-rocm: {owner: "@demo/rocm"}', f"{ALWAYS} if {newest} else []")
+    assert found.extensions_where == "its build depends on the version of the accelerator, and the config names none"
+
+
+@pytest.mark.parametrize("platform", ["linux-rocm", "linux-xpu"])
+def test_a_build_that_is_the_same_for_all_of_them_is_known(platform: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, f'{platform}: {{owner: "@demo/gpu"}}', f"{ALWAYS} if torch.__version__ < '2.11' else []")
+    assert found.extensions is Extensions.NONE
+
+
+def test_the_version_of_xpu_is_a_doubt(tmp_path: Path) -> None:
+    found = shown(tmp_path, 'linux-xpu: {owner: "@demo/xpu"}', f"{ALWAYS} if torch.version.xpu else []")
+    assert found.extensions_where.startswith("setup.py:5: it asks for torch.version.xpu, whose value")
