@@ -207,7 +207,7 @@ def test_what_an_audit_cannot_see_is_what_its_tests_cannot_see() -> None:
 
 def test_the_limits_of_an_observed_build_are_those_that_hold() -> None:
     assert table_of("explanation/evidence.md", "limit") == {
-        "time": f"{LIMITS.seconds} seconds",
+        "time": f"{LIMITS.seconds} seconds of the processor's, and {LIMITS.seconds} in which everything waits",
         "memory": f"{LIMITS.memory >> 30} GiB, of all its processes together",
         "processes": f"{LIMITS.processes}",
         "written": f"{LIMITS.written >> 30} GiB",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, parsed if the seal is valid
-TABLES = ("asked", "doubts", "imports")
+TABLES = ("asked", "doubts", "imports", "reads")
 MADE = {"compiled": "compiles", "linked": "links"}  # event → the answer's list of such events
 MOST_TOLD = 16 << 20  # bytes of the other lines: parsed, they take twenty times as much memory
 MOST_LINES = 100_000

@@ -6,6 +6,7 @@ to all recorded questions get the same build, so one run stands for all of them.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -23,12 +24,13 @@ from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
-from ci_tools.machine.storage import write_atomically
+from ci_tools.machine.storage import sha256_of, write_atomically
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ci_tools.evidence.source import Tree
@@ -113,7 +115,16 @@ class Observer:
         self.stage: Stage | None = None
         self.sealing = read_key(outside.environ)
         self.said = False
+        self.state = functools.cache(lambda name: _state(subject.tree.root, name))
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
+
+    @functools.cached_property
+    def names(self) -> str:
+        """A hash of the names of the source's files, and of the targets of its links."""
+        root = self.subject.tree.root
+        return hashlib.sha256(
+            repr([(name, _target(root / name)) for name in self.subject.tree.files]).encode()
+        ).hexdigest()
 
     def close(self) -> None:
         """End the step that the user sees, if there is one."""
@@ -153,15 +164,21 @@ class Observer:
         name = self._key(view)
         path = self.outside.cache.resolve() / "observations" / f"{name}.json"
         kept = read_safely(path, MOST_KEPT)
-        answer = unseal(name, kept, self.sealing) if kept is not None else None
-        LOG.debug("cache %s: %s", "miss" if answer is None else "hit", path)
-        if answer is None:
-            self._say_once(f"{path} was not written by this user" if kept is not None else "")
-            answer = self._run(view)
-            if "stopped" not in answer:  # not stored: next time the machine may have more resources free
-                with write_atomically(path) as file:
-                    file.write(seal(name, answer, self.sealing))
+        entry = unseal(name, kept, self.sealing) if kept is not None else None
+        is_current = entry is not None and self._states(entry["states"]) == entry["states"]
+        LOG.debug("cache %s: %s", "hit" if is_current else "miss", path)
+        if entry is not None and is_current:
+            return parse_answer(entry["answer"])
+        self._say_once(f"{path} was not written by this user" if kept is not None and entry is None else "")
+        answer = self._run(view)
+        if "stopped" not in answer:  # not stored: next time the machine may have more resources free
+            with write_atomically(path) as file:
+                file.write(seal(name, {"answer": answer, "states": self._states(answer["reads"])}, self.sealing))
         return parse_answer(answer)
+
+    def _states(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the state of each file of the source that an observed build has read or looked at."""
+        return {name: self.state(name) for name in sorted(names)}
 
     def _say_once(self, what: str) -> None:
         """Report once why a build is observed again: a cache that another user filled has many such files."""
@@ -171,7 +188,7 @@ class Observer:
 
     def _key(self, view: View) -> str:
         subject = self.subject
-        inputs = (subject.tree.sha256, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
+        inputs = (self.names, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     # -- one run
@@ -260,6 +277,21 @@ class Observer:
                 **dict(view.env),
             },
         }
+
+
+def _target(path: Path) -> str:
+    return str(path.readlink()) if path.is_symlink() else ""
+
+
+def _state(root: Path, name: str) -> str:
+    """Return the hash and the executable bit of a file; empty if the source has no such file.
+
+    The project's code may report names of its own; those of files outside the source are not looked at.
+    """
+    path = root / name
+    if name.startswith("/") or ".." in name.split("/") or not path.is_file():
+        return ""
+    return f"{sha256_of(path)} {os.access(path, os.X_OK):d}"
 
 
 def _facts(view: View) -> dict[str, Any]:

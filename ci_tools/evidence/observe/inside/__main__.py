@@ -88,6 +88,7 @@ def _collect_records() -> dict[str, Any]:
         "asked": FACTS.asked,
         "doubts": FACTS.doubts,
         "imports": FACTS.imports,
+        "reads": FACTS.reads,
         "compiles": build_ext.Recorder.compiles,
         "links": build_ext.Recorder.links,
     }

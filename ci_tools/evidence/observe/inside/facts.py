@@ -47,6 +47,7 @@ class Facts(metaclass=_Guarded):
         self.asked: dict[str, str] = {}
         self.doubts: dict[str, str] = {}
         self.imports: dict[str, str] = {}
+        self.reads: dict[str, str] = {}  # the files of the source whose content may decide something
         self.journal = ""
 
     def begin(self, known: Mapping[str, Any], root: str, project: str, modules: str, journal: str) -> None:
@@ -84,6 +85,12 @@ class Facts(metaclass=_Guarded):
         """Record the import of a module that only some builds have."""
         if module not in self.imports:
             self._keep("imports", module, self.place())
+
+    def note_file(self, path: Any) -> None:
+        """Record a file if it is one of the source: what nothing reads or looks at decides nothing."""
+        name = os.path.abspath(os.fsdecode(path))
+        if name.startswith(self.root) and name not in self.reads:
+            self._keep("reads", name.removeprefix(self.root), "")
 
     def tell(self, **what: Any) -> None:
         """Report an event to the journal, outside this process, so that later code cannot remove it."""

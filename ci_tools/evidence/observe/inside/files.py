@@ -28,6 +28,7 @@ USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jo
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
 MICROSOFTS = "cl"  # the compiler of Windows only
 LIBRARY = sysconfig.get_path("stdlib")
+readlink = os.readlink  # the original
 INCLUDE = sysconfig.get_path("include")
 HEADER = "Python.h"
 OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
@@ -44,6 +45,7 @@ def watch() -> None:
     for kind in (getattr(pathlib, "_NormalAccessor", None),):
         for name in LOOKS if kind else ():
             setattr(kind, name, staticmethod(getattr(os, name)))
+    os.open = _open_below(os.open)
     os.symlink = _watch_link(os.symlink)
     shutil.which = which(shutil.which)
     shutil.disk_usage = _doubtful("shutil.disk_usage()", shutil.disk_usage)
@@ -55,6 +57,8 @@ def _guard_lookup(name: str, real: Any) -> Any:
     @functools.wraps(real)
     def called(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
         if isinstance(path, int) or not FACTS.lets_ask() or _leads_here(name, path) or is_there(path):
+            if not isinstance(path, int) and FACTS.lets_ask():
+                _note_look(name, path)
             return real(path, *args, **kwargs)
         if name == "access":
             return False
@@ -189,3 +193,43 @@ def note_read(path: Any, mode: object, flags: object) -> None:
     writes = set(str(mode or "")) & set("wax+") or (isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
     if not writes and FACTS.lets_ask():
         is_there(path)
+
+
+def note_content(path: Any, mode: object, flags: object) -> None:
+    """Record a file of the source that is opened, by whomever, for more than writing."""
+    only_writes = "+" not in str(mode or "") and set(str(mode or "")) & set("wax")
+    if not only_writes and not (mode is None and isinstance(flags, int) and flags & os.O_WRONLY):
+        FACTS.note_file(path)
+
+
+def note_contents(path: Any) -> None:
+    """Record a file of the source, or all files of a folder, that get another name."""
+    if not os.path.isdir(path):
+        FACTS.note_file(path)
+        return
+    for folder, _, names in os.walk(os.fsdecode(path)):
+        for name in names:
+            FACTS.note_file(os.path.join(folder, name))
+
+
+def _open_below(real: Any) -> Any:
+    """Record the file that is opened by a name below an open folder: the audit hook hears only the name."""
+
+    @functools.wraps(real)
+    def called(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> Any:
+        if dir_fd is not None and isinstance(path, (str, bytes, os.PathLike)):
+            folder = readlink(f"/proc/self/fd/{dir_fd}") if sys.platform == "linux" else FACTS.root
+            FACTS.note_file(os.path.join(folder, os.fsdecode(path)))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    os.supports_dir_fd.add(called)
+    return called
+
+
+def _note_look(look: str, path: Any) -> None:
+    """Record the files whose size and mode the project gets to know."""
+    if look in {"access", "lstat", "stat"}:
+        FACTS.note_file(path)
+    elif look == "scandir" and FACTS.asks():
+        for name in os.listdir(path):
+            FACTS.note_file(os.path.join(os.fsdecode(path), os.fsdecode(name)))

@@ -27,6 +27,8 @@ STARTS = {
     "pty.spawn": "starts a program in a way that is not observed",
     "socket.gethostname": "asks for the name of its machine",
 }
+# After these, a file can be read under another name; sqlite opens its own without `open`.
+MOVES = frozenset({"os.link", "os.rename", "sqlite3.connect"})
 NETWORK = frozenset({"socket.connect", "socket.getaddrinfo", "urllib.Request"})
 
 
@@ -40,6 +42,11 @@ def heard(event: str, details: tuple[Any, ...]) -> None:
     """Record the commands that the project runs, the outside files that it reads, and network use (PEP 578)."""
     if event == "open" and isinstance(details[0], (str, bytes, Path)):
         files.note_read(*details[:3])
+        files.note_content(*details[:3])
+    elif event in MOVES:
+        files.note_contents(details[0])
+    elif event == "os.symlink":  # its target is named from the link's folder
+        files.note_contents(os.path.join(os.path.dirname(os.fsdecode(details[1])), os.fsdecode(details[0])))
     elif event == "subprocess.Popen":
         _ran(details[1] or [details[0]])
     elif event == "os.system":

@@ -19,7 +19,7 @@ from ci_tools.evidence.observe.journal import (
 )
 
 WORD = "word"
-NOTHING: dict[str, Any] = {"asked": {}, "doubts": {}, "imports": {}, "compiles": [], "links": []}
+NOTHING: dict[str, Any] = {"asked": {}, "doubts": {}, "imports": {}, "reads": {}, "compiles": [], "links": []}
 
 
 def line(**what: object) -> bytes:

@@ -138,3 +138,105 @@ def test_a_doubt_is_met_once_by_all_cells_that_differ_in_nothing_asked_before(
     found = evidence_of(write(tmp_path / "a", files))
     assert {one.shown.extensions_where.split(": ")[0] for one in found.platforms} == {"setup.py:4"}
     assert len(kept(tmp_path)) == runs
+
+
+READING = """\
+import os
+from setuptools import Extension, setup
+from pathlib import Path
+sized = os.path.getsize('sized.txt') + os.stat('looked.txt').st_size + Path('asked.txt').stat().st_size
+listed = sum(entry.stat().st_size for entry in os.scandir('listed'))
+read = open('read.txt').read() + Path('more.txt').read_text()
+os.link('linked.txt', 'build-linked')
+os.rename('renamed', 'build-renamed')
+os.mkdir('made')
+os.symlink('../targets', 'made/link')
+folder = os.open('below', os.O_RDONLY)
+below = os.read(os.open('x.txt', os.O_RDONLY, dir_fd=folder), 99).decode()
+read += below + open('build-linked').read()
+read += open('build-renamed/x.txt').read() + open('made/link/deep/x.txt').read()
+flags = ['-DSIZED=%d' % sized, '-DLISTED=%d' % listed, '-DREAD=' + ''.join(read.split())]
+setup(name='demo', version='1.0', packages=['demo'], package_data={'demo': ['*.dat']},
+      ext_modules=[Extension('demo.a', ['a.c'], extra_compile_args=flags)])
+"""
+READ = (
+    "read.txt",
+    "more.txt",
+    "sized.txt",
+    "looked.txt",
+    "asked.txt",
+    "listed/x.txt",
+    "demo/table.dat",
+    "demo/__init__.py",
+    "linked.txt",
+    "renamed/x.txt",
+    "targets/deep/x.txt",
+    "below/x.txt",
+)
+UNREAD = ("README.md", "docs/page.rst", "tests/test_it.py", "fatwheel.yml", "a.c", ".github/workflows/ci.yml")
+
+
+@pytest.fixture
+def observed(tmp_path: Path) -> Path:
+    """A project that was observed once."""
+    files = dict.fromkeys((*READ, *UNREAD), "x\n")
+    folder = write(tmp_path / "a", {**files, "fatwheel.yml": CONFIG, "setup.py": READING})
+    evidence_of(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_file_that_the_build_does_not_read_observes_nothing_again(
+    name: str, observed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (observed / name).open("a") as file:
+        file.write("# one more line\n")
+    before = [path.read_bytes() for path in kept(observed.parent)]
+    monkeypatch.setattr(run, "run_in_sandbox", None)
+    evidence_of(observed)
+    assert [path.read_bytes() for path in kept(observed.parent)] == before
+
+
+@pytest.mark.parametrize("name", [*READ, "setup.py"])
+def test_a_file_that_the_build_reads_or_looks_at_is_observed_again(name: str, observed: Path) -> None:
+    before = evidence_of(observed).platforms[0].shown.recipe
+    with (observed / name).open("a") as file:
+        file.write("read = 'again'\n" if name == "setup.py" else "y")
+    entries = [path.read_bytes() for path in kept(observed.parent)]
+    assert (evidence_of(observed).platforms[0].shown.recipe != before) == (name != "setup.py")
+    assert all(path.read_bytes() not in entries for path in kept(observed.parent))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda folder: (folder / "demo" / "new.dat").write_text("x"), id="a-new-file"),
+        pytest.param(lambda folder: (folder / "demo" / "table.dat").unlink(), id="a-file-less"),
+        pytest.param(lambda folder: (folder / "sized.txt").chmod(0o755), id="a-mode"),
+    ],
+)
+def test_another_list_of_files_or_another_mode_is_observed_again(
+    change: Callable[[Path], object], observed: Path
+) -> None:
+    entries = [path.read_bytes() for path in kept(observed.parent)]
+    change(observed)
+    evidence_of(observed)
+    assert len([path for path in kept(observed.parent) if path.read_bytes() not in entries]) == len(entries)
+
+
+def test_a_project_that_reports_files_outside_its_source_learns_and_stores_nothing_of_them(tmp_path: Path) -> None:
+    forged = """\
+import os
+from setuptools import setup
+from ci_tools.evidence.observe.inside.facts import FACTS
+for name in ('/etc/passwd', '../secret', 'a/../../secret', '/proc/kcore', 'link/secret'):
+    FACTS.tell(reads={name: ''})
+os.symlink(os.path.dirname(os.getcwd()), 'link')
+setup(name='demo', version='1.0', packages=['demo'])
+"""
+    (tmp_path / "secret").write_text("secret")
+    evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": forged, "demo/__init__.py": ""}))
+    (entry, *_) = [json.loads(json.loads(path.read_text())["value"]) for path in kept(tmp_path)]
+    states = entry["states"]
+    assert {name for name, state in states.items() if state and name not in {"setup.py", "demo/__init__.py"}} == set()
+    assert states["/etc/passwd"] == states["../secret"] == states["link/secret"] == ""
