@@ -20,9 +20,9 @@ release: $(VENV)/.toolkit ## plan, build, audit, validate and publish ao-kernels
 	@$(BIN)/fatwheel release package/fatwheel.yml --to dir:dist/index --out dist --here --replace
 
 # In the order of the folders: the files that take longest come first, and no process waits for one of them at the end.
-# Four processes for two processors: tests wait for servers, disks and locks; six take as long as three again.
+# Three processes for two processors: tests wait for servers, disks and locks for about a quarter of their time.
 test: $(VENV)/.tests ## run every test but the longest
-	@$(BIN)/python -m pytest -m "not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 25
+	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 25
 
 test-fast: $(VENV)/.tests ## run the tests that build and install nothing and need no torch, in under a minute
 	@$(BIN)/python -m pytest -m "not slow and not long" --ignore tests/kernels --numprocesses 2 --dist loadfile --durations 10

@@ -135,8 +135,8 @@ class Observer:
     def observe(self, view: View) -> Observed:
         """Return the observation of a view's build; runs the build only if no earlier run answers for it.
 
-        A build that has the same answers as an earlier one until that meets its first doubt meets the same doubt, and
-        one doubt is enough: what comes after it decides nothing.
+        A build that gets the answers of an earlier one, up to that one's first doubt, meets the same doubt. One is
+        enough: what comes after it decides nothing.
         """
         if self.stopped:
             return self.stopped
@@ -207,6 +207,7 @@ class Observer:
         if self.stage is None:
             folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
             self.stage = Stage(folder.resolve() / "stage")
+            self._states(self.subject.tree.files)  # before they are copied: a change from then on is not observed
         self.stage.set(self.subject.tree, view.accelerator)
         return self._ran(self.stage, view)
 

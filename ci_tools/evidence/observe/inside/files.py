@@ -218,8 +218,10 @@ def _open_below(real: Any) -> Any:
     @functools.wraps(real)
     def called(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> Any:
         if dir_fd is not None and isinstance(path, (str, bytes, os.PathLike)):
-            folder = readlink(f"/proc/self/fd/{dir_fd}") if sys.platform == "linux" else FACTS.root
-            FACTS.note_file(os.path.join(folder, os.fsdecode(path)))
+            if sys.platform == "linux":
+                FACTS.note_file(os.path.join(readlink(f"/proc/self/fd/{dir_fd}"), os.fsdecode(path)))
+            else:
+                note_contents(FACTS.root)
         return real(path, flags, mode, dir_fd=dir_fd)
 
     os.supports_dir_fd.add(called)
