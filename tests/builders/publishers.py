@@ -13,6 +13,7 @@ import os
 import resource
 import subprocess
 import sys
+import traceback
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -144,6 +145,9 @@ def _started(job: Job, targets: Sequence[Target]) -> tuple[int, int]:
         status = 1
         try:
             status = _published(job, targets, write)
+        except BaseException:
+            os.write(write, traceback.format_exc().encode())  # what is no error of ours is a defect
+            raise
         finally:
             os._exit(status)
     os.close(write)
