@@ -43,14 +43,32 @@ class Tree:
     commit: str | None = None
 
     @functools.cached_property
+    def states(self) -> Mapping[str, str]:
+        """Each file's executable bit, and the hash of its content; of a link, its target."""
+        paths = {name: self.root / name for name in self.files}
+        contents = {
+            name: str(path.readlink()) if path.is_symlink() else sha256_of(path) for name, path in paths.items()
+        }
+        return {name: f"{os.access(path, os.X_OK):d}\0{contents[name]}" for name, path in paths.items()}
+
+    @functools.cached_property
     def sha256(self) -> Sha256:
         """One hash of every file's path, executable bit and content."""
         digest = hashlib.sha256()
-        for name in self.files:
-            path = self.root / name
-            content = str(path.readlink()) if path.is_symlink() else sha256_of(path)
-            digest.update(f"{name}\0{os.access(path, os.X_OK):d}\0{content}\n".encode())
+        for name, state in self.states.items():
+            digest.update(f"{name}\0{state}\n".encode())
         return Sha256(digest.hexdigest())
+
+    @functools.cached_property
+    def links(self) -> Mapping[str, str]:
+        """The links among the files, each with its target."""
+        return {name: str(path.readlink()) for name in self.files if (path := self.root / name).is_symlink()}
+
+    def state(self, name: str) -> str:
+        """Return the state of the file to which a path leads, also through links; "" if it is not one of the tree."""
+        if name not in self.states or name in self.links:
+            name = os.path.relpath(os.path.realpath(self.root / name), os.path.realpath(self.root))
+        return self.states.get(name, "")
 
     def text(self, name: str) -> str:
         """Return a file's text, or "" if the tree has no such file; undecodable bytes become U+FFFD."""

@@ -320,6 +320,11 @@ def pypi_files(plan: Plan) -> list[str]:
     return [file for file in _files(plan) if everybody and goes_to_pypi(plan, file)]
 
 
+def targets(plan: Plan) -> tuple[str, ...]:
+    """Return the addresses to which a release of the plan goes: its targets, and PyPI if any of its files go there."""
+    return (*plan.request.publish.targets, *(["pypi"] if pypi_files(plan) else []))
+
+
 def _files(plan: Plan) -> list[str]:
     wheels = [*(job.wheel for job in plan.jobs), *(job.public for job in plan.jobs if job.public)]
     return [*wheels, *([plan.sdist] if plan.sdist else [])]

@@ -18,7 +18,7 @@ from ci_tools.publish.units import Item
 from ci_tools.publish.wheel_facts import Built, add_facts, lowest_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from ci_tools.catalog import Catalog
     from ci_tools.publish.targets import Target
@@ -32,7 +32,7 @@ SMART = ".smart"  # the folder of smart sdists, in a folder of finished files
 def refuse_unreachable(core: Unit, targets: Sequence[Target]) -> None:
     """Raise InputError if no target of a smart release gives its wheels an address; for one that is not built yet."""
     if core.route is Route.SMART:
-        any(_addresses(core, Item(Path(f"{core.project}-{core.version}.tar.gz"), "", 0, None), targets))
+        _addresses(core, Item(Path(f"{core.project}-{core.version}.tar.gz"), "", 0, None), targets)
 
 
 def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: Path) -> tuple[Unit, ...]:
@@ -67,7 +67,7 @@ def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -
     made = item.made
     wheel = LockedWheel(
         file=FileName(item.name),
-        urls=tuple(_addresses(unit, item, targets)),
+        urls=_addresses(unit, item, targets),
         sha256=Sha256(item.sha256),
         size=item.size,
         archs=made.archs,
@@ -77,8 +77,8 @@ def _lock(unit: Unit, item: Item, targets: Sequence[Target], catalog: Catalog) -
     return add_facts(wheel, built, catalog)
 
 
-def _addresses(unit: Unit, item: Item, targets: Iterable[Target]) -> Iterator[str]:
-    """Yield the addresses of a file at the targets, none of this machine if it is published to another."""
+def _addresses(unit: Unit, item: Item, targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the addresses of a file at the targets, none of this machine if it is published to another."""
     found = [one for target in targets if (one := target.locate(item, unit)) and is_secure(one)]
     public = [address for address in found if not address.startswith("file:")]
     if not found or (not public and any(target.stages is False for target in targets)):
@@ -88,4 +88,4 @@ def _addresses(unit: Unit, item: Item, targets: Iterable[Target]) -> Iterator[st
             "github:OWNER/REPO or s3://BUCKET/PREFIX?public=https://…"
         )
         raise InputError(msg, hint=hint, page="how-to/install-from-pypi.md#release-it")
-    yield from public or found
+    return tuple(public or found)

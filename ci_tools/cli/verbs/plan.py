@@ -142,7 +142,7 @@ def _ask_targets(plan: Plan, outside: Outside) -> None:
 
     if plan.edition == UNTAGGED:
         return
-    addresses = dict.fromkeys([*plan.request.publish.targets, *(["pypi"] if plan_file.pypi_files(plan) else [])])
+    addresses = plan_file.targets(plan)
     core = foresight.core_of(plan, plan.edition)
     refuse_unreachable(core, targets_of(addresses, outside))
     distant = [address for address in addresses if not address.startswith(publishing.LOCAL)]

@@ -13,7 +13,6 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
-from ci_tools.model.platforms import Accelerator
 from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.machine.context import Outside
     from ci_tools.model.cell import Cell
     from ci_tools.model.request import PlatformRequest
+    from ci_tools.model.versions import Minor
 
     Switches = tuple[tuple[str, str], ...]
 
@@ -93,16 +93,17 @@ class Witness:
 
         Only a platform without native code may go without; torch on its builder has a version all the same.
         """
-        host = self.catalog.platforms[cell.platform].host
-        release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
-        kind = cell.accelerator.kind if cell.accelerator and not cell.accelerator.version else None
-        shipped = sorted(filter(None, release.accelerators.get((host, kind), ()))) if kind else []
-        yield from (cell._replace(accelerator=Accelerator(kind, version)) for version in shipped if kind)
-        if not shipped:
-            yield cell
+        named = cell.accelerator
+        shipped: list[Minor] = []
+        if named and not named.version:
+            host = self.catalog.platforms[cell.platform].host
+            release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
+            shipped = sorted(filter(None, release.accelerators.get((host, named.kind), ())))
+        for accelerator in (named._replace(version=version) for version in shipped) if named and shipped else [named]:
+            yield cell._replace(accelerator=accelerator)
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
-        """Return the evidence of the build of a cell whose accelerator's version is known."""
+        """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
         view = self.view(cell, platform)
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:

@@ -6,7 +6,6 @@ to all recorded questions get the same build, so one run stands for all of them.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import logging
@@ -24,7 +23,7 @@ from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
-from ci_tools.machine.storage import sha256_of, write_atomically
+from ci_tools.machine.storage import write_atomically
 from ci_tools.machine.workplace import workplace
 from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
@@ -115,16 +114,7 @@ class Observer:
         self.stage: Stage | None = None
         self.sealing = read_key(outside.environ)
         self.said = False
-        self.state = functools.cache(lambda name: _state(subject.tree.root, name))
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
-
-    @functools.cached_property
-    def names(self) -> str:
-        """A hash of the names of the source's files, and of the targets of its links."""
-        root = self.subject.tree.root
-        return hashlib.sha256(
-            repr([(name, _target(root / name)) for name in self.subject.tree.files]).encode()
-        ).hexdigest()
 
     def close(self) -> None:
         """End the step that the user sees, if there is one."""
@@ -177,8 +167,8 @@ class Observer:
         return parse_answer(answer)
 
     def _states(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the state of each file of the source that an observed build has read or looked at."""
-        return {name: self.state(name) for name in sorted(names)}
+        """Return the states of files that an observed build has read or looked at."""
+        return {name: self.subject.tree.state(name) for name in sorted(names)}
 
     def _say_once(self, what: str) -> None:
         """Report once why a build is observed again: a cache that another user filled has many such files."""
@@ -188,7 +178,9 @@ class Observer:
 
     def _key(self, view: View) -> str:
         subject = self.subject
-        inputs = (self.names, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
+        # Asking for the files' states reads them, before anything is copied.
+        listed = (sorted(subject.tree.states), sorted(subject.tree.links.items()))
+        inputs = (listed, subject[1:], identify_tools(), view, self.outside.trusts_source and why_not())
         return hashlib.sha256(repr(inputs).encode()).hexdigest()
 
     # -- one run
@@ -207,7 +199,6 @@ class Observer:
         if self.stage is None:
             folder = self.shown.enter_context(workplace(self.outside.cache / "stages", clear))
             self.stage = Stage(folder.resolve() / "stage")
-            self._states(self.subject.tree.files)  # before they are copied: a change from then on is not observed
         self.stage.set(self.subject.tree, view.accelerator)
         return self._ran(self.stage, view)
 
@@ -278,21 +269,6 @@ class Observer:
                 **dict(view.env),
             },
         }
-
-
-def _target(path: Path) -> str:
-    return str(path.readlink()) if path.is_symlink() else ""
-
-
-def _state(root: Path, name: str) -> str:
-    """Return the hash and the executable bit of a file; empty if the source has no such file.
-
-    The project's code may report names of its own; those of files outside the source are not looked at.
-    """
-    path = root / name
-    if name.startswith("/") or ".." in name.split("/") or not path.is_file():
-        return ""
-    return f"{sha256_of(path)} {os.access(path, os.X_OK):d}"
 
 
 def _facts(view: View) -> dict[str, Any]:

@@ -33,7 +33,7 @@ OPEN_FILES = 1024  # of one process
 BUFFER = 212992  # bytes: Linux's default size of a socket buffer, if /proc does not name another
 OF_THE_KERNEL = ("VmPTE:", "VmSwap:", "HugetlbPages:")  # memory of a process that its resident pages do not include
 DEAD = frozenset({b"Z", b"X"})
-WAITING = frozenset({b"S", b"T", b"t", b"I"})  # asleep or stopped; D is the disk's time, and R may be another's turn
+RUNNING = b"R"  # or ready to run; in any other state it waits: for input, a time, a signal, a disk, a child
 ENTRY = 1024  # bytes that each folder entry counts: empty files fill a disk, too
 
 
@@ -44,7 +44,7 @@ class Task(NamedTuple):
     memory: int
     threads: int
     seconds: float  # of it and of the ended processes that it started
-    is_waiting: bool  # for input, another process or a time; a process with several threads may still be computing
+    is_waiting: bool  # whether none of its threads is running or ready to run
 
 
 def living(group: int) -> list[Task]:
@@ -61,15 +61,14 @@ def _task(pid: str, group: int) -> Task | None:
     if not fields or int(fields[2]) != group:
         return None
     threads, seconds = int(fields[17]), _seconds(fields)
-    if fields[0] not in DEAD and (threads == 1 or fields[0] not in WAITING):
-        return Task(int(pid), _pages(fields), threads, seconds, fields[0] in WAITING)
+    if threads == 1 or fields[0] == RUNNING:
+        return Task(int(pid), _pages(fields), threads, seconds, fields[0] != RUNNING) if fields[0] not in DEAD else None
     found = [(thread, _stat(f"/proc/{pid}/task/{thread}")) for thread in _list(f"/proc/{pid}/task")]
-    alive = [(thread, state) for thread, state in found if threads > 1 and state and state[0] not in DEAD]
+    alive = [(thread, state) for thread, state in found if state and state[0] not in DEAD]
     if not alive:
         return None
-    is_waiting = all(state[0] in WAITING for _, state in alive)
-    thread, state = alive[0]  # the kernel shows a thread below /proc as well
-    return Task(int(thread), _pages(state), threads, seconds, is_waiting)
+    thread, first = alive[0]  # of a dead first thread, the next: the kernel shows a thread below /proc as well
+    return Task(int(thread), _pages(first), threads, seconds, all(state[0] != RUNNING for _, state in alive))
 
 
 def _seconds(fields: Sequence[bytes]) -> float:
@@ -103,7 +102,7 @@ def living_by_ps(group: int) -> list[Task]:
     """Return the living processes of a group from the output of ps: for systems without /proc."""
     rows = [line.split() for line in (output(["ps", "-A", "-o", "pid=,pgid=,rss=,time=,stat="]) or "").splitlines()]
     return [
-        Task(int(pid), int(kib) * 1024, 1, _read_time(seconds), not state.startswith(("R", "D", "U")))
+        Task(int(pid), int(kib) * 1024, 1, _read_time(seconds), not state.startswith("R"))
         for pid, its_group, kib, seconds, state in rows
         if int(its_group) == group and not state.startswith("Z")
     ]

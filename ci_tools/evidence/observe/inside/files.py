@@ -25,10 +25,10 @@ GPU_PROGRAMS = frozenset(
 )
 ACCELERATOR_PROGRAMS = frozenset({"hipcc", "hipconfig", "nvcc"})
 USUAL_PLACES = ("/usr/local/cuda", "/opt/rocm", "/opt/intel")  # of toolkits; jobs name theirs by variables
+readlink = os.readlink  # the original
 LOOKS = ("access", "chdir", "listdir", "lstat", "readlink", "scandir", "stat", "statvfs")
 MICROSOFTS = "cl"  # the compiler of Windows only
 LIBRARY = sysconfig.get_path("stdlib")
-readlink = os.readlink  # the original
 INCLUDE = sysconfig.get_path("include")
 HEADER = "Python.h"
 OF_CUDA = re.compile(r"/(fakes|lib/.*)/nvidia(/|$)")  # packages that only torch's CUDA builds install
@@ -56,13 +56,14 @@ def _guard_lookup(name: str, real: Any) -> Any:
 
     @functools.wraps(real)
     def called(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
-        if isinstance(path, int) or not FACTS.lets_ask() or _leads_here(name, path) or is_there(path):
-            if not isinstance(path, int) and FACTS.lets_ask():
-                _note_look(name, path)
-            return real(path, *args, **kwargs)
-        if name == "access":
-            return False
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        asks = FACTS.lets_ask()
+        if asks and not (isinstance(path, int) or _leads_here(name, path) or is_there(path)):
+            if name == "access":
+                return False
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if asks:
+            _note_look(name, path, kwargs.get("dir_fd"))
+        return real(path, *args, **kwargs)
 
     for group in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if real in group:
@@ -202,14 +203,25 @@ def note_content(path: Any, mode: object, flags: object) -> None:
         FACTS.note_file(path)
 
 
-def note_contents(path: Any) -> None:
-    """Record a file of the source, or all files of a folder, that get another name."""
-    if not os.path.isdir(path):
-        FACTS.note_file(path)
-        return
-    for folder, _, names in os.walk(os.fsdecode(path)):
+def note_contents(path: Any, folder: int = -1) -> None:
+    """Record a file of the source, or all files of a folder, that get another name; `folder` is open, or -1."""
+    top = _path_below(path, folder)
+    FACTS.note_file(top)
+    for inner, _, names in os.walk(top):
         for name in names:
-            FACTS.note_file(os.path.join(folder, name))
+            FACTS.note_file(os.path.join(inner, name))
+
+
+def _path_below(path: Any, folder: int | None) -> str:
+    """Return a path that is named from an open folder; without one it is the path itself.
+
+    Where the system does not tell an open folder's path, the whole source stands for it.
+    """
+    if folder is None or folder < 0 or os.path.isabs(path):
+        return os.fsdecode(path)
+    if sys.platform != "linux":
+        return FACTS.root
+    return os.path.join(readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
 
 
 def _open_below(real: Any) -> Any:
@@ -217,21 +229,27 @@ def _open_below(real: Any) -> Any:
 
     @functools.wraps(real)
     def called(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> Any:
-        if dir_fd is not None and isinstance(path, (str, bytes, os.PathLike)):
-            if sys.platform == "linux":
-                FACTS.note_file(os.path.join(readlink(f"/proc/self/fd/{dir_fd}"), os.fsdecode(path)))
-            else:
-                note_contents(FACTS.root)
+        if dir_fd is not None:
+            _note_file(path, dir_fd)
         return real(path, flags, mode, dir_fd=dir_fd)
 
     os.supports_dir_fd.add(called)
     return called
 
 
-def _note_look(look: str, path: Any) -> None:
-    """Record the files whose size and mode the project gets to know."""
-    if look in {"access", "lstat", "stat"}:
-        FACTS.note_file(path)
+def _note_file(path: Any, folder: int | None) -> None:
+    """Record a file that is named from an open folder."""
+    found = _path_below(path, folder)
+    if found == FACTS.root:
+        note_contents(found)
+    else:
+        FACTS.note_file(found)
+
+
+def _note_look(look: str, path: Any, folder: int | None) -> None:
+    """Record the files whose size and mode the project gets to know; an open file was recorded when it was opened."""
+    if look in {"access", "lstat", "stat"} and not isinstance(path, int):
+        _note_file(path, folder)
     elif look == "scandir" and FACTS.asks():
         for name in os.listdir(path):
-            FACTS.note_file(os.path.join(os.fsdecode(path), os.fsdecode(name)))
+            _note_file(name, path) if isinstance(path, int) else FACTS.note_file(os.path.join(path, name))

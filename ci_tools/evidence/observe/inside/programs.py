@@ -44,9 +44,9 @@ def heard(event: str, details: tuple[Any, ...]) -> None:
         files.note_read(*details[:3])
         files.note_content(*details[:3])
     elif event in MOVES:
-        files.note_contents(details[0])
+        files.note_contents(details[0], *details[2:3])
     elif event == "os.symlink":  # its target is named from the link's folder
-        files.note_contents(os.path.join(os.path.dirname(os.fsdecode(details[1])), os.fsdecode(details[0])))
+        files.note_contents(os.path.join(os.path.dirname(os.fsdecode(details[1])), os.fsdecode(details[0])), details[2])
     elif event == "subprocess.Popen":
         _ran(details[1] or [details[0]])
     elif event == "os.system":

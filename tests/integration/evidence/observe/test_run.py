@@ -155,6 +155,8 @@ folder = os.open('below', os.O_RDONLY)
 below = os.read(os.open('x.txt', os.O_RDONLY, dir_fd=folder), 99).decode()
 read += below + open('build-linked').read()
 read += open('build-renamed/x.txt').read() + open('made/link/deep/x.txt').read()
+sized += os.stat('stat.txt', dir_fd=folder).st_size + sum(one.stat().st_size for one in os.scandir(folder))
+read += open('through/x.txt').read()
 flags = ['-DSIZED=%d' % sized, '-DLISTED=%d' % listed, '-DREAD=' + ''.join(read.split())]
 setup(name='demo', version='1.0', packages=['demo'], package_data={'demo': ['*.dat']},
       ext_modules=[Extension('demo.a', ['a.c'], extra_compile_args=flags)])
@@ -172,6 +174,9 @@ READ = (
     "renamed/x.txt",
     "targets/deep/x.txt",
     "below/x.txt",
+    "below/stat.txt",
+    "below/listed.txt",
+    "behind/x.txt",
 )
 UNREAD = ("README.md", "docs/page.rst", "tests/test_it.py", "fatwheel.yml", "a.c", ".github/workflows/ci.yml")
 
@@ -181,6 +186,7 @@ def observed(tmp_path: Path) -> Path:
     """A project that was observed once."""
     files = dict.fromkeys((*READ, *UNREAD), "x\n")
     folder = write(tmp_path / "a", {**files, "fatwheel.yml": CONFIG, "setup.py": READING})
+    (folder / "through").symlink_to("behind")
     evidence_of(folder)
     return folder
 
