@@ -20,7 +20,8 @@ from ci_tools.machine import waits
 from ci_tools.machine.context import Outside, Silent
 from ci_tools.machine.objects import bucket_reader
 from ci_tools.machine.objects.bucket import BucketStore
-from ci_tools.machine.objects.bucket_reader import ATTEMPTS
+from ci_tools.machine.objects.bucket_reader import ATTEMPTS, TORN
+from ci_tools.machine.objects.lock_board import Board
 from ci_tools.machine.objects.place import place_of
 from ci_tools.machine.objects.store import content_of_bytes
 from ci_tools.model.request import Channel, Edition
@@ -684,6 +685,35 @@ def test_a_release_is_published_where_no_tag_is_a_hash(here: Here, tmp_path: Pat
         index = WheelIndex(store_of(here, between, has_key=True), order=1)
         publish(index, (make(tmp_path, PURE), ""), (make(tmp_path, CUDA), "cu130"))
     assert here.flaws() == []
+
+
+READS = {
+    "whole": lambda store: (store.read("page") or (b"",))[0],
+    "part": lambda store: store.part("page", 0, 99),
+    "claim": lambda store: Board(store, 60).read("page"),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("times", [1, len(TORN), len(TORN) + 1])
+def test_an_answer_that_breaks_off_is_asked_for_again_a_few_times(
+    times: int, read: Callable[[BucketStore], bytes], here: Here
+) -> None:
+    def meanwhile(event: Event) -> None:
+        is_next = event.what == "GET" and requests_for(between, "page", "GET") < times
+        between.at = len(between.events) + 1 if is_next else 0
+
+    with proxy(here.bucket.port) as between:
+        store = store_of(here, between)
+        assert put(store, "page", b"every byte of it")
+        between.begin(Fault.CUT_ANSWER)
+        between.hook = meanwhile
+        if times <= len(TORN):
+            assert read(store) == b"every byte of it"
+            return
+        with pytest.raises(MachineError, match=r"IncompleteRead|more expected|streaming response") as raised:
+            read(store)
+    assert raised.value.hint == "the same command goes on where this one stopped"
 
 
 @pytest.mark.parametrize(("times", "is_put"), [(1, True), (ATTEMPTS - 1, True), (ATTEMPTS, False)])

@@ -6,14 +6,14 @@ import functools
 import hashlib
 import posixpath
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError, ResponseStreamingError
 from botocore.loaders import create_loader
 from botocore.session import Session
 
@@ -24,12 +24,12 @@ from ci_tools.machine.storage import CHUNK
 from ci_tools.machine.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ci_tools.machine.context import Reporter
     from ci_tools.machine.objects.place import Place
 
-__all__ = ["ATTEMPTS", "GENERATION", "GONE", "SHA256", "BucketReader", "md5"]
+__all__ = ["ATTEMPTS", "GENERATION", "GONE", "SHA256", "BucketReader", "md5", "read_again"]
 
 ATTEMPTS = 5  # of one request, with a growing pause between them
 CONNECTIONS = 32  # at the same time, one for each thread
@@ -49,6 +49,18 @@ def _open_session(region: str | None) -> boto3.Session:
 
 
 _load_descriptions = functools.cache(create_loader)  # parsing them takes 0.1 s for each client
+
+
+def read_again(read: Callable[[], _T]) -> _T:
+    """Return what `read` returns; call it again a few times if an answer breaks off: some servers show half a write.
+
+    It has to read by `closing(answer["Body"])`: as a context manager, a body raises urllib3's errors, not botocore's.
+    """
+    for pause in TORN:
+        with suppress(IncompleteReadError, ResponseStreamingError):
+            return read()
+        time.sleep(pause)
+    return read()
 
 
 class AddressKnownError(Exception):
@@ -101,25 +113,25 @@ class BucketReader:
         If the bytes do not match the sha256 in the metadata, they are read again a few times: some servers show
         unfinished writes.
         """
-        read = self._read_once(key)
-        for pause in TORN:
-            if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
-                break
-            time.sleep(pause)
-            read = self._read_once(key)
+        with self._asking(key):
+            read = read_again(lambda: self._read_once(key))
+            for pause in TORN:
+                if read is None or read[1].sha256 in {"", hashlib.sha256(read[0]).hexdigest()}:
+                    break
+                time.sleep(pause)
+                read = read_again(lambda: self._read_once(key))
         return read
 
     def _read_once(self, key: str) -> tuple[bytes, Found] | None:
-        with self._asking(key):
-            answer = self._got(key)
-            if answer is None:
-                return None
-            with answer["Body"] as body:
-                if answer["ContentLength"] > MOST_READ:
-                    size = f"{answer['ContentLength']:,} bytes"
-                    msg = f"{self._describe_key(key)} has {size}, expected at most {MOST_READ:,}"
-                    raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
-                return body.read(), _found(answer)
+        answer = self._got(key)
+        if answer is None:
+            return None
+        with closing(answer["Body"]) as body:
+            if answer["ContentLength"] > MOST_READ:
+                size = f"{answer['ContentLength']:,} bytes"
+                msg = f"{self._describe_key(key)} has {size}, expected at most {MOST_READ:,}"
+                raise MachineError(msg, hint="look at what is there: no manifest or page is as large")
+            return body.read(), _found(answer)
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """Yield the bytes at a key piece by piece."""
@@ -166,11 +178,15 @@ class BucketReader:
     def part(self, key: str, start: int, size: int) -> bytes:
         """Return a part of the bytes at a key, by a range request; raise MachineError if the key does not exist."""
         wanted = f"bytes={start}-{start + size - 1}" if start >= 0 else f"bytes={start}"
-        with self._asking(key):
-            answer = self.client.get_object(Bucket=self.place.bucket, Key=self.key_of(key), Range=wanted)
-            with answer["Body"] as body:
+        where = {"Bucket": self.place.bucket, "Key": self.key_of(key)}
+
+        def read() -> bytes:
+            with closing(self.client.get_object(**where, Range=wanted)["Body"]) as body:
                 data: bytes = body.read()
                 return data
+
+        with self._asking(key):
+            return read_again(read)
 
     def outside(self, path: str) -> Iterator[bytes]:
         """Yield the bytes at a path outside the prefix, but inside the bucket."""

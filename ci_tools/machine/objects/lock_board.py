@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from ci_tools.machine.objects.bucket_reader import GONE
+from ci_tools.machine.objects.bucket_reader import GONE, read_again
 from ci_tools.machine.objects.lease import Claim
 from ci_tools.machine.objects.refusals import code_of, explain_errors
 
@@ -52,10 +53,15 @@ class Board:
 
     def read(self, key: str) -> bytes:
         """Return an object's bytes; b"" if it does not exist."""
+        where = {"Bucket": self._bucket, "Key": self._store.key_of(key)}
+
+        def read() -> bytes:
+            with closing(self._client.get_object(**where)["Body"]) as body:
+                return bytes(body.read())
+
         with explain_errors(self._store.address):
             try:
-                with self._client.get_object(Bucket=self._bucket, Key=self._store.key_of(key))["Body"] as body:
-                    return bytes(body.read())
+                return read_again(read)
             except ClientError as error:
                 if code_of(error) in GONE:
                     return b""
