@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, nearest
 from ci_tools.machine.objects.store import FolderStore
+from ci_tools.model.repository import REPOSITORY
 from ci_tools.publish.index.directory import Root
 from ci_tools.publish.index.wheel_index import Settings, WheelIndex
 from ci_tools.publish.targets import UPLOADERS
@@ -54,7 +55,7 @@ def _targets(address: str, outside: Outside, replace: bool, uploader: str) -> tu
 
 def _target(address: str, outside: Outside, uploader: str) -> Target:
     kind, _, rest = address.partition(":")
-    if kind == "github" and rest:
+    if kind == "github" and REPOSITORY.fullmatch(rest):
         from ci_tools.publish.targets.github_release import GitHubTarget  # noqa: PLC0415 - each target loads only the client it needs
 
         return GitHubTarget(rest, outside)
@@ -71,11 +72,19 @@ def places_of(address: str) -> tuple[str, ...]:
 
 
 def refuse_wrong(addresses: Iterable[str], *, distant: bool) -> None:
-    """Raise InputError for an address that is not a target, or with `distant` for a folder: it goes with its runner."""
+    """Raise InputError for an address that is not a target, or with `distant` for a folder: it goes with its runner.
+
+    Whether the name of a package index is known is not checked: the settings of another machine may have it.
+    """
     for place in (place for address in addresses for place in places_of(_writable(address))):
-        kind = place.partition(":")[0]
-        if kind not in FORMS:
+        kind, _, rest = place.partition(":")
+        is_written = {"dir": bool(rest), "s3": True, "github": REPOSITORY.fullmatch(rest), "pypi": place != "pypi:"}
+        if not is_written.get(kind):
             raise _unknown(place)
+        if kind == "s3":
+            from ci_tools.machine.objects.place import place_of  # noqa: PLC0415 - only buckets need it
+
+            place_of(_settings(place)[0])
         if distant and kind == "dir":
             msg = f"{place} is a folder of the runner, which is deleted with it"
             hint = "publish to s3://BUCKET/PREFIX, github:OWNER/REPO or pypi, or on your own machine"

@@ -11,7 +11,7 @@ from ci_tools.errors import InputError
 from ci_tools.machine.objects.place import Place, place_of
 from ci_tools.publish.index.directory import Root
 from ci_tools.publish.index.wheel_index import Settings
-from ci_tools.publish.targets.addresses import index_of, indexes_of, targets_of
+from ci_tools.publish.targets.addresses import index_of, indexes_of, refuse_wrong, targets_of
 from tests.builders.sources import world
 
 WHO = "AWS_ACCESS_KEY_ID"
@@ -30,6 +30,10 @@ WHO = "AWS_ACCESS_KEY_ID"
         pytest.param("s3://bucket/\n", "holds the character U\\+000A", id="a-line-break"),
         pytest.param("", '"" is not a target', id="an-empty-variable"),
         pytest.param("github:", '"github:" is not a target', id="no-repository"),
+        pytest.param("github:me", '"github:me" is not a target', id="half-a-repository"),
+        pytest.param("github:me/it/more", '"github:me/it/more" is not a target', id="more-than-a-repository"),
+        pytest.param("s3:/bucket/whl", "names no bucket", id="no-bucket"),
+        pytest.param("s3://b/p?endpoint=x", 'endpoint is "x", expected an address', id="no-endpoint"),
         pytest.param("dir:a?root=mine", 'root is "mine", expected own, shared, kept', id="an-unknown-root"),
         pytest.param("s3://b/whl?nightlies=0", 'nightlies is "0", expected how many', id="no-nightlies"),
         pytest.param("dir:a?root=own&root=kept", "a setting is given twice", id="a-setting-twice"),
@@ -41,6 +45,31 @@ def test_what_names_no_place_is_said(address: str, said: str, tmp_path: Path, mo
     Path("round").symlink_to("round")
     with pytest.raises(InputError, match=said):
         targets_of([address], world(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3:/b",
+        "s3://b?endpoint=x",
+        "s3://b?root=mine",
+        "github:",
+        "github:me",
+        "dir:",
+        "pypi:",
+        "git:me/it",
+        "",
+        "dir:a|s3:b",
+    ],
+)
+def test_a_plan_refuses_what_names_no_place(address: str) -> None:
+    with pytest.raises(InputError):
+        refuse_wrong([address], distant=False)
+
+
+@pytest.mark.parametrize("address", ["s3://b", "s3://b/whl|dir:a", "github:me/it", "dir:a", "pypi", "pypi:ours"])
+def test_a_plan_takes_what_another_machine_may_know(address: str) -> None:
+    refuse_wrong([address], distant=False)
 
 
 def test_a_folder_is_one_target_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
