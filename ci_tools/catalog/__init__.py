@@ -24,11 +24,23 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BuildMinutes", "Catalog", "Cuda", "GfxFacts", "Headers", "PlatformFacts", "Rocm", "TorchRelease", "load"]
+__all__ = [
+    "STANDARD_LIBRARY",
+    "BuildMinutes",
+    "Catalog",
+    "Cuda",
+    "GfxFacts",
+    "Headers",
+    "PlatformFacts",
+    "Rocm",
+    "TorchRelease",
+    "load",
+]
 
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "rocm", "torch")
 FILES = tuple(f"{name}.toml" for name in NAMES)
+STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.library_table
 
 
 class PlatformFacts(NamedTuple):

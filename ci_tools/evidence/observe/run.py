@@ -15,6 +15,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog import STANDARD_LIBRARY
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
@@ -253,6 +254,7 @@ class Observer:
                 "python_program": str(stage.tools / "python"),
                 "home": str(stage.home),
                 "modules": str(stage.modules),
+                "standard_library": str(STANDARD_LIBRARY),
                 "around": str(stage.folder.parent),
                 "simulated": sorted(SIMULATED | HARMLESS),
                 "folders": list(map(str, places)),

@@ -81,9 +81,10 @@ def _facts() -> Facts:
 
 
 def _collect_records() -> dict[str, Any]:
-    from ci_tools.evidence.observe.inside import build_ext
+    from ci_tools.evidence.observe.inside import build_ext, text
     from ci_tools.evidence.observe.inside.facts import FACTS
 
+    text.scan()
     return {
         "asked": FACTS.asked,
         "doubts": FACTS.doubts,
@@ -126,10 +127,17 @@ def _observe_child(request: dict[str, Any], arguments: list[str]) -> None:
     except BaseException:  # noqa: BLE001 - as Python does
         traceback.print_exc()
         status = 1
+    _scan_text()
     _facts().tell(ended=True)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _scan_text() -> None:
+    from ci_tools.evidence.observe.inside import text
+
+    text.scan()
 
 
 def _status(code: object) -> int:

@@ -6,9 +6,12 @@ Each linked file contains its own number, so that it is recognised in a wheel wh
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
 import shlex
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +22,13 @@ import distutils.command.build_clib
 import distutils.command.build_ext
 import distutils.command.config
 import distutils.unixccompiler
+from distutils.command.build import build
 from distutils.errors import LinkError
 from distutils.unixccompiler import UnixCCompiler
 
+from setuptools.command.bdist_wheel import bdist_wheel
+
+from ci_tools.evidence.observe.inside.cell import platform_tag
 from ci_tools.evidence.observe.inside.facts import FACTS
 
 # Keywords of setup() that set no attribute of their name, or of a plugin that adds only the version.
@@ -36,6 +43,14 @@ USUAL_HEADER = re.compile(
     r"(linux|sys|asm|arpa|net|netinet)/[\w./]+|c?(assert|ctype|errno|float|inttypes|iso646|limits|locale|math|setjmp|"
     r"signal|stdarg|stddef|stdint|stdio|stdlib|string|time|uchar|wchar)(\.h)?|(pthread|unistd|fcntl|dlfcn|Python)\.h|[a-z_]+"
 )
+TWINS = ("ccompiler", "unixccompiler")  # modules that distutils and setuptools each have
+# Endings of a compiler's files, and those on Windows.
+ENDINGS = {
+    "exe_extension": ".exe",
+    "obj_extension": ".obj",
+    "shared_lib_extension": ".dll",
+    "static_lib_extension": ".lib",
+}
 PROBES = ("check_func", "check_header", "check_lib", "search_cpp", "search_text", "try_cpp", "try_link", "try_run")
 MARK = "in place of what would be linked as number {}\n"
 
@@ -113,6 +128,24 @@ class Recorder(UnixCCompiler):
         record(" ".join(words), words[words.index("-o") + 1] if "-o" in words[:-1] else "", words[0], words[1:])
 
 
+def _read_ending(name: str, windows: str) -> property:
+    """Return an attribute of the compiler that the project sees as the cell has it."""
+    here = getattr(UnixCCompiler, name)
+
+    def read(self: Any) -> Any:
+        own = vars(self).get(name, here)
+        return windows if FACTS.asks() and FACTS.ask("os") == "windows" else own
+
+    def write(self: Any, value: Any) -> None:
+        vars(self)[name] = value
+
+    return property(read, write)
+
+
+for _name, _windows in ENDINGS.items():
+    setattr(Recorder, _name, _read_ending(_name, _windows))
+
+
 def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
     """Record one compilation and create its object; a test of the compiler with an outside file is not recorded."""
     if made:
@@ -169,22 +202,42 @@ def _flat(flags: Any) -> list[str]:
     return [str(flag) for flag in flags or ()]
 
 
+def _show_platform(kind: Any) -> None:
+    """Let the project see the cell's `plat_name` of a command; all other code sees this machine's."""
+
+    def read(self: Any) -> Any:
+        own = vars(self).get("plat_name")
+        return platform_tag() if own and FACTS.asks() else own
+
+    def write(self: Any, value: Any) -> None:
+        vars(self)["plat_name"] = value
+
+    kind.plat_name = property(read, write)
+
+
 def install() -> None:
     """Install the recorder as the compiler of distutils and setuptools."""
-    modules = (
-        distutils.ccompiler,
-        distutils.command.build_clib,
-        distutils.command.build_ext,
-        distutils.command.config,
-        setuptools.command.build_ext,
-    )
-    for module in modules:
-        module.new_compiler = _new_compiler
-    for name in PROBES:
-        setattr(distutils.command.config.config, name, _fake_probe(name))
-    distutils.unixccompiler.UnixCCompiler = Recorder
+    for command in (build, distutils.command.build_ext.build_ext, bdist_wheel):
+        _show_platform(command)
+    for name in TWINS:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"setuptools._distutils.{name}")
+    for name, module in list(sys.modules.items()):
+        if "distutils" in name or name == "setuptools.command.build_ext":
+            _replace(module)
     setuptools.Distribution.__init__ = _doubt_plugins(setuptools.Distribution.__init__)  # type: ignore[method-assign]
     setuptools.Distribution.fetch_build_eggs = lambda *_, **__: []  # type: ignore[method-assign]  # they are simulated
+
+
+def _replace(module: Any) -> None:
+    """Put the recorder in the place of a module's compilers, and fakes in that of its probes."""
+    names = vars(module)
+    if "new_compiler" in names:
+        module.new_compiler = _new_compiler
+    if "UnixCCompiler" in names:
+        module.UnixCCompiler = Recorder
+    for probe in PROBES if isinstance(names.get("config"), type) else ():
+        setattr(module.config, probe, _fake_probe(probe))
 
 
 def _fake_probe(name: str) -> Any:

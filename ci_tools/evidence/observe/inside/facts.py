@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import FrameType
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType, FrameType
 
 CHANGES = "changes its observer"
 EXECUTED = "<string>"  # the file name of a setup.py that a build backend runs
@@ -22,8 +22,17 @@ HERE = __file__.rpartition("facts.py")[0]
 # The standard library: some of it is frozen into the interpreter.
 LIBRARY = (os.path.dirname(threading.__file__) + os.sep, "<frozen ")
 IMPORTING = "<frozen importlib"
+# ruff: noqa: SIM905 - as words they fit on a page
+# Functions of the standard library that ask in their caller's name for an attribute that it chose.
+REFLECTION = frozenset(
+    "_check_instance _getmembers _importer attrgetter getattr_static getmembers getmembers_static locate "
+    "resolve_dotted_attribute resolve_name".split()
+)
 # References to the originals, before other code replaces them.
 close, dumps, getpid, open_file, write = os.close, json.dumps, os.getpid, os.open, os.write
+
+
+names_of: Callable[[ModuleType], dict[str, Any]] = ModuleType.__dict__["__dict__"].__get__  # of a module, unwatched
 
 
 class _Guarded(type):
@@ -76,10 +85,10 @@ class Facts(metaclass=_Guarded):
         self.note(f"env:{name}")
         return os.environ.get(name, "")
 
-    def doubt(self, what: str) -> None:
-        """Record a doubt: a question of the code that no cell answers."""
+    def doubt(self, what: str, place: str = "") -> None:
+        """Record a doubt: a question of the code that no cell answers. `place` is the line if another one runs."""
         if what not in self.doubts:
-            self._keep("doubts", what, self.place())
+            self._keep("doubts", what, place or self.place())
 
     def note_import(self, module: str) -> None:
         """Record the import of a module that only some builds have."""
@@ -131,8 +140,14 @@ class Facts(metaclass=_Guarded):
         return not file.startswith(self.foreign)
 
     def asks(self) -> bool:
-        """Whether the direct caller is the project's own code."""
-        return next((self.is_own(frame.f_code.co_filename) for frame in _frames()), False)
+        """Whether the direct caller of this package is the project's own code."""
+        return self.is_asked_by(next(_frames(), None))
+
+    def is_asked_by(self, frame: FrameType | None) -> bool:
+        """Whether a frame is the project's own code, or a function that asks for it by name."""
+        while frame and _reflects(frame.f_code):
+            frame = frame.f_back
+        return frame is not None and self.is_own(frame.f_code.co_filename)
 
     def lets_ask(self) -> bool:
         """Whether the caller is the project's own code, directly or through the standard library."""
@@ -172,6 +187,10 @@ class GuardedModule(ModuleType):
 
     def __delattr__(self, name: str) -> None:
         FACTS.doubt(CHANGES)
+
+
+def _reflects(code: CodeType) -> bool:
+    return code.co_name in REFLECTION and code.co_filename.startswith(LIBRARY)
 
 
 def _frames() -> Iterator[FrameType]:

@@ -7,13 +7,12 @@ Python's standard library and setuptools would break on wrong answers; only the 
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import importlib.util
+import io
 import os
 import platform
 import sys
 import sysconfig
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.observe.inside import chance, files, modules, programs
@@ -31,16 +30,16 @@ from ci_tools.evidence.observe.inside.cell import (
 )
 from ci_tools.evidence.observe.inside.environ import set_variables
 from ci_tools.evidence.observe.inside.facts import FACTS, GuardedModule
+from ci_tools.evidence.observe.inside.library import LIBRARY
 from ci_tools.evidence.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars
+from ci_tools.evidence.observe.inside.values import differing_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import ModuleType
 
 __all__ = ["install_fakes"]
 
-NOT_ON_WINDOWS = (
-    "environb fork getegid geteuid getgid getloadavg getpgid getsid getuid mkfifo sched_getaffinity sysconf uname"
-).split()
 # Functions whose answers no cell defines, by module.
 UNSAID: dict[ModuleType, Sequence[str]] = {
     platform: "freedesktop_os_release libc_ver node python_build python_compiler release version".split(),
@@ -50,15 +49,15 @@ UNSAID: dict[ModuleType, Sequence[str]] = {
 
 def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     """Show the cell instead of this machine; `provided` are the requirements of the cell's build without a fake."""
+    os.umask(0o022)
     set_variables(env)
     chance.watch()
     _functions()
     answer_for_distutils()
     files.watch()
     modules.watch(provided)
-    sys.__class__ = _Sys
-    os.__class__ = _Os
-    importlib.machinery.__class__ = _Machinery
+    sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
+    LIBRARY.begin(FACTS.known["standard_library"], _answers())
     programs.watch()
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}.") and not hasattr(module, "__path__"):
@@ -68,42 +67,12 @@ def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
 # ---------------------------------------------------------------- sys, os
 
 
-def _or_real(name: str, answer: Callable[[], Any]) -> property:
-    """Return an attribute with the cell's value for the project and this machine's value for all other code."""
-
-    def read(module: ModuleType) -> Any:
-        if FACTS.asks():
-            return answer()
-        if name in module.__dict__:
-            return module.__dict__[name]
-        return _no_attribute(module, name)
-
-    def write(module: ModuleType, value: Any) -> None:
-        module.__dict__[name] = value
-
-    return property(read, write)
-
-
-def _no_attribute(module: ModuleType, name: str) -> Any:
-    msg = f"module {module.__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def _doubt_value(name: str, value: Callable[[], Any]) -> Callable[[], Any]:
+def _doubt_value(name: str, value: Any) -> Callable[[], Any]:
     def answer() -> Any:
         FACTS.doubt(f"asks for {name}, which no cell defines")
-        return value()
+        return value
 
     return answer
-
-
-def _ordinary(_: type, *args: Any) -> ModuleType:
-    """Make an ordinary module: Python's import creates every new module as `type(sys)(name)`."""
-    return ModuleType(*args)
-
-
-def _real_sys(name: str) -> Callable[[], Any]:
-    return lambda: sys.__dict__[name]
 
 
 def _hexversion() -> int:
@@ -117,13 +86,10 @@ def _implementation() -> SimpleNamespace:
     return SimpleNamespace(name="cpython", cache_tag=tag, version=version_info(), hexversion=_hexversion())
 
 
-def _windows_value(module: ModuleType, name: str, value: Any) -> Any:
-    return value if FACTS.ask("os") == "windows" else _no_attribute(module, name)
-
-
 def _is_gil_enabled() -> Callable[[], bool]:
     if version_info() < (3, 13):
-        return _no_attribute(sys, "_is_gil_enabled")
+        msg = "module 'sys' has no attribute '_is_gil_enabled'"
+        raise AttributeError(msg)
     return lambda: not FACTS.ask("free_threaded")
 
 
@@ -159,54 +125,45 @@ class WindowsVersion(NamedTuple):
     service_pack: str = ""
 
 
-class _Sys(ModuleType):
-    """The module `sys`, with the cell's values for the project's code."""
-
-    __new__ = _ordinary
-    platform = _or_real("platform", lambda: SYS_PLATFORMS[FACTS.ask("os")])
-    version_info = _or_real("version_info", version_info)
-    version = _or_real("version", lambda: f"{python_version()} (main)")
-    hexversion = _or_real("hexversion", _hexversion)
-    abiflags = _or_real("abiflags", lambda: "t" if FACTS.ask("free_threaded") else "")
-    implementation = _or_real("implementation", _implementation)
-    executable = _or_real("executable", lambda: FACTS.known["python_program"])
-    flags = _or_real("flags", _flags)
-    _is_gil_enabled = _or_real("_is_gil_enabled", _is_gil_enabled)
-    getwindowsversion = _or_real("getwindowsversion", lambda: _windows_value(sys, "getwindowsversion", WindowsVersion))
-    winver = _or_real("winver", lambda: _windows_value(sys, "winver", FACTS.ask("python")))
-    api_version = _or_real("api_version", _doubt_value("sys.api_version", _real_sys("api_version")))
-    builtin_module_names = _or_real("builtin_module_names", lambda: _BuiltinNames(sys.__dict__["builtin_module_names"]))
-    stdlib_module_names = _or_real(
-        "stdlib_module_names", _doubt_value("sys.stdlib_module_names", _real_sys("stdlib_module_names"))
-    )
-    thread_info = _or_real("thread_info", _doubt_value("sys.thread_info", _real_sys("thread_info")))
-
-
-def _there(name: str) -> property:
-    def answer() -> Any:
-        if FACTS.ask("os") == "windows" or name not in os.__dict__:
-            return _no_attribute(os, name)
-        return os.__dict__[name]
-
-    return _or_real(name, answer)
+def _answers() -> dict[str, dict[str, Callable[[], Any]]]:
+    """Return the cell's values by module and name."""
+    names = sys.__dict__
+    answers = differing_values()
+    answers["sys"] |= {
+        "platform": lambda: SYS_PLATFORMS[FACTS.ask("os")],
+        "version_info": version_info,
+        "version": lambda: f"{python_version()} (main)",
+        "hexversion": _hexversion,
+        "abiflags": lambda: "t" if FACTS.ask("free_threaded") else "",
+        "implementation": _implementation,
+        "executable": lambda: FACTS.known["python_program"],
+        "flags": _flags,
+        "_is_gil_enabled": _is_gil_enabled,
+        "getwindowsversion": lambda: WindowsVersion,
+        "winver": lambda: FACTS.ask("python"),
+        "api_version": _doubt_value("sys.api_version", names["api_version"]),
+        "builtin_module_names": lambda: _BuiltinNames(names["builtin_module_names"]),
+        "stdlib_module_names": _doubt_value("sys.stdlib_module_names", names["stdlib_module_names"]),
+        "thread_info": _doubt_value("sys.thread_info", names["thread_info"]),
+    }
+    answers["os"] |= {"name": lambda: OS_NAMES.get(FACTS.ask("os"), "posix"), "startfile": lambda: print}
+    suffixes = lambda: [cell_suffix(), f".{cell_suffix().rpartition('.')[2]}"]  # noqa: E731 - one of a table
+    answers["importlib.machinery"] = {"EXTENSION_SUFFIXES": suffixes}
+    return answers
 
 
-_Os = type(
-    "_Os",
-    (ModuleType,),
-    {
-        "__doc__": "The module `os`, of which the project's code sees the cell's.",
-        "name": _or_real("name", lambda: OS_NAMES.get(FACTS.ask("os"), "posix")),
-        "startfile": _or_real("startfile", lambda: _windows_value(os, "startfile", print)),
-        **{name: _there(name) for name in NOT_ON_WINDOWS},
-    },
-)
+class _Output(io.TextIOWrapper):
+    """Standard output and error of the project; on Windows nobody knows their encoding."""
 
+    def __init__(self, real: Any) -> None:
+        super().__init__(real.detach(), encoding="utf-8", errors=real.errors, line_buffering=True)
 
-class _Machinery(ModuleType):
-    """The module `importlib.machinery`, with the cell's suffixes for the project's code."""
-
-    EXTENSION_SUFFIXES = _or_real("EXTENSION_SUFFIXES", lambda: [cell_suffix(), f".{cell_suffix().rpartition('.')[2]}"])
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding, a doubt in a cell of Windows."""
+        if FACTS.asks() and FACTS.ask("os") == "windows":
+            FACTS.doubt("asks for the encoding of its output, which no cell defines")
+        return "utf-8"
 
 
 # ---------------------------------------------------------------- functions that identify the machine

@@ -11,42 +11,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside import chance
-from ci_tools.evidence.observe.inside.facts import FACTS
+from ci_tools.evidence.observe.inside.facts import FACTS, names_of
+from ci_tools.evidence.observe.inside.library import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
-# Standard library modules that not every Python has: the first version with it, and the first without it again.
-LIBRARY: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
-    "aifc": ((3, 0), (3, 13)),
-    "annotationlib": ((3, 14), (4, 0)),
-    "asynchat": ((3, 0), (3, 12)),
-    "asyncore": ((3, 0), (3, 12)),
-    "binhex": ((3, 0), (3, 11)),
-    "cgi": ((3, 0), (3, 13)),
-    "cgitb": ((3, 0), (3, 13)),
-    "chunk": ((3, 0), (3, 13)),
-    "compression": ((3, 14), (4, 0)),
-    "crypt": ((3, 0), (3, 13)),
-    "imghdr": ((3, 0), (3, 13)),
-    "imp": ((3, 0), (3, 12)),
-    "lib2to3": ((3, 0), (3, 13)),
-    "msilib": ((3, 0), (3, 13)),
-    "nntplib": ((3, 0), (3, 13)),
-    "pipes": ((3, 0), (3, 13)),
-    "smtpd": ((3, 0), (3, 12)),
-    "sndhdr": ((3, 0), (3, 13)),
-    "spwd": ((3, 0), (3, 13)),
-    "sunau": ((3, 0), (3, 13)),
-    "telnetlib": ((3, 0), (3, 13)),
-    "tomllib": ((3, 11), (4, 0)),
-    "uu": ((3, 0), (3, 13)),
-    "xdrlib": ((3, 0), (3, 13)),
-}
 # ruff: noqa: SIM905 - as words they fit on a page
-POSIX_ALONE = frozenset("crypt fcntl grp posix pty pwd readline resource spwd syslog termios tty".split())
-WINDOWS_ALONE = frozenset("_winapi msilib msvcrt nt winreg winsound".split())
 # Modules that a build has because torch requires them.
 BROUGHT_BY_TORCH = frozenset(
     "caffe2 cuda filelock fsspec functorch jinja2 markupsafe mpmath networkx nvidia sympy torchgen triton "
@@ -55,6 +27,8 @@ BROUGHT_BY_TORCH = frozenset(
 OF_CUDA = frozenset({"cuda", "nvidia"})
 STOOD_IN_FOR = frozenset({"Cython", "ninja", "numpy", "psutil", "pybind11", "torch"})
 OBSERVER = "ci_tools"
+# Modules that later Pythons have, and the package that they come from.
+FILLED = {"tomllib": "setuptools._vendor.tomli"}
 OWN = frozenset({"packaging", "setuptools"})
 
 
@@ -79,9 +53,12 @@ def _watch_import(real: Any) -> Any:
 
     @functools.wraps(real)
     def imported(name: str, *args: Any, **kwargs: Any) -> Any:
-        if FACTS.asks():
-            _look(name)
-        return real(name, *args, **kwargs)
+        if not FACTS.asks():
+            return real(name, *args, **kwargs)
+        _look(name)
+        module = real(name, *args, **kwargs)
+        LIBRARY.show()
+        return module
 
     return imported
 
@@ -89,14 +66,17 @@ def _watch_import(real: Any) -> Any:
 def _watch_find(real: Any) -> Any:
     @functools.wraps(real)
     def found(name: str, *args: Any, **kwargs: Any) -> Any:
-        if FACTS.asks():
-            try:
-                _look(name)
-            except ModuleNotFoundError:
-                if real.__name__ == "find_spec":
-                    return None
-                raise
-        return real(name, *args, **kwargs)
+        if not FACTS.asks():
+            return real(name, *args, **kwargs)
+        try:
+            _look(name)
+        except ModuleNotFoundError:
+            if real.__name__ == "find_spec":
+                return None
+            raise
+        found = real(name, *args, **kwargs)
+        LIBRARY.show()
+        return found
 
     return found
 
@@ -112,25 +92,23 @@ def _look(name: str) -> None:
         FACTS.note_import(top)
     if top in BROUGHT_BY_TORCH and not _is_without_cuda(top):
         FACTS.doubt(f"imports {top}, which torch may bring and is not simulated")
-    if _is_absent(top):
+    if LIBRARY.is_missing(name):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)  # noqa: EM102, TRY003 - as Python says it
+    if name in FILLED:
+        _fill(name)
+    elif LIBRARY.is_of_some_hosts(name):
+        FACTS.doubt(f"imports {name}, which not every Python has that Fatwheel runs on")
+
+
+def _fill(name: str) -> None:
+    """Import what stands for a module that this Python lacks."""
+    if name not in sys.modules and name not in names_of(sys)["stdlib_module_names"]:
+        sys.modules[name] = importlib.import_module(FILLED[name])
 
 
 def _is_without_cuda(name: str) -> bool:
     """Whether a package has CUDA's libraries and the cell's torch is not built for CUDA."""
     return name in OF_CUDA and FACTS.ask("accelerator")["kind"] != "cuda"
-
-
-def _is_absent(name: str) -> bool:
-    """Whether the cell's Python lacks a module that another one has."""
-    if name in POSIX_ALONE and FACTS.ask("os") == "windows":
-        return True
-    if name in WINDOWS_ALONE and FACTS.ask("os") != "windows":
-        return True
-    if name not in LIBRARY:
-        return False
-    first, last = LIBRARY[name]
-    return not first <= tuple(map(int, FACTS.ask("python").split("."))) < last
 
 
 class _Absent:
@@ -152,7 +130,7 @@ class _Missing:
         is_own = FACTS.imports_itself() and "." not in name
         if is_own and name == "pkg_resources":
             self._refuse_pkg_resources()
-        elif is_own and (name in sys.stdlib_module_names or name in LIBRARY):
+        elif is_own and (name in sys.stdlib_module_names or LIBRARY.knows(name)):
             FACTS.doubt(f"imports {name}, which this Python does not have")
         elif is_own and self.provided:
             FACTS.doubt(f"imports {name}, which may come from {', '.join(self.provided)} and is not simulated")

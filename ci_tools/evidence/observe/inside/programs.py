@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ci_tools.evidence.observe.inside import files
+from ci_tools.evidence.observe.inside import files, text
 from ci_tools.evidence.observe.inside.facts import FACTS
 
 SHELLS = ("bash", "dash", "sh")
@@ -40,7 +40,11 @@ def watch() -> None:
 
 def heard(event: str, details: tuple[Any, ...]) -> None:
     """Record the commands that the project runs, the outside files that it reads, and network use (PEP 578)."""
-    if event == "open" and isinstance(details[0], (str, bytes, Path)):
+    if event == "exec":
+        text.note_code(details[0])
+    elif event == "compile":
+        text.note_text(*details)
+    elif event == "open" and isinstance(details[0], (str, bytes, Path)):
         files.note_read(*details[:3])
         files.note_content(*details[:3])
     elif event in MOVES:

@@ -35,6 +35,7 @@ LATEST = 99  # a minor version that no Python 3 will reach
 def _cell_config() -> dict[str, Callable[[], Any]]:
     """Return the build configuration of the cell's Python, as far as builds ask for it."""
     return {
+        "EXE": lambda: ".exe" if FACTS.ask("os") == "windows" else "",
         "EXT_SUFFIX": cell_suffix,
         "SO": cell_suffix,
         "SOABI": lambda: cell_suffix().split(".")[1],

@@ -1,0 +1,321 @@
+"""Shows the project the cell's standard library: the modules and names that the cell's system and Python have.
+
+The table is the catalog's; most of it comes from typeshed. A name that the cell lacks raises AttributeError, and a
+module ModuleNotFoundError. A name that the cell has, and not every Python that Fatwheel runs on, is an equivalent
+function or a stand-in whose use is a doubt, so that each host gives the same answer.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.evidence.observe.inside.equivalents import EQUIVALENTS, make_stand_in
+from ci_tools.evidence.observe.inside.facts import FACTS, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["LIBRARY"]
+
+SYSTEMS = ("linux", "macos", "windows")
+MODULE = ""  # the name that stands for the module itself
+NEWEST = (3, 15)  # the last column of the table: a Python after it is taken for that
+# The name under which the table has more rows of a module.
+ALSO = {"posixpath": "os.path"}
+
+
+class Condition(NamedTuple):
+    """For which cells a name is there: the Pythons, by system."""
+
+    systems: Mapping[str, tuple[tuple[str, tuple[int, int]], ...]]
+
+    @property
+    def by_system(self) -> bool:
+        """Whether it depends on the system."""
+        return len(set(self.systems.values())) > 1 or set(self.systems) != set(SYSTEMS)
+
+    def holds(self) -> bool:
+        """Whether the cell has the name; asks for nothing that does not decide it."""
+        system = FACTS.ask("os") if self.by_system else SYSTEMS[0]
+        bounds = self.systems.get(system)
+        if not bounds:
+            return bounds is not None
+        major, minor = map(int, FACTS.ask("python").split("."))
+        return _is_within(min((major, minor), NEWEST), bounds)
+
+    def is_of_linux(self) -> bool:
+        """Whether Linux has the name with any Python."""
+        return SYSTEMS[0] in self.systems
+
+    def holds_on_each_host(self) -> bool:
+        """Whether Linux has the name with each Python: Fatwheel runs on any of them."""
+        return self.systems.get(SYSTEMS[0]) == ()
+
+
+def _is_within(python: tuple[int, int], bounds: tuple[tuple[str, tuple[int, int]], ...]) -> bool:
+    answers = {">=": python.__ge__, "<": python.__lt__, "!=": python.__ne__}
+    return all(answers[sign](version) for sign, version in bounds)
+
+
+@functools.cache
+def parse(text: str) -> Condition:
+    """Parse the table's notation: `linux macos <3.14; windows >=3.12`."""
+    found: dict[str, tuple[tuple[str, tuple[int, int]], ...]] = {}
+    for part in text.split("; "):
+        words = part.split()
+        systems = [word for word in words if word.isalpha()] or SYSTEMS
+        bounds = tuple(_parse_bound(word) for word in words if not word.isalpha())
+        found.update(dict.fromkeys(systems, bounds))
+    return Condition(found)
+
+
+def _parse_bound(word: str) -> tuple[str, tuple[int, int]]:
+    sign = word.rstrip("0123456789.")
+    major, minor = map(int, word.removeprefix(sign).split("."))
+    return sign, (major, minor)
+
+
+def _ordinary_module(_: type, *args: Any) -> ModuleType:
+    """Make an ordinary module: Python's import creates every new module as `type(sys)(name)`."""
+    return ModuleType(*args)
+
+
+class Library:
+    """The standard library as the cell has it."""
+
+    def __init__(self) -> None:
+        self.table: Mapping[str, Mapping[str, str]] = {}
+        self.answers: Mapping[str, Mapping[str, Callable[[], Any]]] = {}
+        self.shown: set[str] = set()
+
+    def begin(self, table: str, answers: Mapping[str, Mapping[str, Callable[[], Any]]]) -> None:
+        """Read the table's file, and watch the modules imported so far.
+
+        `answers` are the cell's values of names that this machine has too, by module.
+        """
+        with open(table, encoding="utf-8") as file:
+            self.table = json.load(file)
+        self.answers = answers
+        self.show()
+
+    def show(self) -> None:
+        """Let the modules that were imported since the last call show the cell's names to the project."""
+        for name in (self.table.keys() | self.answers.keys()) - self.shown:
+            module = sys.modules.get(name)
+            if isinstance(module, ModuleType):
+                self.shown.add(name)
+                if name not in ALSO.values():
+                    self._show(name, module)
+
+    def _show(self, name: str, module: ModuleType) -> None:
+        rows = {**self.table.get(name, {}), **self.table.get(ALSO.get(name, name), {})}
+        names = {row: self._name(module, row, rows) for row in self._names(name, rows)}
+        fields: dict[str, Any] = {row: _attribute(row, one) for row, one in names.items()}
+        fields["__dict__"] = property(functools.partial(_read_dict, names=names))
+        fields["__dir__"] = functools.partialmethod(_list_names, names=names)
+        fields["__new__"] = _ordinary_module
+        if "__all__" in names_of(module):
+            fields["__all__"] = property(functools.partial(_read_all, names=names))
+        _watch_late(module, names)
+        module.__class__ = type("Shown", (ModuleType,), fields)
+        for row, condition in rows.items():
+            if "." in row:
+                _watch_member(module, row, condition)
+
+    def _names(self, module: str, rows: Mapping[str, str]) -> set[str]:
+        return {row for row in rows if row and "." not in row} | {*self.answers.get(module, ())}
+
+    def _name(self, module: ModuleType, name: str, rows: Mapping[str, str]) -> _Name:
+        text = rows.get(name, "")
+        answer = self.answers.get(str(names_of(module)["__name__"]), {}).get(name)
+        return _Name(parse(text) if text else None, answer or functools.partial(_find_value, module, name, text))
+
+    def is_missing(self, name: str) -> bool:
+        """Whether the cell lacks a module, or the package that it is in."""
+        parts = name.split(".")
+        names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        conditions = [self.table[one][MODULE] for one in names if MODULE in self.table.get(one, ())]
+        return not all(parse(condition).holds() for condition in conditions)
+
+    def is_of_some_hosts(self, name: str) -> bool:
+        """Whether only some Pythons that Fatwheel runs on have a module."""
+        condition = self.table.get(name, {}).get(MODULE)
+        return condition is not None and not parse(condition).holds_on_each_host()
+
+    def knows(self, name: str) -> bool:
+        """Whether a module is in the table: some Python has it."""
+        return name in self.table
+
+
+# ---------------------------------------------------------------- names of modules
+
+
+class _Name(NamedTuple):
+    """A name of a module: which cells have it, and its value there."""
+
+    condition: Condition | None
+    value: Callable[[], Any]
+
+    def exists(self) -> bool:
+        """Whether the cell has the name."""
+        return self.condition is None or self.condition.holds()
+
+
+def _attribute(name: str, one: _Name) -> property:
+    """Return an attribute with the cell's value for the project and this machine's value for all other code."""
+
+    def read(module: ModuleType) -> Any:
+        if FACTS.is_asked_by(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
+            if one.exists():
+                return one.value()
+        elif name in names_of(module):
+            return names_of(module)[name]
+        elif "__getattr__" in names_of(module):
+            return _ask_late(module, name)
+        msg = f"module {module.__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    def write(module: ModuleType, value: Any) -> None:
+        names_of(module)[name] = value
+
+    def delete(module: ModuleType) -> None:
+        names_of(module).pop(name, None)
+
+    return property(read, write, delete)
+
+
+class _Late:
+    """A module's own `__getattr__` (PEP 562); it gives the project no name for which the table has answered."""
+
+    def __init__(self, real: Callable[[str], Any], names: Mapping[str, _Name], module: str) -> None:
+        self.real, self.names, self.module = real, names, module
+
+    def __call__(self, name: str) -> Any:
+        if name in self.names and FACTS.asks():
+            msg = f"module {self.module!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return self.real(name)
+
+
+def _watch_late(module: ModuleType, names: Mapping[str, _Name]) -> None:
+    real = names_of(module).get("__getattr__")
+    if real is not None:
+        names_of(module)["__getattr__"] = _Late(real, names, module.__name__)
+
+
+def _ask_late(module: ModuleType, name: str) -> Any:
+    late = names_of(module)["__getattr__"]
+    return late.real(name) if isinstance(late, _Late) else late(name)
+
+
+def _find_value(module: ModuleType, name: str, text: str) -> Any:
+    """Return what the cell has under a name: this Python's own if each host has it, else what all hosts can give."""
+    full = f"{module.__name__}.{name}"
+    if full in EQUIVALENTS:
+        return EQUIVALENTS[full]
+    if parse(text).holds_on_each_host() and name in names_of(module):
+        return names_of(module)[name]
+    return make_stand_in(module.__name__, name)
+
+
+class _Names(dict):  # type: ignore[type-arg]
+    """The dictionary of a module: the names that the cell has, each with its value once it is asked for."""
+
+    def __init__(self, module: ModuleType, names: Mapping[str, _Name]) -> None:
+        self.real, self.late = names_of(module), names
+        visible = {name: self.real.get(name) for name in _list_visible(module, names)}
+        super().__init__(visible)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.late[name].value() if name in self.late and name in self else super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - that is this method
+
+    def items(self) -> Any:
+        return {name: self[name] for name in self}.items()
+
+    def values(self) -> Any:
+        return {name: self[name] for name in self}.values()
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self.items())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.real[name] = value
+        super().__setitem__(name, value)
+
+
+def _list_visible(module: ModuleType, names: Mapping[str, _Name]) -> list[str]:
+    """Return the names of a module that the cell has."""
+    mine = names_of(module)
+    there = {name for name, one in names.items() if (name in mine or one.condition) and one.exists()}
+    return [*(name for name in mine if name not in names or name in there), *sorted(there - mine.keys())]
+
+
+def _read_dict(module: ModuleType, *, names: Mapping[str, _Name]) -> dict[str, Any]:
+    asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
+    return _Names(module, names) if asked else names_of(module)
+
+
+def _list_names(module: ModuleType, *, names: Mapping[str, _Name]) -> list[str]:
+    asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
+    return sorted(_list_visible(module, names) if asked else names_of(module))
+
+
+def _read_all(module: ModuleType, *, names: Mapping[str, _Name]) -> Any:
+    listed = names_of(module)["__all__"]
+    if not FACTS.is_asked_by(sys._getframe(1)):  # noqa: SLF001 - the only way to see who asks
+        return listed
+    visible = _list_visible(module, names)
+    added = [name for name in names if not name.startswith("_")]
+    return [name for name in dict.fromkeys([*listed, *added]) if name in visible]
+
+
+# ---------------------------------------------------------------- methods of classes
+
+
+class _Member:
+    """A method that not every cell's class has, or one of a class above that it hides."""
+
+    def __init__(self, kind: type, name: str, condition: Condition, full: str) -> None:
+        self.kind, self.name, self.condition, self.full = kind, name, condition, full
+        self.real = kind.__dict__.get(name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
+        found = self._answer() if asked else self.real
+        if found is None:
+            msg = f"type object {self.kind.__name__!r} has no attribute {self.name!r}"
+            raise AttributeError(msg)
+        return found.__get__(instance, owner) if hasattr(found, "__get__") else found
+
+    def _answer(self) -> Any:
+        if not self.condition.holds():
+            return None
+        if self.full in EQUIVALENTS:
+            return EQUIVALENTS[self.full]
+        if self.condition.holds_on_each_host():
+            return self.real
+        FACTS.doubt(f"uses {self.full}, which not every Python has that Fatwheel runs on")
+        return self.real
+
+
+def _watch_member(module: ModuleType, row: str, condition: str) -> None:
+    """Watch a method of a class, where Python lets the class be changed: not for classes that are written in C."""
+    name, _, method = row.partition(".")
+    kind = names_of(module).get(name)
+    if not inspect.isclass(kind) or any(method in base.__dict__ for base in kind.__mro__[1:]):
+        return
+    try:
+        setattr(kind, method, _Member(kind, method, parse(condition), f"{module.__name__}.{row}"))
+    except TypeError:
+        return
+
+
+LIBRARY = Library()
