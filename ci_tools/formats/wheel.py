@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
     from packaging.version import Version
 
-__all__ = ["CONTROL", "Hashing", "Wheel", "differing", "is_folder", "open_wheel", "record_hash"]
+__all__ = ["CONTROL", "GRAFTED", "Hashing", "Wheel", "differing", "is_folder", "open_wheel", "record_hash"]
 
 MOST_MEMBER_BYTES = 4 << 30
 MOST_DIST_INFO_BYTES = 64 << 20  # of METADATA, RECORD and similar files, which are read whole
@@ -48,6 +48,8 @@ DAMAGE = (
     OSError,
     ValueError,
 )
+# The folders of other projects' libraries, from auditwheel, delvewheel and delocate.
+GRAFTED = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
 # Characters that move a terminal's cursor, end a line, or change the direction of text (UAX 9; CVE-2021-42574).
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 

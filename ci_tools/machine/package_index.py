@@ -23,10 +23,12 @@ from ci_tools.machine.process import output, redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "download", "files_of", "innermost", "users_index"]
+    from pypi_simple import DistributionPackage
+
+__all__ = ["AS_IT_IS", "TIMEOUT", "Index", "Listing", "download", "files_of", "innermost", "listing_of", "users_index"]
 
 TIMEOUT = 60.0  # seconds without a byte
 AS_IT_IS = {"Accept-Encoding": "identity"}  # if a server compressed a .tar.gz again, the client would unpack it
@@ -84,20 +86,38 @@ def download(
         raise MachineError(msg, hint="check the network and run the same command again") from error
 
 
+class Listing(NamedTuple):
+    """The files of a project on an index, and the client that listed them; its HTTP session is `client.s`."""
+
+    client: PyPISimple
+    files: tuple[DistributionPackage, ...]
+
+
 @contextmanager
 def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Mapping[str, str]]]:
     """Yield an HTTP session and the address of every file of `project`, by its name.
 
     Raises InputError if the index has no such project, MachineError if it, or the server of a file, does not answer.
     """
+    with listing_of(project, index) as listing:
+        yield listing.client.s, {package.filename: package.url for package in listing.files}
+
+
+@contextmanager
+def listing_of(project: str, index: Index, known: Iterable[str] = ()) -> Iterator[Listing]:
+    """Yield the files of `project`, and a client that fetches them.
+
+    Raises InputError if the index has no such project, with the nearest of the `known` names; MachineError if it, or
+    the server of a file, does not answer.
+    """
     try:
         with PyPISimple(index.url) as client:
             client.s.verify = index.certificates or True
-            packages = client.get_project_page(project, timeout=TIMEOUT).packages
-            yield client.s, {package.filename: package.url for package in packages}
+            yield Listing(client, tuple(client.get_project_page(project, timeout=TIMEOUT).packages))
     except NoSuchProjectError as error:
-        msg = f'the package index has no project "{project}"'
-        raise InputError(msg) from error
+        others = [name for name in known if canonicalize_name(name) != canonicalize_name(project)]
+        msg = f'the package index has no project "{project}"{f", {nearest(project, others)}" if others else ""}'
+        raise InputError(msg, hint="pip's settings name the index: PIP_INDEX_URL names another one") from error
     except UNANSWERED as error:
         msg = f"{project} cannot be read from the package index: {innermost(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from error

@@ -1,6 +1,7 @@
 """Reads members of a wheel on the package index by HTTP range requests, without downloading the whole wheel.
 
 A member is compressed as one stream, so it is read from its start; the bytes before and after it are not downloaded.
+The directory of a zip file is at its end, which one request gets first.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import tempfile
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from ci_tools.errors import InputError
 from ci_tools.machine.package_index import AS_IT_IS, TIMEOUT
+from ci_tools.machine.storage import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,20 +27,37 @@ if TYPE_CHECKING:
     import requests
     from typing_extensions import Buffer
 
-__all__ = ["RemoteFile", "RemoteWheel", "remote_wheel"]
+__all__ = ["NoParts", "RemoteFile", "RemoteWheel", "TooLarge", "remote_wheel", "whole_wheel"]
 
 BLOCK = 1 << 18  # bytes per read
+TAIL = 1 << 16  # bytes at the end of a file, fetched first: the directory of most wheels, and their METADATA
+MOST_BYTES = 1 << 40  # bytes fetched of one file, unless the caller sets a limit
+PARTIAL = 206  # the status of an answer with a part
+SENT = re.compile(r"bytes (\d+)-\d+/(\d+)")  # Content-Range (RFC 9110, 14.4)
+
+
+class NoParts(OSError):
+    """A server sends files only as a whole."""
+
+
+class TooLarge(OSError):
+    """A file has more bytes than the caller wants."""
 
 
 class RemoteFile(io.RawIOBase):
-    """A file on a server as a seekable stream: one request for each stretch that is read without a seek."""
+    """A file on a server as a seekable stream: one request for its end, then one for each stretch read without a seek.
 
-    def __init__(self, session: requests.Session, url: str) -> None:
-        self._session, self._url = session, url
+    A server may know no ranges that count from the end, and still send parts: then its end has no request of its own.
+    """
+
+    def __init__(self, session: requests.Session, url: str, most: int = MOST_BYTES) -> None:
+        self._session, self._url, self._most = session, url, most
         self._response: requests.Response | None = None
         self._position, self._sent = 0, 0  # the offsets of the reader and of the open response
         self.size, self.fetched = 0, 0
-        self._ask()
+        self._tail = self._fetch_tail()
+        if not self._tail:
+            self._ask()
 
     def seekable(self) -> bool:
         """Return True."""
@@ -58,13 +78,23 @@ class RemoteFile(io.RawIOBase):
         wanted = min(len(view), self.size - self._position)
         if wanted <= 0:
             return 0
+        before = self._position - (self.size - len(self._tail))
+        if before >= 0:
+            view[:wanted] = self._tail[before : before + wanted]
+        else:
+            self._read_from_server(view[:wanted])
+        self._position += wanted
+        return wanted
+
+    def _read_from_server(self, view: memoryview) -> None:
+        if self.fetched + len(view) > self._most:
+            msg = f"it takes more than {self._most:,} bytes to read it"
+            raise TooLarge(msg)
         if self._response is None or self._sent != self._position:
             self._ask()
-        view[:wanted] = self._read_exactly(wanted)
-        self._position += wanted
-        self._sent = self._position
-        self.fetched += wanted
-        return wanted
+        view[:] = self._read_exactly(len(view))
+        self._sent = self._position + len(view)
+        self.fetched += len(view)
 
     def _read_exactly(self, wanted: int) -> bytes:
         """Return the next bytes of the open response; raise OSError if it ends early."""
@@ -83,18 +113,34 @@ class RemoteFile(io.RawIOBase):
             self._response.close()
         super().close()
 
+    def _fetch_tail(self) -> bytes:
+        """Return the end of the file, and note its size; b"" if the server knows no ranges from the end."""
+        with self._get(f"bytes=-{TAIL}") as response:
+            said = SENT.fullmatch(response.headers.get("Content-Range", ""))
+            if response.status_code != PARTIAL or said is None or int(said[2]) - int(said[1]) > TAIL:
+                return b""
+            self.size = int(said[2])
+            tail: bytes = response.content
+        if len(tail) != self.size - int(said[1]):
+            msg = f"the server stopped after {len(tail):,} bytes of {self.size - int(said[1]):,}"
+            raise OSError(msg)
+        self.fetched += len(tail)
+        return tail
+
     def _ask(self) -> None:
-        """Request the bytes from the position on; raise OSError if the server ignores the range."""
+        """Request the bytes from the position on; raise NoParts if the server ignores the range."""
         if self._response:
             self._response.close()
-        headers = {**AS_IT_IS, "Range": f"bytes={self._position}-"}
-        self._response = self._session.get(self._url, headers=headers, timeout=TIMEOUT, stream=True)
+        self._response = self._get(f"bytes={self._position}-")
         self._response.raise_for_status()
-        said = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", self._response.headers.get("Content-Range", ""))
+        said = SENT.fullmatch(self._response.headers.get("Content-Range", ""))
         if said is None or int(said[1]) != self._position:
             msg = "the server does not send a part of a file"
-            raise OSError(msg)
+            raise NoParts(msg)
         self._sent, self.size = self._position, int(said[2])
+
+    def _get(self, parts: str) -> requests.Response:
+        return self._session.get(self._url, headers={**AS_IT_IS, "Range": parts}, timeout=TIMEOUT, stream=True)
 
 
 class RemoteWheel(NamedTuple):
@@ -115,12 +161,45 @@ class RemoteWheel(NamedTuple):
 
 
 @contextmanager
-def remote_wheel(session: requests.Session, url: str) -> Iterator[RemoteWheel]:
-    """Yield the wheel at `url`; raise InputError if it is damaged, OSError if the server does not support ranges."""
-    file = RemoteFile(session, url)
+def remote_wheel(session: requests.Session, url: str, most: int = MOST_BYTES) -> Iterator[RemoteWheel]:
+    """Yield the wheel at `url`; raise InputError if it is damaged, NoParts if the server sends no parts of it.
+
+    Raises TooLarge if more than `most` bytes have to be fetched.
+    """
+    file = RemoteFile(session, url, most)
+    with _explain_damage(url), file, zipfile.ZipFile(io.BufferedReader(file, BLOCK)) as archive:
+        yield RemoteWheel(file, archive)
+
+
+@contextmanager
+def whole_wheel(session: requests.Session, url: str, most: int) -> Iterator[tuple[zipfile.ZipFile, int]]:
+    """Yield the wheel at `url` of a server that sends no parts, downloaded into a temporary file, and its size.
+
+    Raises InputError if it is damaged, TooLarge if it has more than `most` bytes: then no more are fetched.
+    """
+    with tempfile.TemporaryFile() as file:
+        with session.get(url, headers=AS_IT_IS, timeout=TIMEOUT, stream=True) as response:
+            response.raise_for_status()
+            said = int(response.headers.get("Content-Length", 0))
+            for chunk in response.iter_content(CHUNK) if said <= most else ():
+                file.write(chunk)
+                said = max(said, file.tell())
+                if said > most:
+                    break
+        if said > most:
+            msg = f"it has {said:,} bytes or more, expected at most {most:,}"
+            raise TooLarge(msg)
+        with _explain_damage(url), zipfile.ZipFile(file) as archive:
+            yield archive, said
+
+
+@contextmanager
+def _explain_damage(url: str) -> Iterator[None]:
+    """Convert the errors of a damaged archive into InputError; zipfile takes a lost connection for one at its end."""
     try:
-        with file, zipfile.ZipFile(io.BufferedReader(file, BLOCK)) as archive:
-            yield RemoteWheel(file, archive)
+        yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        if isinstance(error.__context__, OSError):
+            raise OSError(str(error.__context__)) from error.__context__
         msg = f"{url.rpartition('/')[2].partition('#')[0]} cannot be read on the package index: {error}"
         raise InputError(msg) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ci_tools.errors import MachineError, Rejected
 from ci_tools.formats.linking import Linking, linking
 from ci_tools.formats.magic import binary_format
-from ci_tools.formats.wheel import Hashing, record_hash
+from ci_tools.formats.wheel import GRAFTED, Hashing, record_hash
 from ci_tools.machine.storage import naming
 from ci_tools.model.files import Level
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Flaw", "Member", "Subject", "abbreviate", "read_each"]
 
-# The folders of other projects' libraries, from auditwheel, delvewheel and delocate.
-GRAFTED = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
 SMALL = 1 << 16  # bytes; a member up to this size is kept in memory, since writing a file would cost more
 MOST_IN_MEMORY = 64 << 20  # bytes of all members in memory
 SHOWN = 5  # a message names at most so many items
