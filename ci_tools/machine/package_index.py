@@ -23,7 +23,7 @@ from ci_tools.machine.process import output, redact
 from ci_tools.machine.storage import CHUNK, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pypi_simple import DistributionPackage
@@ -104,20 +104,18 @@ def files_of(project: str, index: Index) -> Iterator[tuple[requests.Session, Map
 
 
 @contextmanager
-def listing_of(project: str, index: Index, known: Iterable[str] = ()) -> Iterator[Listing]:
+def listing_of(project: str, index: Index) -> Iterator[Listing]:
     """Yield the files of `project`, and a client that fetches them.
 
-    Raises InputError if the index has no such project, with the nearest of the `known` names; MachineError if it, or
-    the server of a file, does not answer.
+    Raises InputError if the index has no such project, MachineError if it, or the server of a file, does not answer.
     """
     try:
         with PyPISimple(index.url) as client:
             client.s.verify = index.certificates or True
             yield Listing(client, tuple(client.get_project_page(project, timeout=TIMEOUT).packages))
     except NoSuchProjectError as error:
-        others = [name for name in known if canonicalize_name(name) != canonicalize_name(project)]
-        msg = f'the package index has no project "{project}"{f", {nearest(project, others)}" if others else ""}'
-        raise InputError(msg, hint="pip's settings name the index: PIP_INDEX_URL names another one") from error
+        msg = f'the package index has no project "{project}"'
+        raise InputError(msg) from error
     except UNANSWERED as error:
         msg = f"{project} cannot be read from the package index: {innermost(error)}"
         raise MachineError(msg, hint="check the network and run the same command again") from error

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ci_tools.cli.tables.layout import add_row, count, new_table
 from ci_tools.plan.cell_ranges import Axes, blocks
+from ci_tools.plan.compare.contents import Kind
+from ci_tools.plan.compare.published import Verdict
 from ci_tools.plan.compare.published_sentences import sentences
 from ci_tools.plan.compare.reach import systems_of
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from ci_tools.model.plan import Plan
     from ci_tools.model.published import PublishedWheel
     from ci_tools.plan.compare.contents import Difference, SymbolDifference
-    from ci_tools.plan.compare.published import Beside, Contents, Counterpart
+    from ci_tools.plan.compare.published import Beside, Counterpart
 
 __all__ = ["published_tables"]
 
@@ -53,7 +56,11 @@ def published_tables(beside: Beside, plan: Plan, *, explain: bool) -> Iterator[T
 
 
 def _list_losses(beside: Beside) -> list[str]:
-    return list(dict.fromkeys(text for one in beside.wheels for text in one.losses))
+    return list(dict.fromkeys(text for one in sorted(beside.wheels, key=_order) for text in one.losses))
+
+
+def _order(one: Counterpart) -> int:
+    return list(Verdict).index(one.verdict)
 
 
 def _name_jobs(names: Sequence[str]) -> str:
@@ -73,26 +80,36 @@ def _each_wheel(beside: Beside, losses: dict[str, int]) -> Table:
 
 
 def _group_wheels(beside: Beside, losses: dict[str, int]) -> Table:
-    groups: dict[tuple[str, ...], list[Counterpart]] = {}
+    """Return a table with a row for the wheels that differ only in Python, or in the machine for the same Pythons."""
+    groups: dict[tuple[Verdict, str, str, str], list[Counterpart]] = {}
     for one in beside.wheels:
-        jobs, why = _name_jobs(one.jobs) or "none", _number_losses(one, losses)
-        key = (_name_machines(one.wheel), one.wheel.label, jobs, str(one.verdict), why)
+        key = (one.verdict, one.wheel.label, _number_losses(one, losses), _name_machines(one.wheel))
         groups.setdefault(key, []).append(one)
-    labelled = any(one.wheel.label for one in beside.wheels)
-    label = ["local version"] if labelled else []
-    table = new_table("published wheels", "", "Python", "machine", *label, "job", "verdict", "why not")
-    for (machines, local, *rest), found in groups.items():
-        tags = dict.fromkeys(tag for one in found for tag in _name_pythons(one.wheel))
-        add_row(table, len(found), " ".join(tags), machines, *([local] if labelled else []), *rest)
+    rows: dict[tuple[Verdict, str, str, tuple[str, ...]], list[tuple[str, list[Counterpart]]]] = {}
+    for (verdict, label, why, machine), found in groups.items():
+        pythons = tuple(sorted({tag for one in found for tag in _name_pythons(one.wheel)}, key=_by_number))
+        rows.setdefault((verdict, label, why, pythons), []).append((machine, found))
+    labels = ["local version"] if any(one.wheel.label for one in beside.wheels) else []
+    table = new_table("published wheels", "", "Python", "machine", *labels, "job", "verdict", "why not")
+    for (verdict, label, why, pythons), parts in sorted(rows.items(), key=lambda row: _order(row[1][0][1][0])):
+        machines, wheels = ", ".join(name for name, _ in parts), [one for _, found in parts for one in found]
+        jobs = tuple(dict.fromkeys(job for one in wheels for job in one.jobs))
+        shown = _name_jobs(jobs) or "none"
+        add_row(table, len(wheels), " ".join(pythons), machines, *([label] if labels else []), shown, verdict, why)
     return table
+
+
+def _by_number(tag: str) -> tuple[str, int, str]:
+    """Return a sort key: cp39 comes before cp310, and cp313 before cp313t."""
+    found = re.match(r"([a-z]+)(\d)(\d*)", tag)
+    return (found[1], int(found[3] or 0), tag) if found else (tag, 0, tag)
 
 
 def _name_pythons(wheel: PublishedWheel) -> list[str]:
     """Return the Python and ABI tags of a wheel in short: cp312, cp313t, cp39-abi3, py3."""
-    pairs = sorted({(tag.interpreter, tag.abi) for tag in wheel.tags})
     return [
         interpreter if abi in {"none", interpreter} else abi if abi == f"{interpreter}t" else f"{interpreter}-{abi}"
-        for interpreter, abi in pairs
+        for interpreter, abi in {(tag.interpreter, tag.abi) for tag in wheel.tags}
     ]
 
 
@@ -112,24 +129,24 @@ def _show_contents(beside: Beside) -> Iterator[Table]:
     symbols = new_table("symbols of extension modules", "module", "published", "symbols")
     for one in beside.contents:
         jobs, files = _name_jobs(one.jobs), count(len(one.files), "wheel")
-        add_row(table, jobs, files, "\n".join(map(_describe_members, _worth_a_line(one))) or "the same")
+        lines = [line for found in one.members if (line := _describe_members(found))]
+        add_row(table, jobs, files, "\n".join(lines) or "nothing")
         for found in one.symbols:
             add_row(symbols, found.module, files, "\n".join(_describe_symbols(found)) or "the same")
-    for name in beside.unknown:
-        add_row(table, name, "", "not known before it is built: --dist compares the finished wheel")
     yield from (shown for shown in (table, symbols) if shown.rows)
 
 
-def _worth_a_line(one: Contents) -> list[Difference]:
-    return [found for found in one.members if found.both or found.published_only or found.planned_only]
-
-
 def _describe_members(found: Difference) -> str:
-    parts = [f"{count(found.both, str(found.kind))} in both"] if found.both else []
+    """Return the members of one kind in words; "" if there are none."""
+    kind = str(found.kind)
+    if found.planned_only is None:
+        named = f": {_name_some(found.published_only)}" if found.kind is Kind.MODULE else ""
+        published = f"{count(len(found.published_only), kind)} published, in this plan not known before a build"
+        return f"{published}{named}" if found.published_only else ""
+    parts = [f"{count(found.both, kind)} in both"] if found.both else []
     for side, names in (("published", found.published_only), ("planned", found.planned_only)):
         if names:
-            what = "" if found.both else f"{found.kind} "
-            parts.append(f"only {what}{side}: {_name_some(names)}")
+            parts.append(f"only {side}{'' if found.both else f', {kind}'}: {_name_some(names)}")
     return "; ".join(parts)
 
 

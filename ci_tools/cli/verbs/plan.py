@@ -235,9 +235,12 @@ def _read_release(options: argparse.Namespace) -> Release | None:
     from ci_tools.model.published import Release
     from ci_tools.publish.index.maintain.selection import selection_of
 
-    selection = selection_of(options.published)
-    if selection.file:
-        msg = f"--published: {selection.file} is a file, expected a release such as {selection.project}==1.0"
+    try:
+        selection = selection_of(options.published)
+    except InputError:
+        selection = None
+    if selection is None or selection.file:
+        msg = f'--published: "{options.published}" is not a release, expected one such as demo==1.0'
         raise InputError(msg)
     return Release(selection.project, selection.version)
 

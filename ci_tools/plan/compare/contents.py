@@ -15,6 +15,7 @@ from ci_tools.model.plan import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from ci_tools.model.plan import Job
     from ci_tools.model.published import Inside
@@ -38,11 +39,14 @@ class Kind(Name):
 
 
 class Difference(NamedTuple):
-    """The members of one kind that only one side has, by their common names, and the number that both have."""
+    """The members of one kind that only one side has, by their common names, and the number that both have.
+
+    If those of the plan are not known before a build, all published ones are `published_only`.
+    """
 
     kind: Kind
     published_only: tuple[str, ...]
-    planned_only: tuple[str, ...]
+    planned_only: tuple[str, ...] | None  # None: not known before a build
     both: int
 
 
@@ -87,12 +91,16 @@ def expect_parts(job: Job) -> Parts:
 
 
 def compare_parts(planned: Parts, published: Parts) -> tuple[Difference, ...]:
-    """Return the difference of each kind of members that is known of both."""
-    both = ((kind, planned[kind].keys(), published[kind].keys()) for kind in Kind if kind in planned)
-    return tuple(
-        Difference(kind, tuple(sorted(theirs - ours)), tuple(sorted(ours - theirs)), len(ours & theirs))
-        for kind, ours, theirs in both
-    )
+    """Return the difference of each kind of members."""
+    return tuple(_compare_kind(kind, planned.get(kind), published[kind].keys()) for kind in Kind)
+
+
+def _compare_kind(kind: Kind, planned: Mapping[str, str] | None, published: AbstractSet[str]) -> Difference:
+    if planned is None:
+        return Difference(kind, tuple(sorted(published)), None, 0)
+    ours = planned.keys()
+    only = tuple(sorted(published - ours)), tuple(sorted(ours - published))
+    return Difference(kind, *only, len(ours & published))
 
 
 def compare_symbols(planned: Inside, published: Inside) -> Iterator[SymbolDifference]:

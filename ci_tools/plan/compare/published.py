@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from ci_tools.model.names import Name
-from ci_tools.model.pep440 import parse_specifiers, read_version
+from ci_tools.model.pep440 import read_version
 from ci_tools.model.versions import admits
 from ci_tools.plan.cell_ranges import Axes, blocks
 from ci_tools.plan.compare.contents import compare_parts, compare_symbols, expect_parts, sort_members
-from ci_tools.plan.compare.reach import list_pythons, rank_python, reach_of, systems_of
+from ci_tools.plan.compare.reach import list_pythons, rank_python, reach_of, specifiers_of, systems_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ci_tools.plan.compare.reach import Reach
 
 __all__ = ["Beside", "Contents", "Counterpart", "Verdict", "compare_published"]
+
+
+NO_PLATFORM = "Fatwheel has no such platform"
 
 
 class Verdict(Name):
@@ -68,7 +71,6 @@ class Beside(NamedTuple):
     wheels: tuple[Counterpart, ...]
     additions: tuple[tuple[str, tuple[Cell, ...]], ...]  # cells that only the plan serves, by job
     contents: tuple[Contents, ...]
-    unknown: tuple[str, ...]  # jobs that serve published wheels, and whose contents are not known before a build
     notes: tuple[str, ...]
 
     def having(self, *verdicts: Verdict) -> tuple[Counterpart, ...]:
@@ -101,7 +103,6 @@ def compare_published(
         counterparts,
         tuple(comparer.additions()),
         tuple(_compare_contents(ours, counterparts, built)),
-        tuple(name for name, job in ours.items() if name not in built and not expect_parts(job)),
         (*_notes(plan, release, wheels), *notes),
     )
 
@@ -148,7 +149,7 @@ class _Comparer:
             return Counterpart(wheel, Verdict.UNSERVED, (), 0, tuple(why))
         losses = (
             *self.explain_skips(cells, every=False),
-            *([self.machines(reach.elsewhere)] if reach.elsewhere else []),
+            *([f"{', '.join(reach.elsewhere)}: {NO_PLATFORM}"] if reach.elsewhere else []),
             *self.explain_older_pythons(reach, jobs),
             *self.explain_floors(reach, jobs),
         )
@@ -182,20 +183,21 @@ class _Comparer:
         more = sum(map(len, others))
         return f"{self.axes.describe(first)}{f' and {more} more cells' if more else ''}"
 
-    def machines(self, elsewhere: Sequence[str]) -> str:
-        return f"{', '.join(elsewhere)}: no platform of Fatwheel"
-
     def explain_unserved(self, wheel: PublishedWheel, reach: Reach) -> str:
         """Return why no cell of the request is for a wheel: the first axis on which it has none."""
         if not reach.platforms:
-            return self.machines(reach.elsewhere)
+            return NO_PLATFORM
         cells = [cell for cell in self.cells if cell.platform in reach.platforms]
         if not cells:
             return f"the config asks for no platform on {_name_hosts(reach, self.catalog)}"
         cells = [cell for cell in cells if cell.python in reach.pythons]
         if not cells:
-            named = f"Python {', '.join(map(str, reach.pythons))}" if reach.pythons else _name_tags(wheel)
-            return f"the config does not ask for {named}"
+            named = ", ".join(map(str, reach.pythons))
+            return (
+                f"the config does not ask for Python {named}"
+                if named
+                else f"no Python of Fatwheel takes {_name_tags(wheel)}"
+            )
         if not reach.is_anywhere and reach.stack and not any(reach.stack.serves(cell.accelerator) for cell in cells):
             return f"the config does not ask for {reach.stack}"
         torches = ", ".join(map(str, sorted(reach.torches or ())))
@@ -204,7 +206,7 @@ class _Comparer:
     def explain_older_pythons(self, reach: Reach, jobs: Collection[str]) -> Iterator[str]:
         """Yield the Pythons that a published wheel serves, and that neither the request nor a wheel's tags admit."""
         asked = {cell.python for cell in self.cells}
-        admitted = parse_specifiers(self.plan.project.requires_python)
+        admitted = specifiers_of(self.plan.project.requires_python)
         tags = [parse_wheel_filename(self.made[job].wheel)[3] for job in jobs]
         lost = [
             str(python)
@@ -224,7 +226,7 @@ class _Comparer:
                 needed = self.floor_of_torch(system.host)
                 if theirs and floor and theirs < floor and not (needed and needed >= floor):
                     what = "macOS" if system.os == "macos" else "glibc"
-                    yield f"{what} {theirs} and later: the wheel of {name} is for {what} {floor} and later"
+                    yield f"{what} from {theirs} on: this plan's wheel is for {floor} and later (`wheel-platform`)"
                     return
 
     def floor_of_torch(self, host: str) -> Minor | None:
@@ -262,9 +264,8 @@ def _compare_contents(
                 symbols = tuple(compare_symbols(built[name], one.wheel.inside)) if name in built else ()
                 groups.setdefault((members, symbols), []).append((name, one.wheel.file))
     for (members, symbols), found in groups.items():
-        if members:
-            names, files = (tuple(dict.fromkeys(side)) for side in zip(*found, strict=True))
-            yield Contents(names, files, members, symbols)
+        names, files = (tuple(dict.fromkeys(side)) for side in zip(*found, strict=True))
+        yield Contents(names, files, members, symbols)
 
 
 def _notes(plan: Plan, release: Release, wheels: Sequence[PublishedWheel]) -> Iterator[str]:
@@ -275,9 +276,9 @@ def _notes(plan: Plan, release: Release, wheels: Sequence[PublishedWheel]) -> It
     version = read_version(project.version)
     if version is None or version.public != release.version.public:
         yield f"the source is {project.name} {project.version}: what differs may be new, or not yet there"
-    for required in sorted({wheel.requires_python for wheel in wheels if wheel.inside} - {project.requires_python}):
-        known = project.requires_python or "nothing"
-        yield f"Requires-Python is {required or 'nothing'} in published wheels, and {known} in the source"
+    known = str(specifiers_of(project.requires_python))
+    for required in sorted({str(specifiers_of(wheel.requires_python)) for wheel in wheels} - {known}):
+        yield f"Requires-Python is {required or 'empty'} in published wheels, and {known or 'empty'} in the source"
     for reason, files in _group_unread(wheels).items():
         yield f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {reason}"
     yanked = sum(wheel.is_yanked for wheel in wheels)

@@ -21,9 +21,10 @@ def sentences(beside: Beside) -> Iterator[str]:
     unserved = beside.having(Verdict.UNSERVED)
     yield f"{_count(len(beside.wheels), 'wheel')} published, {beside.jobs} in this plan."
     if replaced:
-        whole = "" if not partly else f" ({len(partly)} in part)"
+        whole = f", {len(partly)} of them in part" if partly else ""
+        jobs = _count(len(beside.serving), "wheel")
         less = _describe_saving(len(replaced) - len(beside.serving))
-        yield f"{_count(len(beside.serving), 'wheel')} in this plan for {len(replaced)} published{whole}: {less}."
+        yield f"{jobs} in this plan for {len(replaced)} published{whole}: {less}."
     if unserved:
         yield f"{_count(len(unserved), 'published wheel')} without a wheel in this plan."
     added = sum(len(cells) for _, cells in beside.additions)
@@ -49,7 +50,6 @@ def to_json(beside: Beside) -> dict[str, Any]:
         "wheels": [_wheel(one) for one in beside.wheels],
         "additions": {job: [str(cell) for cell in cells] for job, cells in beside.additions},
         "contents": [_contents(one) for one in beside.contents],
-        "unknown": list(beside.unknown),
         "notes": list(beside.notes),
     }
 
@@ -79,7 +79,7 @@ def _contents(one: Contents) -> dict[str, Any]:
                 "kind": str(found.kind),
                 "both": found.both,
                 "published_only": list(found.published_only),
-                "planned_only": list(found.planned_only),
+                "planned_only": None if found.planned_only is None else list(found.planned_only),
             }
             for found in one.members
         ],

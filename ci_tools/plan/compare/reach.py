@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from ci_tools.model.platforms import Accelerator, Platform
     from ci_tools.model.published import PublishedWheel
 
-__all__ = ["ANYWHERE", "Reach", "Stack", "System", "list_pythons", "rank_python", "reach_of", "systems_of"]
+__all__ = [
+    "ANYWHERE",
+    "Reach",
+    "Stack",
+    "System",
+    "list_pythons",
+    "rank_python",
+    "reach_of",
+    "specifiers_of",
+    "systems_of",
+]
 
 ANYWHERE = "any"  # the platform tag of a wheel for every machine
 FIRST_PYTHON = 8  # 3.8: older ones are not compared
@@ -154,12 +164,13 @@ def _floors(systems: Iterable[System]) -> Mapping[str, Minor]:
 
 
 def _pythons(wheel: PublishedWheel, catalog: Catalog) -> Mapping[Python, int]:
-    admitted = _specifiers(wheel.requires_python)
+    admitted = specifiers_of(wheel.requires_python)
     ranks = ((python, rank_python(python, wheel.tags)) for python in list_pythons(catalog))
     return {python: rank for python, rank in ranks if rank is not None and admits(admitted, python.version)}
 
 
-def _specifiers(text: str) -> SpecifierSet:
+def specifiers_of(text: str) -> SpecifierSet:
+    """Return the specifiers in a text such as Requires-Python; all versions if it is invalid."""
     try:
         return parse_specifiers(text)
     except ValueError:  # pip ignores it as well

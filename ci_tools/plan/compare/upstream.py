@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from packaging.utils import parse_wheel_filename
-from pypi_simple import NoMetadataError
+from pypi_simple import NoMetadataError, NoSuchProjectError
 
-from ci_tools.errors import InputError, Rejected, nearest
+from ci_tools.errors import InputError, Rejected
 from ci_tools.formats.wheel import Wheel
 from ci_tools.machine.package_index import TIMEOUT, listing_of, users_index
 from ci_tools.machine.remote_wheel import NoParts, TooLarge, remote_wheel, whole_wheel
@@ -63,7 +63,7 @@ def compare_with_published(planned: Planned, release: Release, dist: Path | None
     """
     plan, catalog = planned.plan, planned.catalog
     finished, notes = read_finished(dist, plan) if dist else ({}, ())
-    with listing_of(release.project, users_index(outside.environ), [plan.project.name]) as listing:
+    with _name_project(plan.project.name), listing_of(release.project, users_index(outside.environ)) as listing:
         packages = _select_wheels(listing.files, release)
         with outside.reporter.step(f"{release} on the package index") as step:
             reader = _Reader(listing, step)
@@ -71,10 +71,22 @@ def compare_with_published(planned: Planned, release: Release, dist: Path | None
             if finished:
                 found = compare_published(plan, catalog, release, wheels, finished)
                 wheels = reader.read_libraries(packages, wheels, dict(_choose_libraries(found, finished)))
-            step.result(f"{len(wheels)} wheels, {reader.fetched:,} bytes read")
+            step.result(f"{len(wheels)} wheel{'' if len(wheels) == 1 else 's'}, {reader.fetched:,} bytes read")
     if reader.whole:
         outside.reporter.say(f"its server sends no parts of files: {reader.whole} wheels were fetched whole")
     return compare_published(plan, catalog, release, wheels, finished, notes)
+
+
+@contextmanager
+def _name_project(name: str) -> Iterator[None]:
+    """Add the name of the plan's project to the error of one that the index does not have."""
+    try:
+        yield
+    except InputError as error:
+        if not isinstance(error.__cause__, NoSuchProjectError):
+            raise
+        hint = f'the config names "{name}"; the index is that of pip, which PIP_INDEX_URL sets'
+        raise InputError(error.message, hint=hint) from error
 
 
 def _select_wheels(files: Iterable[DistributionPackage], release: Release) -> Packages:
@@ -84,10 +96,12 @@ def _select_wheels(files: Iterable[DistributionPackage], release: Release) -> Pa
     found = {file.filename: file for file, version in named if wanted in {version, _without_local(version)}}
     if found:
         return found
-    known = [str(version) for version in sorted({_without_local(version) for _, version in named})[-SHOWN:]]
-    others = nearest(str(wanted), known) if known else "nor of any other version"
+    versions = sorted({_without_local(version) for _, version in named})
+    final = [version for version in versions if not version.is_prerelease]
+    known = [str(version) for version in (final or versions)[-SHOWN:]]
+    others = f"there are wheels of {', '.join(known)}" if known else "and none of any other version"
     sdists = [file.filename for file in files if file.package_type == "sdist" and file.version == str(wanted)]
-    msg = f"the package index has no wheel of {release}{f', only {sdists[0]}' if sdists else ''}; {others}"
+    msg = f"the package index has no wheel of {release}{f', only {sdists[0]}' if sdists else ''}, {others}"
     raise InputError(msg)
 
 
