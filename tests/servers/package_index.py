@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.machine.package_index import Index
 from tests.servers.threads import serve
@@ -28,41 +30,90 @@ def over_http(root: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
 
 
+class Sent(NamedTuple):
+    """One answer: the path, the range that was asked for, and the bytes of the body."""
+
+    path: str
+    range: str
+    size: int
+
+
+class Stock(NamedTuple):
+    """The files of one project and how they are served: see `index_of`."""
+
+    project: str
+    files: Mapping[str, bytes]
+    ranges: str
+    most: int
+    metadata: Mapping[str, bytes]
+    sent: list[Sent]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers for a stock."""
+
+    def __init__(self, stock: Stock, *args: Any) -> None:  # noqa: ANN401 - those of the base class
+        self.stock = stock
+        super().__init__(*args)
+
+    def do_GET(self) -> None:
+        name = self.path.removeprefix("/files/")
+        if self.path == f"/simple/{self.stock.project}/":
+            self._answer(200, self._page().encode(), {"Content-Type": "text/html"})
+        elif name in self.stock.files:
+            self._file(self.stock.files[name])
+        elif name.removesuffix(".metadata") in self.stock.metadata:
+            self._answer(200, self.stock.metadata[name.removesuffix(".metadata")], {})
+        else:
+            self._answer(404, b"", {})
+
+    def _page(self) -> str:
+        return "".join(f'<a href="/files/{name}"{self._offer(name)}>{name}</a>' for name in self.stock.files)
+
+    def _offer(self, name: str) -> str:
+        """Return the attribute of a link that offers METADATA with its hash."""
+        found = self.stock.metadata.get(name)
+        return f' data-core-metadata="sha256={hashlib.sha256(found).hexdigest()}"' if found is not None else ""
+
+    def _file(self, content: bytes) -> None:
+        start = self._start(len(content))
+        part = {} if start is None else {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
+        self._answer(206 if part else 200, content[start or 0 :], part)
+
+    def _start(self, size: int) -> int | None:
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if asked is None or self.stock.ranges == "none" or (self.stock.ranges == "from a start" and not asked[1]):
+            return None
+        return int(asked[1]) if asked[1] else max(size - int(asked[2]), 0)
+
+    def _answer(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.stock.sent.append(Sent(self.path, self.headers.get("Range", ""), len(body)))
+        with suppress(ConnectionError):  # a reader may have seen enough
+            self.wfile.write(body[: self.stock.most])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
 @contextmanager
-def index_of(project: str, files: Mapping[str, bytes], *, ranges: bool = True, most: int = 1 << 30) -> Iterator[Index]:
-    """Serve the files of a project, in parts where `ranges` says so; `most` bytes are sent in one answer."""
+def index_of(
+    project: str,
+    files: Mapping[str, bytes],
+    *,
+    ranges: str = "both",
+    most: int = 1 << 30,
+    metadata: Mapping[str, bytes] = MappingProxyType({}),
+    sent: list[Sent] | None = None,
+) -> Iterator[Index]:
+    """Serve the files of a project; `most` bytes are sent in one answer, and `sent` gets each answer.
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = self.path.removeprefix("/files/")
-            if self.path == f"/simple/{project}/":
-                links = "".join(f'<a href="/files/{name}">{name}</a>' for name in files)
-                self._answer(200, links.encode(), {"Content-Type": "text/html"})
-            elif name in files:
-                self._file(files[name])
-            else:
-                self._answer(404, b"", {})
-
-        def _file(self, content: bytes) -> None:
-            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-            if asked is None or not ranges:
-                self._answer(200, content, {})
-            else:
-                start = int(asked[1])
-                self._answer(
-                    206, content[start:], {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
-                )
-
-        def _answer(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            with suppress(ConnectionError):  # a reader may have seen enough
-                self.wfile.write(body[:most])
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Say nothing."""
-
-    with serve(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+    `ranges` says which it sends: "both", those "from a start", or "none". `metadata` has the METADATA that the index
+    offers beside a file (PEP 658).
+    """
+    stock = Stock(project, files, ranges, most, metadata, [] if sent is None else sent)
+    with serve(ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, stock))) as server:
         yield Index(f"http://127.0.0.1:{server.server_port}/simple/")

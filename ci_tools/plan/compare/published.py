@@ -15,7 +15,7 @@ from ci_tools.model.names import Name
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.versions import admits
 from ci_tools.plan.cell_ranges import Axes, blocks
-from ci_tools.plan.compare.contents import compare_parts, compare_symbols, expect_parts, sort_members
+from ci_tools.plan.compare.contents import Kind, compare_parts, compare_symbols, expect_parts, sort_members
 from ci_tools.plan.compare.reach import list_pythons, rank_python, reach_of, specifiers_of, systems_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
     from ci_tools.model.names import FileName
-    from ci_tools.model.plan import Job, Plan
+    from ci_tools.model.plan import Plan
     from ci_tools.model.published import Inside, PublishedWheel, Release
     from ci_tools.model.versions import Minor
     from ci_tools.plan.compare.contents import Difference, SymbolDifference
@@ -92,17 +92,14 @@ def compare_published(
     notes: Sequence[str] = (),
 ) -> Beside:
     """Return a plan beside the published wheels of a release; `finished` has the contents of built wheels, by job."""
-    comparer = _Comparer(plan, catalog, wheels)
+    comparer = _Comparer(plan, catalog, wheels, finished or {})
     counterparts = tuple(map(comparer.counterpart, wheels))
-    serving = dict.fromkeys(chain.from_iterable(one.jobs for one in counterparts))
-    ours = {job.name: job for job in plan.jobs if job.name in serving}
-    built = finished or {}
     return Beside(
         release,
         len(plan.jobs),
         counterparts,
         tuple(comparer.additions()),
-        tuple(_compare_contents(ours, counterparts, built)),
+        tuple(comparer.compare_contents(counterparts)),
         (*_notes(plan, release, wheels), *notes),
     )
 
@@ -110,14 +107,20 @@ def compare_published(
 class _Comparer:
     """Finds the counterparts of published wheels in one plan."""
 
-    def __init__(self, plan: Plan, catalog: Catalog, wheels: Sequence[PublishedWheel]) -> None:
-        self.plan, self.catalog = plan, catalog
+    def __init__(
+        self, plan: Plan, catalog: Catalog, wheels: Sequence[PublishedWheel], finished: Mapping[str, Inside]
+    ) -> None:
+        self.plan, self.catalog, self.finished = plan, catalog, finished
         self.cells = [*(item.cell for item in plan.covered), *(item.cell for item in plan.skipped)]
         torches = {cell.torch for cell in self.cells if cell.torch}
         self.reaches = {wheel.file: reach_of(wheel, torches, catalog) for wheel in wheels}
         self.jobs = {item.cell: item.job for item in plan.covered}
         self.reasons = {item.cell: item.reason for item in plan.skipped}
         self.made = {job.name: job for job in plan.jobs}
+        self.parts = {
+            job.name: sort_members(finished[job.name].members) if job.name in finished else expect_parts(job)
+            for job in plan.jobs
+        }
         self.axes = Axes.of(plan)
         self.chosen = self.choose(wheels)
 
@@ -152,6 +155,7 @@ class _Comparer:
             *([f"{', '.join(reach.elsewhere)}: {NO_PLATFORM}"] if reach.elsewhere else []),
             *self.explain_older_pythons(reach, jobs),
             *self.explain_floors(reach, jobs),
+            *self.explain_modules(wheel, jobs),
         )
         return Counterpart(wheel, Verdict.PARTLY if losses else Verdict.SERVED, jobs, len(covered), losses)
 
@@ -229,12 +233,40 @@ class _Comparer:
                     yield f"{what} from {theirs} on: this plan's wheel is for {floor} and later (`wheel-platform`)"
                     return
 
+    def explain_modules(self, wheel: PublishedWheel, jobs: Collection[str]) -> Iterator[str]:
+        """Yield the extension modules of a published wheel that no wheel in its place has."""
+        ours = [self.parts[job].get(Kind.MODULE) for job in jobs]
+        if wheel.inside is None or None in ours:
+            return
+        known = set(chain.from_iterable(names or () for names in ours))
+        lacking = sorted(sort_members(wheel.inside.members)[Kind.MODULE].keys() - known)
+        if lacking:
+            yield f"no wheel in its place has the extension modules {', '.join(lacking)}"
+
     def floor_of_torch(self, host: str) -> Minor | None:
         """Return the oldest system of a machine that torch itself is built for; None if the request has no torch."""
         if self.plan.request.torch is None:
             return None
         facts = next(facts for facts in self.catalog.platforms.values() if facts.host == host)
         return next((system.floor for system in systems_of(f"{facts.wheel_platform}_{facts.machine}")), None)
+
+    # -- contents
+
+    def compare_contents(self, wheels: Sequence[Counterpart]) -> Iterator[Contents]:
+        """Yield the differences in contents, each with all pairs of a job and a published wheel that have it."""
+        groups: dict[tuple[tuple[Difference, ...], tuple[SymbolDifference, ...]], list[tuple[str, str]]] = {}
+        for one in wheels:
+            inside = one.wheel.inside
+            if inside is None:
+                continue
+            published = sort_members(inside.members)
+            for name in one.jobs:
+                members, own = compare_parts(self.parts[name], published), self.finished.get(name)
+                symbols = tuple(compare_symbols(own, inside)) if own else ()
+                groups.setdefault((members, symbols), []).append((name, one.wheel.file))
+        for (members, symbols), found in groups.items():
+            names, files = (tuple(dict.fromkeys(side)) for side in zip(*found, strict=True))
+            yield Contents(names, files, members, symbols)
 
 
 def _name_hosts(reach: Reach, catalog: Catalog) -> str:
@@ -245,27 +277,7 @@ def _name_tags(wheel: PublishedWheel) -> str:
     return " ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in wheel.tags}))
 
 
-# ---------------------------------------------------------------- contents and notes
-
-
-def _compare_contents(
-    jobs: Mapping[str, Job], wheels: Sequence[Counterpart], built: Mapping[str, Inside]
-) -> Iterator[Contents]:
-    """Yield the differences in contents, each with all pairs of a job and a published wheel that have it."""
-    planned = {
-        name: sort_members(built[name].members) if name in built else expect_parts(job) for name, job in jobs.items()
-    }
-    groups: dict[tuple[tuple[Difference, ...], tuple[SymbolDifference, ...]], list[tuple[str, str]]] = {}
-    for one in wheels:
-        if one.wheel.inside:
-            published = sort_members(one.wheel.inside.members)
-            for name in one.jobs:
-                members = compare_parts(planned[name], published)
-                symbols = tuple(compare_symbols(built[name], one.wheel.inside)) if name in built else ()
-                groups.setdefault((members, symbols), []).append((name, one.wheel.file))
-    for (members, symbols), found in groups.items():
-        names, files = (tuple(dict.fromkeys(side)) for side in zip(*found, strict=True))
-        yield Contents(names, files, members, symbols)
+# ---------------------------------------------------------------- notes
 
 
 def _notes(plan: Plan, release: Release, wheels: Sequence[PublishedWheel]) -> Iterator[str]:

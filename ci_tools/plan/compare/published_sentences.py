@@ -21,7 +21,7 @@ def sentences(beside: Beside) -> Iterator[str]:
     unserved = beside.having(Verdict.UNSERVED)
     yield f"{_count(len(beside.wheels), 'wheel')} published, {beside.jobs} in this plan."
     if replaced:
-        whole = f", {len(partly)} of them in part" if partly else ""
+        whole = f" ({len(partly)} in part)" if partly else ""
         jobs = _count(len(beside.serving), "wheel")
         less = _describe_saving(len(replaced) - len(beside.serving))
         yield f"{jobs} in this plan for {len(replaced)} published{whole}: {less}."

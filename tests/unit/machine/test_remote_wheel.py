@@ -4,14 +4,15 @@ import io
 import random
 import re
 import zipfile
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ci_tools.errors import InputError, MachineError
 from ci_tools.machine.package_index import files_of
-from ci_tools.machine.remote_wheel import remote_wheel
-from tests.servers.package_index import index_of
+from ci_tools.machine.remote_wheel import TooLarge, remote_wheel, whole_wheel
+from tests.servers.package_index import Sent, index_of
 
 if TYPE_CHECKING:
     from ci_tools.machine.package_index import Index
@@ -49,8 +50,39 @@ def test_one_member_is_read_without_the_others() -> None:
     assert file.fetched < file.size / 2
 
 
-def test_members_are_read_in_any_order() -> None:
-    with index_of("demo", {WHEEL: wheel()}) as served:
+def test_one_request_gets_the_directory_and_the_members_at_the_end() -> None:
+    sent: list[Sent] = []
+    with index_of("demo", {WHEEL: wheel()}, sent=sent) as served:
+        contents, file = members(served, "demo/b.py")
+    assert contents == [b"x = 2\n"]
+    assert [(one.range, one.size) for one in sent if one.range] == [("bytes=-65536", 65536)]
+    assert file.fetched == 65536
+
+
+def test_no_more_is_fetched_than_the_caller_wants() -> None:
+    with (
+        index_of("demo", {WHEEL: wheel()}) as served,
+        files_of("demo", served) as (session, addresses),
+        remote_wheel(session, addresses[WHEEL], 1 << 20) as found,
+        pytest.raises(TooLarge, match="it takes more than 1,048,576 bytes to read it"),
+    ):
+        found.copy("demo/large.so", io.BytesIO())
+
+
+@pytest.mark.parametrize("most", [len(wheel()), len(wheel()) - 1])
+def test_a_whole_wheel_has_at_most_as_many_bytes_as_the_caller_wants(most: int) -> None:
+    with (
+        index_of("demo", {WHEEL: wheel()}, ranges="none") as served,
+        files_of("demo", served) as (session, addresses),
+        nullcontext() if most == len(wheel()) else pytest.raises(TooLarge, match="expected at most 3,0"),
+        whole_wheel(session, addresses[WHEEL], most) as (archive, size),
+    ):
+        assert (archive.read("demo/b.py"), size) == (b"x = 2\n", most)
+
+
+@pytest.mark.parametrize("ranges", ["both", "from a start"])
+def test_members_are_read_in_any_order(ranges: str) -> None:
+    with index_of("demo", {WHEEL: wheel()}, ranges=ranges) as served:
         contents, file = members(served, "demo/b.py", "demo/large.so", "demo/a.py")
     assert contents == [b"x = 2\n", NOISE, b"x = 1\n"]
     assert file.size == len(wheel())
@@ -59,15 +91,15 @@ def test_members_are_read_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("content", "options", "sentence"),
     [
-        pytest.param(wheel(), {"ranges": False}, "does not send a part of a file", id="no-ranges"),
+        pytest.param(wheel(), {"ranges": "none"}, "does not send a part of a file", id="no-ranges"),
         pytest.param(wheel(), {"most": 1000}, "demo cannot be read from the package index", id="cut-off"),
     ],
 )
-def test_a_server_that_sends_no_parts_is_said(content: bytes, options: dict[str, int], sentence: str) -> None:
+def test_a_server_that_sends_no_parts_is_said(content: bytes, options: dict[str, Any], sentence: str) -> None:
     with (
         index_of("demo", {WHEEL: content}, **options) as served,
         pytest.raises(MachineError, match=re.escape(sentence)),
-    ):  # type: ignore[arg-type]
+    ):
         members(served, "demo/large.so")
 
 
