@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ __all__ = [
 UTF = "utf-8"
 GAP = "   "  # between two columns
 WIDEST = 10_000  # columns of a table that is not wrapped
+WORD = re.compile(r"^\s*\S+|\S+")  # rich keeps the blanks before a line's first word
 
 
 def plain(text: str) -> str:
@@ -106,30 +108,46 @@ def _show_by_rich(tables: Iterable[Table], *, on_stderr: bool) -> None:
 
     stream = Console(stderr=on_stderr)
     for table in tables:
-        made = make_rich_table(table)
-        least, natural = Console(width=WIDEST).measure(made)
-        width = min(natural, max(least, stream.width)) if stream.is_terminal else natural
-        drawing = Console(width=width, color_system=None, force_terminal=False)
+        drawing = Console(width=WIDEST, color_system=None, force_terminal=False)
         with drawing.capture() as drawn:
-            drawing.print(made if made.row_count else "")
+            drawing.print(make_rich_table(table, stream.width if stream.is_terminal else WIDEST) if table.rows else "")
         lines = (line.rstrip() for line in drawn.get().rstrip().split("\n"))
         stream.print(Text(table.title, style="bold"), soft_wrap=True)
         print(*lines, sep="\n", end="\n\n", file=stream.file)
 
 
-def make_rich_table(table: Table) -> rich.table.Table:
-    """Return a table for rich, which breaks its rows only between words."""
+def make_rich_table(table: Table, available: int = WIDEST) -> rich.table.Table:
+    """Return a table for rich, as wide as its longest words need where `available` columns are too few.
+
+    The widths are computed here: rich leaves the last columns out where it has shortened the first ones too little.
+    """
     import rich.table
     from rich import box
     from rich.text import Text
 
     made = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=table.show_header)
-    for index, name in enumerate(table.columns):
-        words = " ".join((name, *(row[index] for row in table.rows))).split()
-        made.add_column(name, overflow="fold", min_width=max(map(_width, words), default=1))
+    for name, width in zip(table.columns, _fit_widths(table, available), strict=True):
+        made.add_column(name, overflow="fold", width=width)
     for row in table.rows:
         made.add_row(*map(Text, row))
     return made
+
+
+def _fit_widths(table: Table, available: int) -> list[int]:
+    """Return the width of each column: that of its longest line, or less, but never less than its longest word."""
+    head = [table.columns] if table.show_header else []
+    columns = [
+        [line for row in (*head, *table.rows) for line in row[index].split("\n")] for index in range(len(table.columns))
+    ]
+    natural = [max(map(_width, lines), default=0) for lines in columns]
+    widths = [max((_width(word) for line in lines for word in WORD.findall(line)), default=0) for lines in columns]
+    left = available - 1 - len(GAP) * (len(columns) - 1) - sum(widths)
+    order = sorted(range(len(columns)), key=lambda index: natural[index] - widths[index])
+    for number, index in enumerate(order):  # who lacks least gets it first, so that few columns are wrapped
+        more = max(min(natural[index] - widths[index], left // (len(order) - number)), 0)
+        widths[index] += more
+        left -= more
+    return widths
 
 
 def new_table(title: str, *columns: str) -> Table:

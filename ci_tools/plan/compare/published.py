@@ -1,7 +1,7 @@
 """Compares a plan with the wheels that a project has published: a pure function.
 
 Each published wheel has the cells that an installer would give it: of several wheels for one cell, the one with the
-best tag. The wheels of the plan for these cells take its place. What it serves and the plan does not is a loss.
+best tag. The wheels of the plan for these cells take its place. Users whom it serves and the plan does not are a loss.
 """
 
 from __future__ import annotations
@@ -289,7 +289,8 @@ def _notes(plan: Plan, release: Release, wheels: Sequence[PublishedWheel]) -> It
     if version is None or version.public != release.version.public:
         yield f"the source is {project.name} {project.version}: what differs may be new, or not yet there"
     known = str(specifiers_of(project.requires_python))
-    for required in sorted({str(specifiers_of(wheel.requires_python)) for wheel in wheels} - {known}):
+    read = (wheel.requires_python for wheel in wheels if wheel.requires is not None or wheel.requires_python)
+    for required in sorted({str(specifiers_of(text)) for text in read} - {known}):
         yield f"Requires-Python is {required or 'empty'} in published wheels, and {known or 'empty'} in the source"
     for reason, files in _group_unread(wheels).items():
         yield f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {reason}"

@@ -16,7 +16,7 @@ __all__ = ["sentences", "to_json"]
 
 
 def sentences(beside: Beside) -> Iterator[str]:
-    """Yield the outcome: how many builds less, which published wheels have no counterpart, and what the plan adds."""
+    """Yield the outcome: how many builds fewer, which published wheels have no counterpart, and what the plan adds."""
     replaced, partly = beside.having(Verdict.SERVED, Verdict.PARTLY), beside.having(Verdict.PARTLY)
     unserved = beside.having(Verdict.UNSERVED)
     yield f"{_count(len(beside.wheels), 'wheel')} published, {beside.jobs} in this plan."
@@ -35,7 +35,7 @@ def sentences(beside: Beside) -> Iterator[str]:
 def _describe_saving(builds: int) -> str:
     if builds == 0:
         return "as many builds"
-    return f"{_count(abs(builds), 'build')} {'less' if builds > 0 else 'more'}"
+    return f"{_count(abs(builds), 'build')} {'fewer' if builds > 0 else 'more'}"
 
 
 def _count(number: int, noun: str) -> str:

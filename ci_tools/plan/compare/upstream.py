@@ -73,7 +73,7 @@ def compare_with_published(planned: Planned, release: Release, dist: Path | None
                 wheels = reader.read_libraries(packages, wheels, dict(_choose_libraries(found, finished)))
             step.result(f"{len(wheels)} wheel{'' if len(wheels) == 1 else 's'}, {reader.fetched:,} bytes read")
     if reader.whole:
-        outside.reporter.say(f"its server sends no parts of files: {reader.whole} wheels were fetched whole")
+        outside.reporter.say(f"the server sends no parts of files: {reader.whole} wheels were fetched whole")
     return compare_published(plan, catalog, release, wheels, finished, notes)
 
 

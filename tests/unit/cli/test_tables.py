@@ -113,6 +113,15 @@ def test_a_table_is_drawn_as_rich_draws_it(table: Table) -> None:
     assert "\n".join(layout.draw(table)).rstrip() == "\n".join(lines)
 
 
+@given(tables(), st.integers(1, 120))
+def test_no_width_loses_a_word(table: Table, columns: int) -> None:
+    drawing = Console(width=layout.WIDEST, color_system=None, force_terminal=False)
+    with drawing.capture() as drawn:
+        drawing.print(layout.make_rich_table(table, columns))
+    words = sorted(word for row in (table.columns, *table.rows) for text in row for word in text.split())
+    assert sorted(drawn.get().replace("─", "").split()) == words
+
+
 NAMES = ("demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", "linux-cuda-cu130")
 
 
