@@ -48,7 +48,7 @@ def published_tables(beside: Beside, plan: Plan, *, explain: bool) -> Iterator[T
     yield from _show_contents(beside)
     yield from _show_additions(beside, plan)
     if beside.notes:
-        notes = new_table("to be known", "")
+        notes = new_table("notes", "")
         notes.show_header = False
         for note in beside.notes:
             add_row(notes, note)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Beside", "Contents", "Counterpart", "Verdict", "compare_published"]
 
 
+MOST_NAMED = 6  # extension modules that a sentence names
 NO_PLATFORM = "Fatwheel has no such platform"
 
 
@@ -241,7 +242,8 @@ class _Comparer:
         known = set(chain.from_iterable(names or () for names in ours))
         lacking = sorted(sort_members(wheel.inside.members)[Kind.MODULE].keys() - known)
         if lacking:
-            yield f"no wheel in its place has the extension modules {', '.join(lacking)}"
+            more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
+            yield f"no wheel in its place has the extension modules {', '.join(lacking[:MOST_NAMED])}{more}"
 
     def floor_of_torch(self, host: str) -> Minor | None:
         """Return the oldest system of a machine that torch itself is built for; None if the request has no torch."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.tags import compatible_tags, cpython_tags
@@ -55,6 +56,12 @@ CUDA = re.compile(r"(?<![a-z])cu(?:da)?(1\d|9)(?:\.?(\d{1,2}))?(?!\d)")
 ROCM = re.compile(r"(?<![a-z])rocm(\d)(?:\.?(\d))?")
 TORCH = re.compile(r"(?<![a-z])(?:torch|pt)(\d)\.?(\d{1,2})(?!\d)")
 PLAIN = {AcceleratorKind.XPU: re.compile(r"(?<![a-z])xpu"), None: re.compile(r"(?<![a-z])cpu")}
+# os_name, sys_platform and platform_system of a marker (PEP 508)
+MARKERS = {
+    "linux": ("posix", "linux", "Linux"),
+    "macos": ("posix", "darwin", "Darwin"),
+    "windows": ("nt", "win32", "Windows"),
+}
 CUDA_PACKAGE = re.compile(r"nvidia-[a-z0-9-]+-cu(\d{2})")  # nvidia-cuda-runtime-cu12
 
 
@@ -77,11 +84,12 @@ class Stack(NamedTuple):
     kind: AcceleratorKind | None
     major: int | None = None
     minor: int | None = None
+    for_cpu: bool = False  # whether installers give it to machines without the accelerator as well
 
     def serves(self, accelerator: Accelerator | None) -> bool:
         """Whether a wheel for this accelerator is for that one of a cell."""
-        if accelerator is None or self.kind is None:
-            return accelerator is None and self.kind is None
+        if accelerator is None:
+            return self.kind is None or self.for_cpu
         version = accelerator.version
         is_version = version is None or self.major is None or version.major == self.major
         is_minor = version is None or self.minor is None or version.minor == self.minor
@@ -128,14 +136,17 @@ def reach_of(wheel: PublishedWheel, torches: Collection[Minor], catalog: Catalog
     is_anywhere = ANYWHERE in platform_tags
     served = catalog.platforms if is_anywhere else {name for one in systems for name in known.get(one.host, ())}
     unread = [tag for tag in platform_tags if tag != ANYWHERE and not systems_of(tag)]
+    pythons = _pythons(wheel, catalog)
+    machines = [System(facts.os, facts.machine) for facts in catalog.platforms.values()] if is_anywhere else systems
+    required = list(_list_requirements(wheel, [*_list_environments(dict.fromkeys(machines), pythons)]))
     return Reach(
         is_anywhere,
         frozenset(served),
         tuple(dict.fromkeys([*(f"{one.os} {one.machine}" for one in systems if one.host not in known), *unread])),
         _floors(systems),
-        _pythons(wheel, catalog),
-        _stack(wheel),
-        _torches(wheel, torches),
+        pythons,
+        _stack(wheel.label, required),
+        _torches(wheel.label, required, torches),
     )
 
 
@@ -205,35 +216,56 @@ def _tags_for(python: Python) -> Mapping[tuple[str, str], int]:
 # ---------------------------------------------------------------- the accelerator and torch
 
 
-def _stack(wheel: PublishedWheel) -> Stack | None:
-    if cuda := CUDA.search(wheel.label):
+def _stack(label: str, required: Iterable[Requirement]) -> Stack | None:
+    if cuda := CUDA.search(label):
         return _versioned(AcceleratorKind.CUDA, cuda)
-    if rocm := ROCM.search(wheel.label):
+    if rocm := ROCM.search(label):
         return _versioned(AcceleratorKind.ROCM, rocm)
     for kind, pattern in PLAIN.items():
-        if pattern.search(wheel.label):
+        if pattern.search(label):
             return Stack(kind)
-    majors = {int(found[1]) for one in _requirements(wheel) if (found := CUDA_PACKAGE.fullmatch(one.name.lower()))}
-    return Stack(AcceleratorKind.CUDA, min(majors)) if len(majors) == 1 else None
+    majors = {int(found[1]) for one in required if (found := CUDA_PACKAGE.fullmatch(one.name.lower()))}
+    return Stack(AcceleratorKind.CUDA, min(majors), for_cpu=True) if len(majors) == 1 else None
 
 
 def _versioned(kind: AcceleratorKind, found: re.Match[str]) -> Stack:
     return Stack(kind, int(found[1]), int(found[2]) if found[2] else None)
 
 
-def _torches(wheel: PublishedWheel, known: Collection[Minor]) -> frozenset[Minor] | None:
-    if named := TORCH.search(wheel.label):
+def _torches(label: str, required: Iterable[Requirement], known: Collection[Minor]) -> frozenset[Minor] | None:
+    if named := TORCH.search(label):
         return frozenset({Minor(int(named[1]), int(named[2]))})
-    required = [one.specifier for one in _requirements(wheel) if one.name.lower() == "torch"]
-    if not required:
+    specifiers = [one.specifier for one in required if one.name.lower() == "torch"]
+    if not specifiers:
         return None
-    return frozenset(torch for torch in known if all(admits(specifier, torch) for specifier in required))
+    return frozenset(torch for torch in known if all(admits(specifier, torch) for specifier in specifiers))
 
 
-def _requirements(wheel: PublishedWheel) -> Iterator[Requirement]:
-    """Yield the requirements of every installation, without those of an extra."""
+def _list_requirements(wheel: PublishedWheel, environments: Collection[Mapping[str, str]]) -> Iterator[Requirement]:
+    """Yield the requirements that hold in any of some environments (PEP 508), without those of extras."""
     for text in wheel.requires or ():
         with suppress(ValueError):
             requirement = parse_requirement(text)
-            if "extra" not in str(requirement.marker or ""):
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate(dict(environment)) for environment in environments):
                 yield requirement
+
+
+def _list_environments(systems: Iterable[System], pythons: Iterable[Python]) -> Iterator[Mapping[str, str]]:
+    """Yield the values that markers compare, for each machine and Python: all of them, so that none is this host's."""
+    for system, python in product(systems, pythons):
+        os_name, sys_platform, platform_system = MARKERS[system.os]
+        yield {
+            "extra": "",
+            "implementation_name": "cpython",
+            "implementation_version": f"{python.version}.0",
+            "os_name": os_name,
+            "platform_machine": system.machine.upper() if system.os == "windows" else system.machine,
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_system": platform_system,
+            "platform_version": "",
+            "python_full_version": f"{python.version}.0",
+            "python_version": str(python.version),
+            "sys_platform": sys_platform,
+        }

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from packaging.utils import parse_wheel_filename
 from pypi_simple import NoMetadataError, NoSuchProjectError
@@ -49,6 +50,7 @@ AT_ONCE = 8  # wheels that are read at the same time
 MOST_OF_A_WHEEL = 64 << 20  # bytes read of a wheel for its directory and METADATA
 MOST_WHOLE = 256 << 20  # bytes of all wheels from servers that send no parts
 MOST_LIBRARIES = 512 << 20  # bytes, as compressed, of the extension modules of all published wheels
+NO_OTHER = "and none of any other version"
 SHOWN = 10  # versions that a message names
 UNSENT = "its server sends no parts of files, and the wheels have too many bytes to be fetched whole"
 UNCOMPARED = "the symbols of its extension modules are not compared: they have too many bytes"
@@ -73,7 +75,9 @@ def compare_with_published(planned: Planned, release: Release, dist: Path | None
                 wheels = reader.read_libraries(packages, wheels, dict(_choose_libraries(found, finished)))
             step.result(f"{len(wheels)} wheel{'' if len(wheels) == 1 else 's'}, {reader.fetched:,} bytes read")
     if reader.whole:
-        outside.reporter.say(f"the server sends no parts of files: {reader.whole} wheels were fetched whole")
+        outside.reporter.say(
+            f"the server sends no parts of files, these were fetched whole: {', '.join(sorted(reader.whole))}"
+        )
     return compare_published(plan, catalog, release, wheels, finished, notes)
 
 
@@ -96,13 +100,20 @@ def _select_wheels(files: Iterable[DistributionPackage], release: Release) -> Pa
     found = {file.filename: file for file, version in named if wanted in {version, _without_local(version)}}
     if found:
         return found
-    versions = sorted({_without_local(version) for _, version in named})
-    final = [version for version in versions if not version.is_prerelease]
-    known = [str(version) for version in (final or versions)[-SHOWN:]]
-    others = f"there are wheels of {', '.join(known)}" if known else "and none of any other version"
+    others = f"there are wheels of {', '.join(known)}" if (known := _list_versions(named, wanted)) else NO_OTHER
     sdists = [file.filename for file in files if file.package_type == "sdist" and file.version == str(wanted)]
     msg = f"the package index has no wheel of {release}{f', only {sdists[0]}' if sdists else ''}, {others}"
     raise InputError(msg)
+
+
+def _list_versions(named: Iterable[tuple[DistributionPackage, Version]], wanted: Version) -> list[str]:
+    """Return the versions that have wheels: with the local part of those of the wanted version, or else the newest."""
+    versions = {version for _, version in named}
+    if same := sorted(version for version in versions if wanted.local and version.public == wanted.public):
+        return list(map(str, same))
+    public = sorted(set(map(_without_local, versions)))
+    final = [version for version in public if not version.is_prerelease]
+    return [str(version) for version in (final or public)[-SHOWN:]]
 
 
 def _read_version(file: DistributionPackage, project: NormalizedName) -> Version | None:
@@ -121,7 +132,8 @@ def _without_local(version: Version) -> Version:
 # ---------------------------------------------------------------- the wheels
 
 
-class _Look(NamedTuple, Generic[Value]):
+@dataclass(frozen=True)
+class _Look(Generic[Value]):
     """The value that was read of a wheel, or the reason why it was not."""
 
     value: Value | None
@@ -136,7 +148,7 @@ class _Reader:
     def __init__(self, listing: Listing, step: Step) -> None:
         self.client, self.step = listing.client, step
         self.fetched = 0  # bytes
-        self.whole = 0  # wheels that were fetched as a whole
+        self.whole: set[str] = set()  # wheels that were fetched as a whole
 
     def read_wheels(self, packages: Packages) -> tuple[PublishedWheel, ...]:
         """Return the facts of each wheel, as far as they can be read."""
@@ -200,7 +212,7 @@ class _Reader:
     def _look_into_whole(self, left: int, package: DistributionPackage, read: Callable[[Wheel], Value]) -> _Look[Value]:
         try:
             with _uncover_network_errors(), whole_wheel(self.client.s, package.url, left) as (archive, size):
-                self.whole += 1
+                self.whole.add(package.filename)
                 self.fetched += size
                 return _Look(read(Wheel(Path(package.filename), archive)), fetched=size)
         except TooLarge:

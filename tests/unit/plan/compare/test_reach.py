@@ -119,6 +119,16 @@ def test_a_wheel_serves_the_platforms_of_its_machines(
         pytest.param("xpu", ["torch>=2.10,<3"], "XPU", {Minor(2, 10), Minor(2, 11)}, id="XPU"),
         pytest.param("git5f2a", ["torch"], "None", set(TORCHES), id="any torch"),
         pytest.param("", ["nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12==12.8.90"], "CUDA 12", None, id="libraries"),
+        pytest.param(
+            "",
+            ["nvidia-cublas-cu12; platform_system == 'Linux' and python_version < '3.13'"],
+            "CUDA 12",
+            None,
+            id="here",
+        ),
+        pytest.param("", ["nvidia-cublas-cu12; sys_platform == 'darwin'"], "None", None, id="for another system"),
+        pytest.param("", ["nvidia-cublas-cu12; python_version < '3.8'"], "None", None, id="for another Python"),
+        pytest.param("", ["nvidia-cublas-cu12; platform_machine == 'x86_64'"], "CUDA 12", None, id="for its machine"),
         pytest.param("", ["torch==2.9 ; extra == 'all'", "not a requirement!"], "None", None, id="an extra"),
     ],
 )
@@ -148,3 +158,11 @@ def test_a_wheel_serves_the_cells_of_its_accelerator(label: str, version: Minor,
     assert found.serves(cell) is serves
     assert found.serves(cell._replace(platform=Platform.LINUX_CPU, accelerator=None)) is (label in {"", "cpu"})
     assert not found.serves(cell._replace(python=Python(Minor(3, 13))))
+
+
+def test_a_wheel_that_requires_cuda_is_installed_without_a_gpu_too() -> None:
+    found = reach("demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", "nvidia-cublas-cu13")
+    cell = Cell(Platform.LINUX_CPU, None, TORCHES[1], Python(Minor(3, 12)))
+    assert found.serves(cell)
+    rocm = Accelerator(AcceleratorKind.ROCM, Minor(7, 1))
+    assert not found.serves(cell._replace(platform=Platform.LINUX_ROCM, accelerator=rocm))

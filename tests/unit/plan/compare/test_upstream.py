@@ -160,7 +160,9 @@ def test_wheels_come_whole_from_a_server_that_sends_no_parts(
         found = compare_with_published(planned, Release(canonicalize_name("demo"), Version("1.0")), None, context)
     assert [one.wheel.inside and len(one.wheel.inside.members) for one in found.wheels] == [3, 3]
     assert isinstance(context.reporter, Words)
-    assert context.reporter.lines == ["the server sends no parts of files: 2 wheels were fetched whole"]
+    assert context.reporter.lines == [
+        f"the server sends no parts of files, these were fetched whole: {', '.join(NAMES)}"
+    ]
 
 
 def test_no_more_wheels_come_whole_than_the_limit_allows(
@@ -250,7 +252,9 @@ def test_a_damaged_finished_wheel_is_refused(planned: Planned, tmp_path: Path, d
     [
         pytest.param("dmeo 1.0", 'has no project "dmeo"\n  hint: the config names "demo"', id="no project"),
         pytest.param("demo 2.0", "has no wheel of demo 2.0, there are wheels of 0.9, 1.0", id="no version"),
-        pytest.param("demo 1.0+cu128", "no wheel of demo 1.0\\+cu128, there are wheels of 0.9, 1.0", id="no local one"),
+        pytest.param(
+            "demo 1.0+cu128", "no wheel of demo 1.0\\+cu128, there are wheels of 1.0\\+cu130", id="no local one"
+        ),
     ],
 )
 def test_a_release_that_is_not_there_is_refused_with_those_that_are(
@@ -288,6 +292,17 @@ def test_a_connection_that_breaks_off_is_the_machine_s_fault(
 ) -> None:
     with (
         index_of("demo", files, most=1000) as index,
+        pytest.raises(MachineError, match="demo cannot be read from the package index: "),
+    ):
+        compared(planned, index, tmp_path)
+
+
+def test_a_connection_that_breaks_off_in_a_member_is_no_damage(planned: Planned, tmp_path: Path) -> None:
+    folder = "demo-1.0.dist-info"
+    members = {f"{folder}/METADATA": b"Name: demo\n", f"{folder}/RECORD": b"", "demo/large.bin": NOISE}
+    content = wheels.pack(tmp_path / NAMES[0], members).read_bytes()
+    with (
+        index_of("demo", {NAMES[0]: content}, most=70_000) as index,
         pytest.raises(MachineError, match="demo cannot be read from the package index: "),
     ):
         compared(planned, index, tmp_path)
