@@ -26,6 +26,7 @@ __all__ = ["Difference", "Kind", "SymbolDifference", "compare_parts", "compare_s
 
 LIBRARY = re.compile(r"\.(?:so(?:\.\d+)*|pyd|dylib|dll)$")
 INSTALLED = re.compile(r"^[^/]+\.data/(?:(?:purelib|platlib)/)?")  # PEP 427
+DEBUG = ".dSYM/"  # the debug information of a library on macOS, in a file of its name
 HASHED = re.compile(r"-[0-9a-f]{8,}$")  # auditwheel and delvewheel name a library by its content
 
 
@@ -75,7 +76,7 @@ def _classify(member: str) -> tuple[Kind, str]:
     stem = base.partition(".")[0]
     if GRAFTED.search(path):
         return Kind.GRAFTED, HASHED.sub("", stem)
-    if LIBRARY.search(base):
+    if LIBRARY.search(base) and DEBUG not in path:
         return Kind.MODULE, f"{folder}{slash}{stem}"
     return (Kind.PYTHON if base.endswith(".py") else Kind.OTHER), path
 

@@ -25,6 +25,10 @@ def sentences(beside: Beside) -> Iterator[str]:
         jobs = _count(len(beside.serving), "wheel")
         less = _describe_saving(len(replaced) - len(beside.serving))
         yield f"{jobs} in this plan for {len(replaced)} published{whole}: {less}."
+    wider = [one for one in replaced if len(one.jobs) > 1]
+    if wider:
+        most = max(len(one.jobs) for one in wider)
+        yield f"{_count(len(wider), 'published wheel')} for which this plan has several wheels, at most {most}."
     if unserved:
         yield f"{_count(len(unserved), 'published wheel')} without a wheel in this plan."
     added = sum(len(cells) for _, cells in beside.additions)

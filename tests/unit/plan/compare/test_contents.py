@@ -42,6 +42,7 @@ THEIRS = (
         pytest.param("demo.libs/libz-eb09ad1d.so.1", Kind.GRAFTED, "libz", id="copied in by auditwheel"),
         pytest.param("demo/a.b.py", Kind.PYTHON, "demo/a.b.py", id="Python"),
         pytest.param("demo-1.0.data/scripts/demo", Kind.OTHER, "scripts/demo", id="a script"),
+        pytest.param("d/k.dylib.dSYM/D/k.dylib", Kind.OTHER, "d/k.dylib.dSYM/D/k.dylib", id="debug information"),
         pytest.param("demo/source.so.txt", Kind.OTHER, "demo/source.so.txt", id="no library"),
     ],
 )

@@ -303,6 +303,11 @@ def test_the_json_has_all_of_it(plan: Plan) -> None:
     assert found["sentences"][1] == "1 wheel in this plan for 2 published: 1 build fewer."
 
 
+def test_a_published_wheel_for_which_the_plan_has_several_is_told(plan: Plan) -> None:
+    found = beside(plan, wheel(f"cp311-abi3-{X86}"), wheel(f"cp311-abi3-{ARM_MAC}"))
+    assert "1 published wheel for which this plan has several wheels, at most 3." in sentences(found)
+
+
 @pytest.mark.parametrize(("number", "said"), [(1, "2 builds more."), (3, "as many builds."), (4, "1 build fewer.")])
 def test_a_plan_may_need_more_builds(plan: Plan, number: int, said: str) -> None:
     pythons = ("cp311-cp311", "cp312-cp312", "cp313-cp313", "py3-none")[:number]
