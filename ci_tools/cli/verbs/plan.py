@@ -77,7 +77,7 @@ def declare_plan(parser: Parser) -> None:
     parser.add_argument("--prove", action="store_true", help=text)
     text = "also show the differences from the plan of a git revision such as main, a plan.json, or a release's folder"
     parser.add_argument("--against", type=parse_nonempty, metavar="REV", help=text)
-    text = "also compare with the wheels of this release on the package index, such as demo==1.0: by parts, none whole"
+    text = "also compare with the wheels of this release on the package index, such as demo==1.0, read by parts"
     parser.add_argument("--published", type=parse_nonempty, metavar="NAME==VERSION", help=text)
     text = "a folder with finished wheels of this plan, for --published: compare members and symbols of these"
     parser.add_argument("--dist", type=Path, metavar="FOLDER", help=text)
