@@ -25,6 +25,7 @@ __all__ = ["LIBRARY"]
 SYSTEMS = ("linux", "macos", "windows")
 MODULE = ""  # the name that stands for the module itself
 NEWEST = (3, 15)  # the last column of the table: a Python after it is taken for that
+UNWATCHED = frozenset({"importlib.metadata"})  # its classes read all their own attributes
 # The name under which the table has more rows of a module.
 ALSO = {"posixpath": "os.path"}
 
@@ -124,7 +125,7 @@ class Library:
         _watch_late(module, names)
         module.__class__ = type("Shown", (ModuleType,), fields)
         for row, condition in rows.items():
-            if "." in row:
+            if "." in row and name not in UNWATCHED:
                 _watch_member(module, row, condition)
 
     def _names(self, module: str, rows: Mapping[str, str]) -> set[str]:
@@ -285,7 +286,7 @@ class _Member:
 
     def __init__(self, kind: type, name: str, condition: Condition, full: str) -> None:
         self.kind, self.name, self.condition, self.full = kind, name, condition, full
-        self.real = kind.__dict__.get(name)
+        self.real = next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         asked = FACTS.is_asked_by(sys._getframe(1))  # noqa: SLF001 - the only way to see who asks
@@ -310,7 +311,7 @@ def _watch_member(module: ModuleType, row: str, condition: str) -> None:
     """Watch a method of a class, where Python lets the class be changed: not for classes that are written in C."""
     name, _, method = row.partition(".")
     kind = names_of(module).get(name)
-    if not inspect.isclass(kind) or any(method in base.__dict__ for base in kind.__mro__[1:]):
+    if not inspect.isclass(kind):
         return
     try:
         setattr(kind, method, _Member(kind, method, parse(condition), f"{module.__name__}.{row}"))

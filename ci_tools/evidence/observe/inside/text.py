@@ -26,6 +26,7 @@ DECIDES = frozenset({"count", "endswith", "find", "index", "partition", "rfind",
                      "split", "startswith"})  # fmt: skip
 ASKS = frozenset({"getattr", "hasattr"})
 LISTS = frozenset({"__dict__", "dir", "getmembers", "vars"})
+WORTH = (BACKSLASH, *sorted(LISTS))  # a text without any of these has nothing to scan for
 CODES: list[CodeType] = []
 TEXTS: list[tuple[str, Any]] = []
 
@@ -42,7 +43,9 @@ def note_text(text: Any, file: Any) -> None:
     if name == PARSED:
         return
     if FACTS.is_own(name):
-        if (BACKSLASH.encode() if isinstance(text, bytes) else BACKSLASH) in (text or ""):
+        if isinstance(text, (bytes, str)) and any(
+            (word.encode() if isinstance(text, bytes) else word) in text for word in WORTH
+        ):
             TEXTS.append((name, text))
     elif FACTS.asks():
         FACTS.doubt(f"compiles code under the name of {name}, a file that is not its own")
@@ -51,17 +54,15 @@ def note_text(text: Any, file: Any) -> None:
 def scan() -> None:
     """Record a doubt for each question in the code that ran which was answered by this machine's Python."""
     names = {name: text for name, text in LIBRARY.table.get("builtins", {}).items() if name and "." not in name}
-    methods, of_classes = _list_methods("builtins"), _list_methods(*LIBRARY.shown)
+    methods = _list_methods("builtins")
     for code in [*CODES]:
         for inner in _unfold(code):
             mentioned, texts = {*inner.co_names}, {text for text in inner.co_consts if isinstance(text, str)}
             for name in names.keys() & mentioned:
-                _judge(f"asks for {name}", parse(names[name]), inner)
+                _judge(f"asks for {name}", parse(names[name]), inner.co_filename, inner.co_firstlineno)
             asked = texts if mentioned & ASKS else mentioned if "AttributeError" in mentioned else set()
             for name in methods.keys() & asked:
-                _judge(f"asks for a method {name}", parse(methods[name]), inner)
-            for name in of_classes.keys() & texts if mentioned & LISTS else ():
-                _judge(f"looks for {name} in a list of names", parse(of_classes[name]), inner)
+                _judge(f"asks for a method {name}", parse(methods[name]), inner.co_filename, inner.co_firstlineno)
     for file, text in [*TEXTS]:  # to parse one is an event as well
         _scan_text(file, text)
 
@@ -79,13 +80,11 @@ def _unfold(code: CodeType) -> Iterator[CodeType]:
             yield from _unfold(inner)
 
 
-def _judge(what: str, condition: Condition, code: CodeType) -> None:
+def _judge(what: str, condition: Condition, file: str, line: int) -> None:
     """Record a doubt unless the cell and every host answer alike."""
     if condition.holds() if condition.holds_on_each_host() else not condition.is_of_linux() and not condition.holds():
         return
-    FACTS.doubt(
-        f"{what}, which not every system and Python has", f"{FACTS.shown(code.co_filename)}:{code.co_firstlineno}"
-    )
+    FACTS.doubt(f"{what}, which not every system and Python has", f"{FACTS.shown(file)}:{line}")
 
 
 def _scan_text(file: str, text: Any) -> None:
@@ -94,9 +93,20 @@ def _scan_text(file: str, text: Any) -> None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return
+    methods = _list_methods(*LIBRARY.shown)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(map(_lists_names, node.comparators)):
+            name = node.left.value if isinstance(node.left, ast.Constant) else ""
+            if name in methods:
+                _judge(f"looks for {name} in a list of names", parse(methods[name]), file, node.lineno)
         if _decides_by_backslash(node) and FACTS.ask("os") == "windows":
             FACTS.doubt("decides by a backslash, and the paths here have none", f"{FACTS.shown(file)}:{node.lineno}")
+
+
+def _lists_names(node: ast.AST) -> bool:
+    """Whether an expression lists the names of an object, such as `dir(Path)` or `Path.__dict__`."""
+    words = {inner.id if isinstance(inner, ast.Name) else getattr(inner, "attr", "") for inner in ast.walk(node)}
+    return bool(words & LISTS)
 
 
 def _decides_by_backslash(node: ast.AST) -> bool:

@@ -20,11 +20,10 @@ __all__ = ["differing_values"]
 NOT_OF_WINDOWS = {
     "array": "array",
     "asyncio": "get_event_loop_policy new_event_loop",
-    "ctypes": "alignment sizeof",
+    "ctypes": "alignment",
     "pathlib": "PosixPath WindowsPath",
     "posixpath": "normcase splitdrive",
-    "struct": "calcsize",
-    "sys": "getfilesystemencodeerrors",
+    "struct": "Struct",
     "sysconfig": "get_preferred_scheme get_scheme_names",
     "tempfile": "gettempdir gettempdirb",
 }
@@ -87,6 +86,33 @@ def _by_system(here: Any, windows: Any) -> Callable[[], Any]:
     return lambda: windows if FACTS.ask("os") == "windows" else here
 
 
+def _by_system_lately(module: str, name: str, windows: Callable[[Any], int]) -> Callable[[], Any]:
+    """Return a module's own function, or another one on Windows; the module is imported by then."""
+    return lambda: windows if FACTS.ask("os") == "windows" else names_of(sys.modules[module])[name]
+
+
+def _calculate_on_windows(form: Any) -> int:
+    """Return `struct.calcsize`: a long has 4 bytes on Windows (docs.python.org/3/library/struct.html)."""
+    import struct
+
+    text = form if isinstance(form, str) else bytes(form).decode()
+    is_native = not text.startswith(("=", "<", ">", "!"))
+    return struct.calcsize(text.replace("l", "i").replace("L", "I") if is_native else text)
+
+
+def _size_on_windows(kind: Any) -> int:
+    """Return `ctypes.sizeof` of a simple type; for others it is this machine's, with a doubt."""
+    import ctypes
+
+    if kind in {ctypes.c_long, ctypes.c_ulong}:
+        return ctypes.sizeof(ctypes.c_int)
+    if kind is ctypes.c_wchar:
+        return ctypes.sizeof(ctypes.c_short)
+    if getattr(kind, "__module__", "") != "ctypes":
+        FACTS.doubt("asks ctypes for the size of a type of its own, which no cell defines")
+    return ctypes.sizeof(kind)
+
+
 def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
     """Return the answers by module and name."""
     paths = {"sep": _word("/", "\\"), "altsep": _by_system(None, "/"), "pathsep": _word(":", ";")}
@@ -97,7 +123,12 @@ def differing_values() -> dict[str, dict[str, Callable[[], Any]]]:
         "shutil": {"_WINDOWS": _by_system(False, True)},
         "subprocess": {"_mswindows": _by_system(False, True)},
         "mimetypes": {"_winreg": _by_system(None, _Unknown("mimetypes._winreg"))},
-        "sys": {"platlibdir": _by_system("lib", "DLLs")},
+        "ctypes": {"sizeof": _by_system_lately("ctypes", "sizeof", _size_on_windows)},
+        "struct": {"calcsize": _by_system_lately("struct", "calcsize", _calculate_on_windows)},
+        "sys": {
+            "getfilesystemencodeerrors": lambda: _by_system("surrogateescape", "surrogatepass"),
+            "platlibdir": _by_system("lib", "DLLs"),
+        },
     }
     for table, systems in KNOWN_IN:
         for module, names in table.items():

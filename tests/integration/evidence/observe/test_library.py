@@ -137,6 +137,8 @@ subprocess.os.sep == '\\'
 sys.stdout.encoding != 'utf-8'
 ctypes.sizeof(ctypes.c_long) == 4
 struct.calcsize('l') == 4
+struct.calcsize('<l') + struct.calcsize('@iL') == 12
+struct.Struct('l').size == 4
 array.array('l').itemsize == 4
 'fork' not in multiprocessing.get_all_start_methods()
 mimetypes._winreg

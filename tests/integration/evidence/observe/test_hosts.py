@@ -1,0 +1,102 @@
+"""The same evidence on every host: with another Python, and for another user."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ci_tools.machine import python as interpreter
+from ci_tools.model.versions import Python
+from tests.builders.sources import write
+
+pytestmark = pytest.mark.slow  # installs the toolkit for other Pythons
+
+ROOT = Path(__file__).parents[4]
+UV = Path(sys.executable).with_name("uv")
+NOBODY = 65534
+HERE = Path(sys.executable)
+SYSTEMS_PYTHON = Path("/usr/bin/python3")  # which everybody may run
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.10", "3.12", "3.14t"]
+torch: ["2.10"]
+platforms:
+  linux-cuda: {owner: "@demo/cuda", cuda: ["13.0"], archs: ["9.0"]}
+  linux-cpu: {owner: "@demo/cpu"}
+  windows: {owner: "@demo/windows"}
+"""
+SETUP = """\
+import ast, configparser, datetime, itertools, os, pathlib, sys, sysconfig, typing
+from setuptools import Extension, setup
+from torch.utils.cpp_extension import BuildExtension, CUDA_HOME, CUDAExtension
+try:
+    import tomllib
+    flags = tomllib.loads("flags = ['-DTOML']")["flags"]
+except ImportError:
+    flags = []
+there = [hasattr(itertools, "batched"), hasattr(typing, "Self"), hasattr(datetime, "UTC"), hasattr(os, "fork"),
+         hasattr(pathlib.Path, "walk"), hasattr(configparser, "SafeConfigParser"), hasattr(os, "add_dll_directory"),
+         hasattr(ast, "Str"), "batched" in dir(itertools), os.sep == chr(92)]
+flags.append("-DTHERE=" + "".join(str(int(one)) for one in there))
+folders = [sysconfig.get_path("include"), os.path.join(sys.prefix, "include")]
+extensions = [Extension("demo.a", ["a.c"], include_dirs=folders, extra_compile_args=flags)]
+if CUDA_HOME:
+    extensions.append(CUDAExtension("demo.b", ["b.cu"]))
+setup(name="demo", version="1.0", packages=["demo"], ext_modules=extensions, cmdclass={"build_ext": BuildExtension})
+"""
+
+
+def project(folder: Path) -> Path:
+    """Write a project that asks for much that differs between hosts, which everybody may read."""
+    files = {"fatwheel.yml": CONFIG, "setup.py": SETUP, "demo/__init__.py": "", "a.c": "", "b.cu": ""}
+    return write(folder / "a", files)
+
+
+def evidence_by(python: Path, folder: Path, home: Path, user: int | None = None) -> str:
+    """Return what `fatwheel evidence` prints with the toolkit of a Python."""
+    command = [python, "-m", "ci_tools", "evidence"]
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    if python == HERE:
+        environ["PYTHONPATH"] = str(ROOT)
+    ended = subprocess.run(command, cwd=folder, env=environ, user=user, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def install(program: Path, folder: Path) -> Path:
+    """Install the toolkit for a Python, with the same setuptools as here; return the program of its environment."""
+    same = [f"{name}=={importlib.metadata.version(name)}" for name in ("packaging", "setuptools")]
+    host = folder / "bin" / "python"
+    subprocess.run([UV, "venv", "--quiet", "--python", program, folder], check=True)
+    subprocess.run([UV, "pip", "install", "--quiet", "--link-mode=copy", "--python", host, ROOT, *same], check=True)
+    return host
+
+
+@pytest.mark.parametrize("version", ["3.13", *(pytest.param(one, marks=pytest.mark.long) for one in ("3.10", "3.12"))])
+def test_another_python_sees_the_same(version: str, tmp_path: Path) -> None:
+    program = interpreter.find(Python.parse(version), os.environ)
+    if program is None:
+        pytest.skip(f"no Python {version} is here")
+    here = evidence_by(HERE, project(tmp_path), tmp_path / "here")
+    assert "THERE=" in here
+    assert evidence_by(install(program, tmp_path / "host"), tmp_path / "a", tmp_path / "there") == here
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0 or not SYSTEMS_PYTHON.exists(), reason="only root can be another user")
+def test_another_user_sees_the_same() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder, home = project(Path(name)), Path(name, "home")
+        Path(name).chmod(0o755)
+        home.mkdir()
+        os.chown(home, NOBODY, NOBODY)
+        host = install(SYSTEMS_PYTHON, Path(name, "host"))
+        root = evidence_by(host, folder, Path(name, "root"))  # first: it compiles the modules for both
+        assert evidence_by(host, folder, home, NOBODY) == root
