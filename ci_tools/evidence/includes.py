@@ -203,7 +203,8 @@ def torch_abi(includes: Includes, files: Iterable[str], folder: str) -> TorchAbi
     if beyond := _unstable_abi(reached):
         return beyond
     if not files:
-        return TorchAbi(Binding.UNKNOWN, "the compiled files are not in the source")
+        used = _headless(includes.tree, build_files)
+        return used if used.uses_torch else TorchAbi(Binding.UNKNOWN, "the compiled files are not in the source")
     torch = [include for include in reached if include.is_torch]
     if not torch:
         return _headless(includes.tree, build_files)

@@ -129,11 +129,11 @@ class ProjectFile:
 
     # -- the project
 
-    def project(self, metadata: Iterable[str] = (), unseen: str = "") -> Project:
+    def project(self, metadata: Iterable[str] = (), unseen: str = "", variables: Iterable[str] = ()) -> Project:
         """Return the project's name, version and Pythons; raise InputError if the config contradicts them.
 
         `metadata` are the METADATA fields that an observed build wrote; `unseen` is the reason if no build was
-                observed.
+        observed; `variables` are those that it asked for, each with its place.
         """
         observed = dict(line.partition(": ")[::2] for line in metadata)
         name = self.text("project", "name") or self.setting("metadata", "name") or observed.get("Name", "")
@@ -143,7 +143,7 @@ class ProjectFile:
             msg = f"{said} ({self._stated('name')})"
             raise InputError(msg)
         pythons, where = self._requires_python(observed)
-        version = VersionText(self._version(observed.get("Version", ""), unseen))
+        version = VersionText(self._version(observed.get("Version", ""), unseen, variables))
         return Project(
             name=ProjectName(name), version=version, requires_python=pythons, backend=self.backend, where=str(where)
         )
@@ -190,7 +190,7 @@ class ProjectFile:
         found = (re.match(r"[\w.-]+", str(requirement)) for requirement in self.list("build-system", "requires"))
         return any(canonicalize_name(name[0]) in VERSION_PLUGINS for name in found if name)
 
-    def _version(self, observed: str, unseen: str) -> str:
+    def _version(self, observed: str, unseen: str, variables: Iterable[str]) -> str:
         own = self.text("project", "version") or self.setting("metadata", "version")
         own = "" if own.startswith(("attr:", "file:")) else own
         asked = self.request.version
@@ -208,13 +208,19 @@ class ProjectFile:
         if len(versions) > 1:
             said = f"version is {asked}, but the project's is {own} ({self._stated('version')})"
             msg = f"{self._asked('version')}: {said}"
-            raise InputError(msg)
+            raise InputError(msg, hint=_hint_at(variables, "the version") if own == observed else "")
         version = versions.pop()
         if version.local:
             what = f"{version} is a local version, expected a public one: each wheel gets its own +label"
             msg = f"{self._stated('version')}: {what}"
-            raise InputError(msg)
+            raise InputError(msg, hint=_hint_at(variables, "the label") if own == observed else "")
         return str(version)
+
+
+def _hint_at(variables: Iterable[str], what: str) -> str:
+    """Return a hint at the variables for which a build asks, if there are any."""
+    asked = " and ".join(variables)
+    return f"its build asks for {asked}: set the one that decides {what} by `build: {{env: …}}`" if asked else ""
 
 
 def _ini(name: str, text: str) -> configparser.ConfigParser:

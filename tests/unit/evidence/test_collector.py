@@ -183,6 +183,22 @@ def test_a_build_that_uses_torch_without_a_header_is_not_known(
     assert (abi.kind, abi.uses_torch, abi.where[: len(where)]) == (Binding.UNKNOWN, True, where)
 
 
+@pytest.mark.parametrize(
+    ("requires", "cargo", "expected"),
+    [
+        pytest.param('["maturin>=1,<2"]', "", Binding.NONE, id="none-brings-torch"),
+        pytest.param('["maturin", "torch"]', "", Binding.UNKNOWN, id="torch"),
+        pytest.param('["maturin", "xformers"]', "", Binding.UNKNOWN, id="one-that-nobody-knows"),
+        pytest.param('["maturin"]', 'tch = "0.20"\n', Binding.UNKNOWN, id="a-crate-that-links-torch"),
+    ],
+)
+def test_a_build_without_torch_binds_to_none(tmp_path: Path, requires: str, cargo: str, expected: Binding) -> None:
+    pyproject = backend("maturin").replace("[build-system]\n", f"[build-system]\nrequires = {requires}\n")
+    crate = f'[package]\nname = "demo"\nversion = "1.0.0"\n[dependencies]\npyo3 = "0.26"\n{cargo}'
+    abi = found(tmp_path, {"pyproject.toml": pyproject, "Cargo.toml": crate, "src/lib.rs": ""}).torch_abi
+    assert abi.kind is expected
+
+
 def test_stable_headers_stay_stable_where_the_build_finds_torch(tmp_path: Path) -> None:
     cmake = f"find_package(Torch)\n{TARGET['CMakeLists.txt']}"
     assert found(tmp_path, {"a.cu": STABLE, "CMakeLists.txt": cmake}).torch_abi.kind is Binding.STABLE

@@ -318,7 +318,22 @@ def test_one_pure_wheel_is_not_made_of_builds_that_differ(
 def test_a_version_that_depends_on_the_builder_is_refused(tmp_path: Path) -> None:
     script = setup("").replace("'1.0'", "'1.1' if os.environ.get('ON_CUDA') else '1.0'")
     with pytest.raises(InputError, match=r"more than one version, 1\.0 and 1\.1"):
+        planned(tmp_path, {"setup.py": script, "fatwheel.yml": CONFIG.replace('version: "1.0"\n', "")})
+
+
+def test_a_version_beside_the_config_s_is_told_with_the_variables_that_may_make_it(tmp_path: Path) -> None:
+    script = setup("").replace("'1.0'", "'1.1' if os.environ.get('ON_CUDA') else '1.0'")
+    with pytest.raises(InputError, match=r"fatwheel\.yml:2: version is 1\.0, but the project's is 1\.1") as caught:
         planned(tmp_path, {"setup.py": script})
+    assert "its build asks for ON_CUDA (setup.py:3)" in caught.value.hint
+
+
+def test_a_local_version_of_the_build_is_told_with_the_variables_that_may_make_it(tmp_path: Path) -> None:
+    script = setup("").replace("'1.0'", "'1.0' + os.environ.get('VERSION_SUFFIX', '+git')")
+    config = CONFIG.replace('version: "1.0"\n', "")
+    with pytest.raises(InputError, match=r"as its build says: 1\.0\+git is a local version") as caught:
+        planned(tmp_path, {"setup.py": script, "fatwheel.yml": config})
+    assert "its build asks for VERSION_SUFFIX (setup.py:3)" in caught.value.hint
 
 
 def test_a_version_from_git_is_not_invented(tmp_path: Path) -> None:
