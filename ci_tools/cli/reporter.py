@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import Console
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, TaskID
 
 
 __all__ = ["EVERY", "TerminalReporter"]
 
-EVERY = 30.0  # seconds between two lines about a transfer in a log
+EVERY = 30.0  # seconds between two lines about a long step in a log
 
 
 class TerminalReporter:
@@ -45,7 +45,7 @@ class TerminalReporter:
 
 
 class _Step:
-    """The live line of one step; in a log, a long transfer has a line now and then instead."""
+    """The live line of one step; in a log, a long step has a line now and then instead."""
 
     def __init__(self, console: Console, title: str, say: Callable[[str], None]) -> None:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -63,22 +63,36 @@ class _Step:
     def progress(self, done: int, total: int) -> None:
         """Move the bar: bytes done, and bytes in total."""
         if self.live.disable:
-            self._say_now_and_then(done, total)
+            self._say_now_and_then(done, total, readable_size(done), readable_size(total))
             return
-        from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
+        from rich.progress import DownloadColumn
+
+        self._move(done, total, DownloadColumn())
+
+    def count(self, done: int, total: int, parts: str) -> None:
+        """Move the bar: parts done, and parts in total."""
+        if self.live.disable:
+            self._say_now_and_then(done, total, f"{done:,}", f"{total:,} {parts}")
+            return
+        from rich.progress import MofNCompleteColumn, TextColumn
+
+        self._move(done, total, MofNCompleteColumn(), TextColumn(parts))
+
+    def _move(self, done: int, total: int, *columns: ProgressColumn) -> None:
+        from rich.progress import BarColumn, TimeRemainingColumn
 
         if total and self.live.tasks[0].total is None:
-            self.live.columns = (*self.live.columns, BarColumn(), DownloadColumn(), TimeRemainingColumn())
+            self.live.columns = (*self.live.columns, BarColumn(), *columns, TimeRemainingColumn())
         self.live.update(self.task, completed=done, total=total or None)
 
-    def _say_now_and_then(self, done: int, total: int) -> None:
+    def _say_now_and_then(self, done: int, total: int, *shown: str) -> None:
         now = time.monotonic()
         if now - self.said < EVERY:
             return
         self.said = now
         left = (total - done) * (now - self.began) / done if done and total > done else 0
-        end = f" of {readable_size(total)}, {left:.0f} s left" if left else ""
-        self.say(f"{self.title}: {readable_size(done)}{end}")
+        end = f" of {shown[1]}, {left:.0f} s left" if left else ""
+        self.say(f"{self.title}: {shown[0]}{end}")
 
     def waiting(self, seconds: float) -> None:
         """Count down beside the title."""

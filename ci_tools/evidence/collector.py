@@ -152,20 +152,32 @@ class _Reader:
         self.witness = functools.cache(witness)
         self.torch_abi = functools.cache(self.torch_abi_of)
         self.configuration = functools.cache(self.configuration_of)
+        self.known = 0  # cells
 
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
         """Return the evidence for every cell of a platform."""
         native = matching(self.includes.tree.files, request.native)
         sources = tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
-        cells = list(cells_of(self.project.request, request, torches_of(self.project.request, self.catalog)))
+        cells = self.cells(request)
         read: dict[object, CellEvidence] = {}
-        shown = {cell: self.cell(cell, request, sources, read) for cell in _select_cells(cells, request)}
+        shown = {cell: self.cell(cell, request, sources, read) for cell in cells}
         common = shown[cells[0]]
         apart = {cell: one for cell, one in shown.items() if one is not common}
         compiled = () if native else tuple(name for name in self.includes.tree.files if COMPILED.search(name))
         return PlatformEvidence(
             platform=request.platform, native_files=native, compiled_files=compiled, shown=common, apart=apart
         )
+
+    def cells(self, request: PlatformRequest) -> list[Cell]:
+        """Return the cells of a platform that need evidence: only the first if the platform is switched off."""
+        asked = self.project.request
+        cells = list(cells_of(asked, request, torches_of(asked, self.catalog)))
+        return cells[:1] if request.enabled is Enabled.FALSE else cells
+
+    @functools.cached_property
+    def total(self) -> int:
+        """The number of cells that need evidence."""
+        return sum(len(self.cells(request)) for request in self.project.request.platforms)
 
     def cell(
         self, cell: Cell, request: PlatformRequest, sources: tuple[str, ...], read: dict[object, CellEvidence]
@@ -175,6 +187,8 @@ class _Reader:
             return read[cell.python]
         found = self.read_configuration(cell, request, sources)
         if found is None:
+            self.witness().count(self.known, self.total)
+            self.known += 1
             return self.witness().of(cell, request)
         read[cell.python] = next((one for one in read.values() if one == found), found)
         return read[cell.python]
@@ -206,11 +220,6 @@ class _Reader:
     def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
         """Return the torch ABI that these sources bind to; it is the same for every cell of a platform."""
         return torch_abi(self.includes, sources, self.project.request.subdirectory)
-
-
-def _select_cells(cells: list[Cell], request: PlatformRequest) -> list[Cell]:
-    """Return the cells that need evidence: only the first if the platform is switched off."""
-    return cells[:1] if request.enabled is Enabled.FALSE else cells
 
 
 # ---------------------------------------------------------------- torch

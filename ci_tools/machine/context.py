@@ -20,6 +20,9 @@ class Step(Protocol):
     def progress(self, done: int, total: int) -> None:
         """Show its progress: bytes done, and bytes in total (0: unknown)."""
 
+    def count(self, done: int, total: int, parts: str) -> None:
+        """Show how many of its parts are done, such as `cells`."""
+
     def waiting(self, seconds: float) -> None:
         """Show that it is waiting, and for how many seconds more."""
 
@@ -44,6 +47,9 @@ class Silent:
         """Drop the line."""
 
     def progress(self, done: int, total: int) -> None:
+        """Drop the figures."""
+
+    def count(self, done: int, total: int, parts: str) -> None:
         """Drop the figures."""
 
     def waiting(self, seconds: float) -> None:

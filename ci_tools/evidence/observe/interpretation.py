@@ -63,6 +63,10 @@ class Witness:
         """Close the observer, which reports the number of builds if any ran."""
         self.observer.close()
 
+    def count(self, known: int, total: int) -> None:
+        """Show how many cells are known."""
+        self.observer.count(known, total)
+
     def subject(self) -> Subject:
         """Return the project to observe."""
         project = self.project

@@ -111,6 +111,7 @@ class Observer:
         self.seen: list[tuple[View, Observed]] = []
         self.runs = 0
         self.shown = ExitStack()  # the step that the user sees once something runs
+        self.counted = 0, 0  # cells known, and cells in total
         self.step: Step | None = None
         self.stage: Stage | None = None
         self.sealing = read_key(outside.environ)
@@ -122,6 +123,12 @@ class Observer:
         if self.step:
             self.step.result(f"{self.runs} build{'' if self.runs == 1 else 's'}")
         self.shown.close()
+
+    def count(self, known: int, total: int) -> None:
+        """Show how many cells are known."""
+        self.counted = known, total
+        if self.step:
+            self.step.count(known, total, "cells")
 
     def observe(self, view: View) -> Observed:
         """Return the observation of a view's build; runs the build only if no earlier run answers for it.
@@ -193,6 +200,7 @@ class Observer:
             raise InputError(msg, hint=hint, page="explanation/evidence.md#what-confinement-guarantees")
         if self.step is None:
             self.step = self.shown.enter_context(self.outside.reporter.step("observe what setup.py builds"))
+            self.count(*self.counted)
         self.runs += 1
         LOG.debug(
             "observe on %s %s with Python %s and torch %s", view.os, view.machine, view.python, view.torch or "none"

@@ -43,3 +43,24 @@ def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_log_has_one_line_for_a_short_transfer() -> None:
     assert len(transfer(is_terminal=False).splitlines()) == 1
+
+
+def observation(*, is_terminal: bool) -> str:
+    """Return what a console shows of a step that has counted ten cells."""
+    heard = io.StringIO()
+    console = Console(file=heard, force_terminal=is_terminal, width=120, color_system=None)
+    with TerminalReporter(lambda: console).step("observe") as step:
+        for done in range(10):
+            step.count(done, 10, "cells")
+            step.live.refresh()
+    return heard.getvalue()
+
+
+def test_a_terminal_shows_how_many_cells_are_known() -> None:
+    assert re.search(r"9/10 cells +\d:\d\d:\d\d", observation(is_terminal=True))
+
+
+def test_a_log_says_how_many_cells_are_known_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "EVERY", 0.0)
+    lines = observation(is_terminal=False).splitlines()
+    assert re.fullmatch(r"observe: 9 of 10 cells, \d+ s left", lines[-2])

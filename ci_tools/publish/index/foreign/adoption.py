@@ -86,7 +86,7 @@ def survey(index: WheelIndex, only: Collection[str], outside: Outside) -> Outlin
         for row, count in map_concurrently(partial(_look_at, index, ledger, layout), projects):
             rows.append(row)
             pages += count
-            step.progress(len(rows), len(projects))
+            step.count(len(rows), len(projects), "projects")
         root = _root(index, ledger, only, layout)
         fronts, kept = _fronts(index, layout, root)
         step.result(f"{sum(row.files for row in rows):,} files of {len(rows):,} projects")
@@ -107,7 +107,7 @@ def adopt(index: WheelIndex, only: Collection[str], outside: Outside) -> Outline
                 rows.append(row)
                 hashless += left
                 pages += count
-                step.progress(len(rows), len(projects))
+                step.count(len(rows), len(projects), "projects")
             step.result(f"{sum(row.new for row in rows):,} files new")
         fronts, kept = _fronts(index, layout, root)
         for front in fronts:
