@@ -233,6 +233,7 @@ MODELS = {
 }
 # Defaults that are no constant of the model.
 OTHER_DEFAULTS = {
+    ".catalog": "`fatwheel.catalog.toml` beside the config, if there is one",
     "source.path": "`.`",
     "platforms.wheel-platform": "[by platform](catalog.md#platforms)",
     "platforms.runner": "[by platform](catalog.md#platforms)",
@@ -263,8 +264,8 @@ def _sections(schema: Schema) -> Iterator[tuple[str, Schema]]:
     for title, part in _mappings(schema, schema, ()):
         alike.setdefault(json.dumps(part["properties"]), []).append((title, part))
     for same in alike.values():
-        top, dot, _ = same[0][0].partition(".")
-        names = dict.fromkeys(title.rpartition(".")[2] for title, _ in same)
+        top, dot, below = same[0][0].partition(".")
+        names = dict.fromkeys(below if top == "catalog" else title.rpartition(".")[2] for title, _ in same)
         listed = "any of them" if len(names) == len(Platform) else ", ".join(names)
         yield f"{top}: {listed}" if dot else top, same[0][1]
 
@@ -670,7 +671,10 @@ CATALOG = """\
 
 What Fatwheel knows of torch, CUDA, Python and the platforms. Each fact is a line in a data file under
 [`ci_tools/catalog`](../../ci_tools/catalog), with its source beside it. A cell that needs a combination not listed here
-is skipped, and the plan says so."""
+is skipped, and the plan says so.
+
+A project adds rows of its own, with the keys that [the config](config.md#catalog) lists: [use a torch that Fatwheel
+does not know yet](../how-to/use-a-new-torch.md)."""
 
 CUDA = """\
 The PyPI column is the `cuda-toolkit` whose compiler `toolchain: pypi` fetches. A wheel's machine code (SASS) runs from

@@ -206,6 +206,9 @@ class Toolchains:
     def _torch_headers(self, release: TorchRelease) -> Path:
         """Return a folder with a release's `torch/` headers, extracted from its smallest wheel that has them."""
         headers = release.headers
+        if headers is None:
+            msg = f"nobody has published torch {release.version} yet ({release.where}), so nothing is built with it"
+            raise MachineError(msg)
 
         def fetch(target: Path) -> None:
             archive = target / headers.file

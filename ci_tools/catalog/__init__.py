@@ -1,17 +1,21 @@
 """The known facts of torch, CUDA, ROCm, Python and the platforms, read once from data files.
 
-To add a new torch, CUDA, ROCm or Python, add a line to a data file beside this module.
+To add a new torch, CUDA, ROCm or Python, add a line to a data file beside this module; a project adds rows of its own
+in its config, or in a file beside it (`ci_tools.config.project_catalog`).
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ci_tools.catalog.rows import Contradiction, merge
+from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.names import Sha256
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
@@ -22,7 +26,9 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from ci_tools.model.facts import Row
 
 __all__ = [
     "STANDARD_LIBRARY",
@@ -39,7 +45,6 @@ __all__ = [
 
 HERE = Path(__file__).parent
 NAMES = ("cuda", "libraries", "limits", "minutes", "platforms", "python", "rocm", "torch")
-FILES = tuple(f"{name}.toml" for name in NAMES)
 STANDARD_LIBRARY = HERE / "standard_library.json"  # written by ci_tools.cli.library_table
 
 
@@ -132,7 +137,8 @@ class TorchRelease:
     patch: str
     pythons: Mapping[str, frozenset[Python]]
     accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
-    headers: Headers
+    headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
+    where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,39 +155,84 @@ class Catalog:
     minutes: BuildMinutes
     brought: tuple[str, ...]  # file name patterns of libraries from torch or a driver, which no wheel may contain
     sha256: Sha256
+    tables: Mapping[str, Any]  # the data files' own values, by name
+    rows: tuple[Row, ...] = ()  # the project's, which are merged in
+
+    def find_contradictions(self, rows: Sequence[Row]) -> tuple[Contradiction, ...]:
+        """Return why rows cannot be merged over this catalog; nothing if they can."""
+        return merge(self.tables, rows)[1]
+
+    def extend(self, rows: Sequence[Row]) -> Catalog:
+        """Return this catalog with a project's rows merged over it; raise RejectedInput with all that contradict it."""
+        tables, wrong = merge(self.tables, rows)
+        if wrong:
+            raise RejectedInput(Problem(rows[each.number].where, each.what) for each in wrong)
+        if tables == self.tables:
+            return replace(self, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
+        return self._with_tables(tables, rows)
+
+    def _with_tables(self, tables: Mapping[str, Any], rows: Sequence[Row]) -> Catalog:
+        named = {Minor.parse(row.name): row.where for row in rows if row.table == "torch"}
+        said = json.dumps(tables, sort_keys=True)
+        made = _make(tables, Sha256(hashlib.sha256(f"{self.sha256}{said}".encode()).hexdigest()))
+        torch = {
+            version: replace(release, where=self.torch[version].where if version in self.torch else named[version])
+            for version, release in made.torch.items()
+        }
+        return replace(made, torch=torch, rows=(*self.rows, *(row for row in rows if row not in self.rows)))
 
     def explain_missing_torch(
         self, torch: Minor, platform: Platform, accelerator: Accelerator | None, python: Python
     ) -> str:
         """Return why upstream has no such torch, as far as the catalog knows; "" if it has one."""
-        host = self.platforms[platform].host
         release = self.torch[torch]
-        if python not in release.pythons.get(host, ()):
+        if release.headers is None:
+            return f"nobody has published torch {torch} yet ({release.where})"
+        if python not in release.pythons.get(self.platforms[platform].host, ()):
             return "the catalog has no such torch for this Python"
+        return "" if self.ships(torch, platform, accelerator) else "the catalog has no such torch for this accelerator"
+
+    def ships(self, torch: Minor, platform: Platform, accelerator: Accelerator | None) -> bool:
+        """Whether upstream has a torch for an accelerator, as far as the catalog knows, whatever the Python."""
         if accelerator is None:
-            return ""
-        shipped = release.accelerators.get((host, accelerator.kind), frozenset())
-        if accelerator.version in shipped or (accelerator.version is None and shipped):
-            return ""
-        return "the catalog has no such torch for this accelerator"
+            return True
+        shipped = self.torch[torch].accelerators.get((self.platforms[platform].host, accelerator.kind), frozenset())
+        return accelerator.version in shipped or (accelerator.version is None and bool(shipped))
+
+
+def load(rows: tuple[Row, ...] = ()) -> Catalog:
+    """Return the catalog: the data files beside this module, with a project's rows merged over them.
+
+    Raises RejectedInput with every row that contradicts ours.
+    """
+    return _extend(rows) if rows else _read()
 
 
 @functools.cache
-def load() -> Catalog:
-    """Return the catalog, read from the data files beside this module."""
-    data = {name: (HERE / name).read_bytes() for name in FILES}
+def _extend(rows: tuple[Row, ...]) -> Catalog:
+    return _read().extend(rows)
+
+
+@functools.cache
+def _read() -> Catalog:
+    data = {name: (HERE / f"{name}.toml").read_bytes() for name in NAMES}
     tables = {name: tomllib.loads(content.decode()) for name, content in data.items()}
+    return _make(tables, Sha256(hashlib.sha256(b"".join(data.values())).hexdigest()))
+
+
+def _make(tables: Mapping[str, Any], sha256: Sha256) -> Catalog:
     return Catalog(
-        platforms={Platform(name): _platform(table) for name, table in tables["platforms.toml"].items()},
-        pythons=tuple(map(Python.parse, tables["python.toml"]["releases"])),
-        cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda.toml"]["release"])},
-        rocm={rocm.version: rocm for rocm in map(_rocm, tables["rocm.toml"]["release"])},
-        gfx=_gfx(tables["rocm.toml"]),
-        torch={torch.version: torch for torch in map(_torch, tables["torch.toml"]["release"])},
-        limits=tables["limits.toml"],
-        minutes=BuildMinutes(**tables["minutes.toml"]["builds"]),
-        brought=tuple(pattern for patterns in tables["libraries.toml"].values() for pattern in patterns),
-        sha256=Sha256(hashlib.sha256(b"".join(data.values())).hexdigest()),
+        platforms={Platform(name): _platform(table) for name, table in tables["platforms"].items()},
+        pythons=tuple(map(Python.parse, tables["python"]["releases"])),
+        cuda={cuda.version: cuda for cuda in map(_cuda, tables["cuda"]["release"])},
+        rocm={rocm.version: rocm for rocm in map(_rocm, tables["rocm"]["release"])},
+        gfx=_gfx(tables["rocm"]),
+        torch={torch.version: torch for torch in map(_torch, tables["torch"]["release"])},
+        limits=tables["limits"],
+        minutes=BuildMinutes(**tables["minutes"]["builds"]),
+        brought=tuple(pattern for patterns in tables["libraries"].values() for pattern in patterns),
+        sha256=sha256,
+        tables=tables,
     )
 
 
@@ -241,8 +292,8 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
     unversioned = {(host, AcceleratorKind.XPU): frozenset({None}) for host in table.get("xpu", {}).get("machines", ())}
     return TorchRelease(
         version=Minor.parse(table["version"]),
-        patch=table["patch"],
-        pythons={host: frozenset(map(Python.parse, names)) for host, names in table["pythons"].items()},
+        patch=table.get("patch", f"{table['version']}.0"),
+        pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
         accelerators={**accelerators, **unversioned},
-        headers=Headers(**table["headers"]),
+        headers=Headers(**table["headers"]) if "headers" in table else None,
     )

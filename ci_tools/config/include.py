@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ci_tools.formats.yaml_file import Document, Keys, Value
 
-__all__ = ["INCLUDE", "resolve_includes"]
+__all__ = ["INCLUDE", "is_below", "refuse_outside", "resolve_includes"]
 
 INCLUDE = "include"
 LONGEST = 255  # bytes of a path; file systems allow no longer name
@@ -58,9 +58,7 @@ def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path)
     """Return the file that a platform includes; raise RejectedInput if it is not valid."""
     path = folder / _path(document, keys, table)
     where = document.where((*keys, INCLUDE))
-    root = _root(document.value, folder)
-    if not Path(os.path.realpath(path)).is_relative_to(root):
-        raise RejectedInput([Problem(where, f"{path} leads out of the source, to {os.path.realpath(path)}")])
+    refuse_outside(document, (*keys, INCLUDE), path, folder)
     if not path.exists():
         raise RejectedInput([Problem(where, f"there is no {path}, expected a file with the table of {keys[-1]}")])
     if os.path.realpath(path) == os.path.realpath(document.name):
@@ -70,6 +68,13 @@ def _part(document: Document, keys: Keys, table: dict[str, Value], folder: Path)
         nested = part.where((INCLUDE,), key=True)
         raise RejectedInput([Problem(nested, f"an included file includes no other, expected the table of {keys[-1]}")])
     return part
+
+
+def refuse_outside(document: Document, keys: Keys, path: Path, folder: Path) -> None:
+    """Raise RejectedInput if a file that the config in `folder` names at `keys` is outside the source, by a link."""
+    if not Path(os.path.realpath(path)).is_relative_to(_root(document.value, folder)):
+        what = f"{path} leads out of the source, to {os.path.realpath(path)}"
+        raise RejectedInput([Problem(document.where(keys), what)])
 
 
 def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
@@ -82,7 +87,7 @@ def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
         )
         for name in beside
     ]
-    if not isinstance(path, str) or not _is_below(path):
+    if not isinstance(path, str) or not is_below(path):
         what = f"{json.dumps(path, ensure_ascii=False)} is not allowed, expected a path below this file's folder"
         problems.append(Problem(document.where((*keys, INCLUDE)), f"{what}, with forward slashes"))
     if problems:
@@ -90,7 +95,8 @@ def _path(document: Document, keys: Keys, table: dict[str, Value]) -> str:
     return str(path)
 
 
-def _is_below(path: str) -> bool:
+def is_below(path: str) -> bool:
+    """Whether a path in a config is one below the config's folder, with forward slashes."""
     parts = PurePosixPath(path).parts
     return bool(parts) and len(path.encode()) <= LONGEST and parts[0] != "/" and not {"..", "\\"} & {*parts, *path}
 

@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.config import include
+from ci_tools.config import include, project_catalog
 from ci_tools.config.location import read_document
 from ci_tools.config.mistakes import find_mistakes, list_labels
 from ci_tools.errors import Problem, RejectedInput
+from ci_tools.formats import json_file
 from ci_tools.formats import schema as shape
+from ci_tools.formats.yaml_file import Document
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
@@ -36,12 +38,13 @@ from ci_tools.model.request import (
 from ci_tools.model.versions import GfxArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ci_tools.catalog import Catalog, PlatformFacts
-    from ci_tools.formats.yaml_file import Document
+    from ci_tools.formats.yaml_file import Place
+    from ci_tools.model.facts import Row
 
-__all__ = ["SCHEMA", "load"]
+__all__ = ["SCHEMA", "check_rows", "load"]
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
@@ -50,17 +53,45 @@ SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")
 Table = dict[str, Any]
 
 
-def load(path: Path, catalog: Catalog) -> Request:
-    """Load the config file at `path` into a request; raise InputError with every mistake in it."""
-    document, flaws = include.resolve_includes(read_document(path, str(path)), path.parent)
+def load(path: Path, catalog: Catalog, recorded: tuple[Row, ...] | None = None) -> Request:
+    """Load the config file at `path` into a request; raise InputError with every mistake in it.
+
+    The project's own rows are merged over `catalog`; `recorded` are those that a plan has, which count where the
+    project's file is not on this machine.
+    """
+    folder = path.parent
+    document, flaws = include.resolve_includes(read_document(path, str(path)), folder)
+    document, unread = project_catalog.resolve_catalog(document, folder, recorded=recorded is not None)
+    flaws += unread
     left_out = [flaw.keys for flaw in flaws]
     flaws += [flaw for flaw in shape.flaws(document, _schema()) if flaw.keys[:2] not in left_out]
-    mistakes = find_mistakes(document, [flaw.keys for flaw in flaws], catalog, path.parent)
-    problems = [*(flaw.problem for flaw in flaws), *mistakes]
+    rows, problems = recorded or (), [flaw.problem for flaw in flaws]
+    is_readable = not any(flaw.keys[:1] in {(), (project_catalog.KEY,)} for flaw in flaws)
+    if is_readable and project_catalog.KEY in document.value:  # type: ignore[operator]  # checked by the schema
+        added = project_catalog.read_rows(document, functools.partial(_name_place, document, path))
+        rows, contradictions = added.rows, list(added.find_problems(document, catalog))
+        problems += contradictions
+        is_readable = not contradictions
+    if is_readable:  # or else every version in it would be a mistake as well
+        catalog = catalog.extend(rows)
+        problems += find_mistakes(document, [flaw.keys for flaw in flaws], catalog, folder)
     if problems:
         problems.sort(key=lambda problem: _sort_key(problem, document.name))
         raise RejectedInput(problems, page="reference/config.md")
-    return _request(document, catalog, path)
+    return _request(document, catalog, path, rows)
+
+
+def check_rows(rows: Sequence[Row], where: str) -> None:
+    """Raise RejectedInput if the rows of a plan, whose file is `where`, are not what a catalog may have."""
+    tables: Table = {}
+    for row in rows:
+        is_version = row.table == "python"
+        said = row.name if is_version else {**json_file.parse(row.content), "version": row.name}
+        tables.setdefault(row.table, {}).setdefault("releases" if is_version else "release", []).append(said)
+    schema = _schema()
+    found = shape.flaws(Document(where, tables, {}, {}), {**schema["$defs"]["catalog"], "$defs": schema["$defs"]})
+    if found:
+        raise RejectedInput(Problem(where, f"a row of the catalog: {flaw.problem.what}") for flaw in found)
 
 
 @functools.cache
@@ -78,7 +109,7 @@ def _sort_key(problem: Problem, first: str) -> tuple[bool, str, int, int]:
 # ---------------------------------------------------------------- the request
 
 
-def _request(document: Document, catalog: Catalog, path: Path) -> Request:
+def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, ...]) -> Request:
     root: Table = document.value  # type: ignore[assignment]  # checked by the schema
     source = root.get("source") or {}
     name = _name_in_source(path, path.parent, source)
@@ -106,6 +137,7 @@ def _request(document: Document, catalog: Catalog, path: Path) -> Request:
         validate=_validation(root.get("validate") or {}),
         publish=_publish(root.get("publish") or {}),
         release=Release(**(root.get("release") or {})),
+        catalog=rows,
     )
 
 
@@ -115,6 +147,12 @@ def _where(document: Document, platform: str, folder: Path, source: Table) -> st
     if place.file == document.name:
         place = document.keys["platforms", platform]
     return f"{_name_in_source(Path(place.file), folder, source)}:{place.line}"
+
+
+def _name_place(document: Document, path: Path, place: Place) -> str:
+    """Return the file and line of a row of the project's catalog."""
+    source = document.value.get("source") or {}  # type: ignore[union-attr]  # checked by the schema
+    return f"{_name_in_source(Path(place.file), path.parent, source)}:{place.line}"  # type: ignore[arg-type]
 
 
 def _name_in_source(path: Path, folder: Path, source: Table) -> str:

@@ -60,10 +60,12 @@ def make_plan(
     repository. With `pinned`, a plan.json, edition and run come from that file, and the plan made here must equal it:
     raises InputError with the differences.
     """
-    catalog = catalogs.load()
     expected = plan_file.read(pinned) if pinned else None
     said = overrides.run_of(expected) if expected else run
-    request = overrides.apply_run(loader.load(path, catalog), said, catalog)
+    recorded = plan_file.rows_of(expected, str(pinned)) if expected else None
+    request = loader.load(path, catalogs.load(), recorded)
+    catalog = catalogs.load(request.catalog)
+    request = overrides.apply_run(request, said, catalog)
     commit = expected["pins"]["commit"] if expected else None
     tree = source.open_tree(request, path.parent, outside, commit)
     commands.refuse_missing(request, tree.root, tree.files)

@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.errors import InputError
-from ci_tools.formats.json_file import parse, unstructure
+from ci_tools import catalog as catalogs
+from ci_tools.config import loader
+from ci_tools.errors import InputError, Problem, RejectedInput
+from ci_tools.formats.json_file import parse, structure, unstructure
 from ci_tools.model.edition import is_date
+from ci_tools.model.facts import Row
 from ci_tools.model.repository import GIT_COMMIT
 from ci_tools.model.request import UNTAGGED, Channel, Edition, Route
 
@@ -36,6 +39,7 @@ __all__ = [
     "own",
     "pypi_files",
     "read",
+    "rows_of",
     "runs_on",
     "to_json",
     "together",
@@ -215,6 +219,24 @@ def edition_of(plan: dict[str, Any]) -> Edition | None:
         case {"channel": None, "candidate": None, "date": None}:
             return UNTAGGED
     return None
+
+
+def rows_of(plan: dict[str, Any], where: str) -> tuple[Row, ...]:
+    """Return the rows that a plan's project adds to the catalog; raise RejectedInput if they are none."""
+    request = plan.get("request")
+    said = request.get("catalog", []) if isinstance(request, dict) else []
+    rows: tuple[Row, ...] = structure(said, tuple[Row, ...], f"{where}: plan.request.catalog")
+    return check_rows(rows, where)
+
+
+def check_rows(rows: tuple[Row, ...], where: str) -> tuple[Row, ...]:
+    """Return rows of the catalog that a plan has; raise RejectedInput if they are none, or contradict ours."""
+    try:
+        loader.check_rows(rows, where)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise RejectedInput([Problem(where, f"plan.request.catalog has no row of a catalog: {error}")]) from error
+    catalogs.load(rows)
+    return rows
 
 
 def config_of(path: Path) -> Path:

@@ -50,6 +50,7 @@ def plan_of(data: Json, where: str = "plan.json") -> Plan:
         raise RejectedInput([Problem(where, f"the key {error} is missing")], hint=HINT) from None
     except (AttributeError, TypeError, ValueError) as error:
         raise RejectedInput([Problem(where, f"it is not a plan: {error}")], hint=HINT) from error
+    plan_file.check_rows(parts["request"].catalog, where)
     plan = json_file.structure(parts, Plan, f"{where}: plan", kept=(Cell, Request), hint=HINT)
     if wrong := [Problem(where, what) for what in (*_strangers(plan), *_false_folders(plan, data["jobs"]))]:
         raise RejectedInput(wrong, hint=HINT)

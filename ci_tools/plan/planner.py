@@ -13,6 +13,7 @@ from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
 from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model import edition as editions
+from ci_tools.model.evidence import Binding
 from ci_tools.model.names import FileName, VersionText
 from ci_tools.model.plan import Covered, Job, JobKind, Library, Pins, Plan, Skipped
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
@@ -96,6 +97,7 @@ class _Planner:
         self.unbuilt_torches = dict(
             find_refused_torches(self.torches, evidence.builds_with_torch, "its build requires")
         )
+        self.unpublished = {torch for torch in self.torches if torch and catalog.torch[torch].headers is None}
         self.supported = select_pythons(request, evidence)
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: choose_builders(platform, catalog) for platform in request.platforms}
@@ -177,7 +179,7 @@ class _Planner:
                 known = cell.platform, axes.evidence, key._replace(torch=None)
                 if known not in reasons:
                     reasons[known] = explain_key(key, axes)
-                covered.append((cell, key, reasons[known]))
+                covered.append((cell, key, reasons[known] + self.promise(cell, axes)))
         return covered, skipped
 
     def explain_skip(self, cell: Cell, axes: Axes) -> str:
@@ -189,7 +191,22 @@ class _Planner:
         is_buildable = axes.torch.collapses and len(self.unbuilt_torches) < len(self.torches)
         if axes.is_native and cell.torch in self.unbuilt_torches and not is_buildable:
             return self.unbuilt_torches[cell.torch]
+        if cell.torch in self.unpublished and (axes.torch.collapses or not axes.is_native) and self.is_shipped(cell):
+            return ""
         return self.catalog.explain_missing_torch(cell.torch, cell.platform, cell.accelerator, cell.python)
+
+    def is_shipped(self, cell: Cell) -> bool:
+        """Whether a published torch of the request is for the accelerator of a cell; wheels are built with that."""
+        published = (torch for torch in self.torches if torch and torch not in self.unpublished)
+        return any(self.catalog.ships(torch, cell.platform, cell.accelerator) for torch in published)
+
+    def promise(self, cell: Cell, axes: Axes) -> str:
+        """Return what is added to the reason of a cell whose torch is known only by the project's own catalog."""
+        where = self.catalog.torch[cell.torch].where if cell.torch else ""
+        is_promised = axes.is_native and axes.evidence.torch_abi.kind is Binding.STABLE
+        if not where or not is_promised:
+            return ""
+        return f"; for torch {cell.torch} ({where}) promised, not checked: no symbols of it are known"
 
     def key(self, cell: Cell, axes: Axes) -> Key:
         recipe = axes.evidence.recipe
@@ -295,7 +312,9 @@ class _Planner:
 
     def oldest_torch(self, cells: list[Cell]) -> Minor | None:
         """Return the oldest torch of the cells that the build requirements admit, or the oldest of all."""
-        torches = {cell.torch for cell in cells if cell.torch}
+        torches = {cell.torch for cell in cells if cell.torch} - self.unpublished
+        if not torches and cells[0].torch:  # one that nobody has published: its wheel is built with an older torch
+            torches = {torch for torch in self.torches if torch} - self.unpublished
         return min(torches - self.unbuilt_torches.keys() or torches, default=None)
 
     def care(self, request: PlatformRequest) -> Care:

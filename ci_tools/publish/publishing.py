@@ -155,7 +155,7 @@ def folder_edition(edition: Edition) -> Edition:
 
 def _build_variants(unit: Unit, extra: Path, outside: Outside) -> Unit:
     """Return a unit with wheel variants of its CUDA wheels, building the missing ones."""
-    found = variants.variants_of(unit.items, extra, catalog.load(), outside.reporter.say)
+    found = variants.variants_of(unit.items, extra, catalog.load(unit.catalog), outside.reporter.say)
     return replace(unit, variants=found)
 
 

@@ -86,6 +86,7 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         awaiting_gpu=tuple(job.name for job in awaiting_gpu(plan)),
         added="".join(f"torch{torch}" for torch in request.run.torch),
         aliases=names_of(plan),
+        catalog=request.catalog,
     )
 
 

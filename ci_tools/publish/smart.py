@@ -42,7 +42,7 @@ def make_sdists_smart(units: Sequence[Unit], targets: Sequence[Target], folder: 
     target gives a wheel an address that users can reach, Rejected if an sdist cannot be made smart.
     """
     wheels = [(unit, item) for unit in units for item in unit.items if item.made]
-    locked = tuple(_lock(unit, item, targets, catalogs.load()) for unit, item in wheels)
+    locked = tuple(_lock(unit, item, targets, catalogs.load(unit.catalog)) for unit, item in wheels)
     return tuple(
         replace(unit, items=tuple(_make_smart(item, unit, locked, folder) for item in unit.items)) for unit in units
     )

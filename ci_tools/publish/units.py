@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ci_tools.model.facts import Row
     from ci_tools.model.files import BuiltWith, Receipt
     from ci_tools.model.names import ProjectName
 
@@ -119,6 +120,7 @@ class Unit:
     offers: tuple[Offer, ...] = ()  # every requested combination
     unattested: bool = False  # whether its files have no attestation on purpose
     added: str = ""  # torch2.15: wheels for this torch, added to an existing release; empty: a whole release
+    catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
 
     @property
     def files(self) -> tuple[Item, ...]:
@@ -149,6 +151,7 @@ class ReleasePlan(NamedTuple):
     awaiting_gpu: tuple[str, ...] = ()  # the jobs whose wheels have to be tried on a GPU
     added: str = ""  # torch2.15: wheels for this torch are added to an existing release
     aliases: Mapping[str, str] = MappingProxyType({})  # the second names of CUDA wheels, each with the wheel's name
+    catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
 
 
 class Change(NamedTuple):
@@ -283,6 +286,7 @@ def _unit(
         route=plan.route,
         offers=plan.offers,
         added=plan.added,
+        catalog=plan.catalog,
     )
 
 

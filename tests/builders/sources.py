@@ -64,7 +64,7 @@ def request_of(folder: Path) -> Request:
 def evidence_of(folder: Path) -> Evidence:
     """Return what the folder shows."""
     request, outside = request_of(folder), world(folder.parent)
-    return collector.gather(request, source.open_tree(request, folder, outside), catalog.load(), outside)
+    return collector.gather(request, source.open_tree(request, folder, outside), catalog.load(request.catalog), outside)
 
 
 def plan_of(folder: Path, *, tag: str = "") -> Plan:

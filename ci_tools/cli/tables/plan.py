@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ci_tools.cli.tables.layout import Table
     from ci_tools.model.cell import Cell
     from ci_tools.model.evidence import CellEvidence, Evidence
+    from ci_tools.model.facts import Row
     from ci_tools.model.plan import Plan
     from ci_tools.verify.prover import Proof
 
@@ -53,12 +54,17 @@ def plan_tables(plan: Plan, *, explain: bool) -> Iterator[Table]:
         yield warnings
 
 
-def request_table(config: str, variables: Mapping[str, str]) -> Iterator[Table]:
-    """Yield where the request of a plan was read: the config, and over it each environment variable with its value."""
+def request_table(config: str, variables: Mapping[str, str], rows: Sequence[Row] = ()) -> Iterator[Table]:
+    """Yield where the request of a plan was read: the config, over it each environment variable with its value.
+
+    The rows that the project adds to the catalog follow.
+    """
     table = new_table("request", "read from", "value")
     add_row(table, config, "")
     for name, value in variables.items():
         add_row(table, name, value)
+    for row in rows:
+        add_row(table, row.where, f"{row.title}, for the catalog")
     yield table
 
 

@@ -119,7 +119,7 @@ def run_plan(options: argparse.Namespace, outside: Outside) -> int:
         from ci_tools.cli.tables.plan import request_table
         from ci_tools.config.location import describe
 
-        show(request_table(describe(path), options.variables))
+        show(request_table(describe(path), options.variables, planned.plan.request.catalog))
     _print_plan(planned, options.format, explain=options.explain)
     _say_next(planned, options, outside)
     return DONE

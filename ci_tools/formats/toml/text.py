@@ -9,7 +9,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ci_tools.errors import InputError
+from ci_tools.errors import InputError, Problem, RejectedInput
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,6 +28,9 @@ MOST_CHARACTERS = 4 << 20  # the longest real Cargo.toml and pyproject.toml file
 MOST_PREFIXES = 25_000_000
 
 
+PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")  # as tomllib says it
+
+
 def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -> dict[str, Any]:
     """Return the content of a TOML file called `name` in messages; raise InputError if it is not TOML.
 
@@ -42,7 +45,12 @@ def parse_toml(text: str, name: str, numbers: Callable[[str], object] = float) -
     try:
         return tomllib.loads(text, parse_float=numbers)
     except (ValueError, RecursionError) as error:  # ValueError: also an integer with more digits than Python converts
-        msg = f"{name}: this is not TOML: {str(error).partition(';')[0]}"
+        what = f"this is not TOML: {str(error).partition(';')[0]}"
+        if place := PLACE.search(what):
+            end = text.count("\n") + 1, len(text.rpartition("\n")[2]) + 1
+            line, column = (place["line"], place["column"]) if place["line"] else end
+            raise RejectedInput([Problem(f"{name}:{line}:{column}", what[: place.start()])]) from error
+        msg = f"{name}: {what}"
         raise InputError(msg) from error
 
 

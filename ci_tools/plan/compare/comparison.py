@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import FatwheelError
+from ci_tools.errors import FatwheelError, RejectedInput
 from ci_tools.plan import planner
 from ci_tools.plan.cell_ranges import SKIPPED
 from ci_tools.plan.compare.changes import asked, is_in, place_in, shown, strip_line_numbers
@@ -233,10 +233,19 @@ def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]
         yield from _whole(before.plan, after.plan, wanted)
         return
     seen = list(shown(before.evidence, after.evidence, before, after))
-    if len(seen) + len(wanted) > MOST_STEPS:
+    both = _merge_catalogs(catalog, before.plan.request)
+    if both is None or len(seen) + len(wanted) > MOST_STEPS:
         yield from _whole(before.plan, after.plan, wanted)
         return
-    yield from _walk_changes([*seen, *wanted], before, after, catalog)
+    yield from _walk_changes([*seen, *wanted], before, after, both)
+
+
+def _merge_catalogs(catalog: Catalog, before: Request) -> Catalog | None:
+    """Return a catalog that knows all that the earlier request names as well; None if its rows contradict this one."""
+    try:
+        return catalog.extend(before.catalog)
+    except RejectedInput:
+        return None
 
 
 def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Step]:

@@ -286,7 +286,7 @@ def test_which_torch_a_project_requires(tmp_path: Path, files: dict[str, str], e
         pytest.param({"fatwheel.yml": f"{CONFIG}version: '2.0'\n"},
                      "fatwheel.yml:7: version is 2.0, but the project's is 1.0 (pyproject.toml:6)",
                      id="another-version"),
-        pytest.param({"pyproject.toml": "[project\n"}, "pyproject.toml: this is not TOML: ", id="broken-toml"),
+        pytest.param({"pyproject.toml": "[project\n"}, "pyproject.toml:1:9: this is not TOML: ", id="broken-toml"),
         pytest.param({"pyproject.toml": f"a = {'[' * 9000}"}, "pyproject.toml: this is not TOML: ", id="deep-toml"),
         pytest.param({"setup.cfg": "name = demo\n"}, "setup.cfg: cannot be parsed: File contains no section headers.",
                      id="broken-setup.cfg"),

@@ -195,10 +195,10 @@ def plain(value: object) -> object:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("[tool.fatwheel\n", "pyproject.toml: this is not TOML: ", id="not-toml"),
+        pytest.param("[tool.fatwheel\n", "pyproject.toml:1:15: this is not TOML: ", id="not-toml"),
         pytest.param("[tool.x]\n", "pyproject.toml has no table [tool.fatwheel], expected a config there", id="none"),
         pytest.param("tool = 1\n", "pyproject.toml has no table [tool.fatwheel]", id="a-number-in-its-place"),
-        pytest.param("[tool.fatwheel]\na = 1\na = 2\n", "pyproject.toml: this is not TOML: ", id="a-key-twice"),
+        pytest.param("[tool.fatwheel]\na = 1\na = 2\n", "pyproject.toml:3:6: this is not TOML: ", id="a-key-twice"),
     ],
 )
 def test_a_file_without_the_table_is_refused(tmp_path: Path, text: str, said: str) -> None:

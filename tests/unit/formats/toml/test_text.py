@@ -11,7 +11,7 @@ from ci_tools.formats.toml.text import parse_toml
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("x = ", "a.toml: this is not TOML", id="no-value"),
+        pytest.param("x = ", "a.toml:1:5: this is not TOML", id="no-value"),
         pytest.param(
             f"x = {'9' * 5000}", "a.toml: this is not TOML: Exceeds the limit", id="more-digits-than-python-reads"
         ),
