@@ -1,4 +1,4 @@
-"""Merges the rows of a project's own catalog over the tables of ours.
+"""Merges the rows of a project's own catalog over Fatwheel's tables.
 
 A row names a release, and may be of one that our table has, or of a new one. Of a release that our table has, a row may
 say more: other keys, or lists with more in them; it may not say anything else than ours, except that upstream has made
@@ -25,7 +25,7 @@ __all__ = ["Contradiction", "merge"]
 
 Keys = tuple[str, ...]
 
-# The keys that a release has to have once all that is said of it is merged.
+# The keys that a release has to have once all rows about it are merged.
 REQUIRED: Mapping[str, Keys] = {
     "cuda": ("archs", "arch_specific", "family_specific", "driver", "sass_driver"),
     "rocm": ("archs", "generic"),

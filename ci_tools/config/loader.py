@@ -48,6 +48,7 @@ __all__ = ["SCHEMA", "check_rows", "load"]
 
 SCHEMA = Path(__file__).with_name("fatwheel.schema.json")
 NO_CONTAINER = "none"
+UNKNOWN = " in the catalog, "  # of a version that a config names and the catalog lacks
 # Settings of a platform that default to those of `build`.
 SHARED = ("free-disk", "swap-gib", "job-memory-gib", "timeout-minutes")
 Table = dict[str, Any]
@@ -77,7 +78,9 @@ def load(path: Path, catalog: Catalog, recorded: tuple[Row, ...] | None = None) 
         problems += find_mistakes(document, [flaw.keys for flaw in flaws], catalog, folder)
     if problems:
         problems.sort(key=lambda problem: _sort_key(problem, document.name))
-        raise RejectedInput(problems, page="reference/config.md")
+        is_unknown = any(UNKNOWN in problem.what for problem in problems)
+        hint = "`fatwheel catalog update` adds what is newer than Fatwheel" if is_unknown else ""
+        raise RejectedInput(problems, hint=hint, page=f"{'how-to/use-a-new-torch' if hint else 'reference/config'}.md")
     return _request(document, catalog, path, rows)
 
 

@@ -14,7 +14,7 @@ from ci_tools.machine.package_index import Index
 from tests.servers.threads import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
     from pathlib import Path
 
 
@@ -47,6 +47,8 @@ class Stock(NamedTuple):
     most: int
     metadata: Mapping[str, bytes]
     sent: list[Sent]
+    hashes: bool
+    yanked: Container[str]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -68,11 +70,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, b"", {})
 
     def _page(self) -> str:
-        return "".join(f'<a href="/files/{name}"{self._offer(name)}>{name}</a>' for name in self.stock.files)
+        return "".join(
+            f'<a href="/files/{name}{self._hash(name)}"{self._offer(name)}>{name}</a>' for name in self.stock.files
+        )
+
+    def _hash(self, name: str) -> str:
+        return f"#sha256={hashlib.sha256(self.stock.files[name]).hexdigest()}" if self.stock.hashes else ""
 
     def _offer(self, name: str) -> str:
-        """Return the attribute of a link that offers METADATA with its hash."""
+        """Return the attribute of a link that offers METADATA with its hash, or says that the file is yanked."""
         found = self.stock.metadata.get(name)
+        if name in self.stock.yanked:
+            return ' data-yanked="damaged"'
         return f' data-core-metadata="sha256={hashlib.sha256(found).hexdigest()}"' if found is not None else ""
 
     def _file(self, content: bytes) -> None:
@@ -100,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def index_of(
+def index_of(  # noqa: PLR0913 - each is one way in which indexes differ
     project: str,
     files: Mapping[str, bytes],
     *,
@@ -108,12 +117,14 @@ def index_of(
     most: int = 1 << 30,
     metadata: Mapping[str, bytes] = MappingProxyType({}),
     sent: list[Sent] | None = None,
+    hashes: bool = False,
+    yanked: Container[str] = (),
 ) -> Iterator[Index]:
     """Serve the files of a project; `most` bytes are sent in one answer, and `sent` gets each answer.
 
     `ranges` says which it sends: "both", those "from a start", or "none". `metadata` has the METADATA that the index
-    offers beside a file (PEP 658).
+    offers beside a file (PEP 658). With `hashes` each link has the sha256 of its file.
     """
-    stock = Stock(project, files, ranges, most, metadata, [] if sent is None else sent)
+    stock = Stock(project, files, ranges, most, metadata, [] if sent is None else sent, hashes, yanked)
     with serve(ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, stock))) as server:
         yield Index(f"http://127.0.0.1:{server.server_port}/simple/")

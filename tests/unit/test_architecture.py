@@ -48,7 +48,8 @@ INSIDE = "evidence.observe.inside"
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
 ENDS_A_PROCESS = ("__main__", "machine._lifeline", INSIDE, BACKEND)
 VERBS = tuple(
-    f"cli.verbs.{name}" for name in ("build", "ci", "completion", "index", "install", "plan", "publish", "repository")
+    f"cli.verbs.{name}"
+    for name in ("build", "catalog", "ci", "completion", "index", "install", "plan", "publish", "repository")
 )
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
 KNOWS_THE_ENVIRONMENT = (

@@ -124,6 +124,11 @@ VERBS: Mapping[str, Verb] = {
         "print a file for your package: it says what to do where torch is no longer the one its wheel is for",
         "fatwheel install guard > src/demo/_guard.py",
     ),
+    "catalog update": Verb(
+        "catalog",
+        "add what upstream has published of torch since to the project's catalog",
+        "fatwheel catalog update --check",
+    ),
     "ci step": Verb(
         "ci",
         "run a verb with the inputs of a workflow's step, given as variables (WITH_CONFIG and so on)",
@@ -179,6 +184,7 @@ VERBS: Mapping[str, Verb] = {
 GROUPS: Mapping[str, str] = {
     "index": "look after a published index: {verbs}",
     "install": "explain and prepare installations from a smart sdist: {verbs}",
+    "catalog": "use a torch that Fatwheel does not know yet: {verbs}",
     "ci": "the steps of a workflow, not for people",
 }
 FIRST_PAGE = {

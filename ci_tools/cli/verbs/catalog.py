@@ -1,0 +1,46 @@
+"""The verbs about the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_tools.cli.arguments import add_config_path, parse_nonempty
+from ci_tools.cli.statuses import DONE
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ci_tools.cli.arguments import Parser
+    from ci_tools.machine.context import Outside
+
+
+def declare_update(parser: Parser) -> None:
+    """Add the arguments of `fatwheel catalog update`."""
+    add_config_path(parser)
+    text = (
+        "an index with builds of torch for each accelerator, such as PyTorch's own, beside the one that pip uses and "
+        "the config's validate: torch-index; may be given several times"
+    )
+    parser.add_argument("--index", action="append", default=[], type=parse_nonempty, metavar="URL", help=text)
+    text = "write nothing, and exit with 1 if there is something new"
+    parser.add_argument("--check", action="store_true", help=text)
+
+
+def run_update(options: argparse.Namespace, outside: Outside) -> int:
+    """Run `fatwheel catalog update`."""
+    from ci_tools import catalog
+    from ci_tools.cli.values import find_config
+    from ci_tools.config import catalog_update
+    from ci_tools.errors import Rejected
+
+    news = catalog_update.find_updates(find_config(options, outside), catalog.load(), options.index, outside)
+    for line in news.lines:
+        print(line)
+    if options.check and news.lines:
+        msg = f"{news.file} lacks {len(news.lines)} of what upstream has published"
+        raise Rejected(msg, hint="`fatwheel catalog update` adds it")
+    if not options.check:
+        catalog_update.write_updates(news)
+    if news.lines:
+        outside.reporter.say(f"wrote {news.file}; look through it, and commit it")
+    return DONE

@@ -1,0 +1,234 @@
+"""Adds to a project's catalog what upstream has published: `fatwheel catalog update`.
+
+Read are the listings of torch on the package index that pip uses, and on any other index that is named, and a few
+kilobytes of a new release's Linux wheels, by range requests: the version of CUDA that they say they are built for.
+Nothing that is read is run. What a new CUDA or ROCm can compile for is in no metadata: that row a person writes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_tools.config import loader, project_catalog
+from ci_tools.config.location import read_document
+from ci_tools.config.torch_listing import Build, Facts, describe_news, find_news, gather_facts, read_build
+from ci_tools.errors import InputError
+from ci_tools.formats.toml import document as toml_document
+from ci_tools.formats.yaml_file import text_of
+from ci_tools.machine.package_index import Index, listing_of, users_index
+from ci_tools.machine.remote_wheel import NoParts, RemoteFile, TooLarge, remote_wheel
+from ci_tools.machine.storage import write_atomically
+from ci_tools.model.versions import Minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pypi_simple import DistributionPackage
+
+    from ci_tools.catalog import Catalog
+    from ci_tools.machine.context import Outside
+    from ci_tools.machine.package_index import Listing
+
+__all__ = ["News", "find_updates", "write_updates"]
+
+TORCH = "torch"
+VERSION_FILE = "torch/version.py"  # says cuda: Optional[str] = '13.2'
+BUILT_FOR = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,4}\.\d{1,4})", re.MULTILINE)
+MOST_READ = 1 << 25  # bytes read of one wheel: its directory, and one small file
+HEADER = "# Written by `fatwheel catalog update` from what upstream has published; rows of your own may stand beside.\n"
+PYTHONS = re.compile(r"^\[python\][ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*releases[ \t]*=[ \t]*(\[[^\]#]*\])", re.MULTILINE)
+
+
+class News(NamedTuple):
+    """What upstream has and a catalog lacks: the file of the rows, its new text, and a line about each row."""
+
+    file: Path
+    text: str
+    lines: tuple[str, ...]
+
+
+def find_updates(config: Path, base: Catalog, indexes: Sequence[str], outside: Outside) -> News:
+    """Return what upstream has published that neither `base` nor the rows of the project at `config` have.
+
+    Raises InputError if the config has the tables itself, MachineError if an index does not answer.
+    """
+    request = loader.load(config, base)
+    known = base.extend(request.catalog)
+    file = project_catalog.file_of(read_document(config, str(config)), config.parent)
+    if file is None:
+        msg = f"{config} has the tables of the catalog itself, expected a file of its own: `catalog: {DEFAULT}`"
+        raise InputError(msg)
+    own = [request.validate.torch_index] if request.validate.torch_index else []
+    with outside.reporter.step("read what upstream has published") as step:
+        main = users_index(outside.environ)
+        found = _Upstream(known, outside).read(
+            main, [main._replace(url=url) for url in dict.fromkeys([*indexes, *own])]
+        )
+        step.result(f"{len(found)} new" if found else "nothing new")
+    text = text_of(file, str(file), "a TOML file") if file.exists() else ""
+    lines = [f"torch {version}: {describe_news(_table(known, version), news)}" for version, news in found.items()]
+    added = "".join(_write_release(version, news) for version, news in found.items())
+    pythons = _find_pythons(known, found.values())
+    text = _add_pythons(text, str(file), pythons) if pythons else text
+    lines += [f"Python {name}" for name in pythons]
+    blank = "\n" if text and added else ""
+    return News(file, f"{text or HEADER}{blank}{added}".rstrip() + "\n", tuple(lines))
+
+
+def write_updates(news: News) -> None:
+    """Write the new text of a catalog's file; nothing is written if there is nothing new."""
+    if news.lines:
+        with write_atomically(news.file) as sink:
+            sink.write(news.text.encode())
+
+
+DEFAULT = project_catalog.DEFAULT_FILE
+
+
+def _table(catalog: Catalog, version: Minor) -> Mapping[str, Any]:
+    releases: Iterable[Mapping[str, Any]] = catalog.tables[TORCH]["release"]
+    return next((one for one in releases if one["version"] == str(version)), {})
+
+
+class _Upstream:
+    """Reads what upstream has published, and compares it with a catalog."""
+
+    def __init__(self, known: Catalog, outside: Outside) -> None:
+        self.known = known
+        self.say = outside.reporter.say
+
+    def read(self, main: Index, others: Sequence[Index]) -> dict[Minor, Facts]:
+        """Return what is new of each torch from the catalog's oldest on."""
+        with listing_of(TORCH, main) as listing:
+            files = {file.filename: file for file in listing.files if not file.is_yanked}
+            newest = _group_newest(filter(None, map(read_build, files)), min(self.known.torch))
+            more = [build for other in others for build in _read_names(other)]
+            found = {minor: self.release(minor, builds, more, files, listing) for minor, builds in newest.items()}
+        self.note_unknown(found)
+        return {minor: news for minor, news in found.items() if news}
+
+    def release(
+        self,
+        minor: Minor,
+        builds: Sequence[Build],
+        more: Iterable[Build],
+        files: Mapping[str, DistributionPackage],
+        listing: Listing,
+    ) -> Facts:
+        """Return what is new of one torch, whose newest builds are on the package index."""
+        known, version = _table(self.known, minor), builds[0].version
+        published = self.known.torch[minor].headers if minor in self.known.torch else None
+        is_new = published is None or version > type(version)(self.known.torch[minor].patch)
+        same = [build for build in more if build.version == version]
+        if not is_new:
+            return find_news(known, gather_facts([*builds, *same]))
+        headers = _choose_headers(builds, files, listing)
+        if headers is None:
+            self.say(f"torch {version} is left out: none of its wheels for macOS on arm64 has a sha256 on the index")
+            return {}
+        told = [_read_cuda(build, files, listing) for build in _one_per_linux(builds)]
+        facts = gather_facts([*builds, *told, *same])
+        return {"patch": str(version), **find_news(known, facts), "headers": headers}
+
+    def note_unknown(self, found: Mapping[Minor, Facts]) -> None:
+        """Say which CUDA and ROCm of new builds the catalog lacks: what they compile for is in no metadata."""
+        for key, title, table in (("cuda", "CUDA", self.known.cuda), ("rocm", "ROCm", self.known.rocm)):
+            named = {one for facts in found.values() for versions in facts.get(key, {}).values() for one in versions}
+            for version in sorted(map(Minor.parse, named)):
+                if version > max(table):
+                    what = f"upstream builds torch for {title} {version}, which the catalog lacks"
+                    self.say(f"{what}: write its row by hand, what it compiles for is in no metadata")
+
+
+def _group_newest(builds: Iterable[Build], lowest: Minor) -> dict[Minor, list[Build]]:
+    """Return the builds of the newest patch release of each torch from `lowest` on."""
+    newest: dict[Minor, list[Build]] = {}
+    for build in sorted(builds, key=lambda build: (build.version, build.file)):
+        if build.minor >= lowest:
+            kept = newest.setdefault(build.minor, [])
+            if kept and kept[0].version != build.version:
+                kept.clear()
+            kept.append(build)
+    return newest
+
+
+def _read_names(index: Index) -> Iterator[Build]:
+    with listing_of(TORCH, index) as listing:
+        names = [file.filename for file in listing.files if not file.is_yanked]
+    yield from filter(None, map(read_build, names))
+
+
+def _choose_headers(
+    builds: Iterable[Build], files: Mapping[str, DistributionPackage], listing: Listing
+) -> Facts | None:
+    """Return the smallest wheel for macOS on arm64 that has a sha256, as the catalog names it; None without one."""
+    found = [files[build.file] for build in builds if build.host == "macos-arm64"]
+    hashed = [file for file in found if file.digests and "sha256" in file.digests]
+    if not hashed:
+        return None
+    sized = [(file.size, file) for file in hashed if file.size]
+    size, file = min(sized, key=lambda pair: pair[0]) if sized else (None, hashed[0])
+    if size is None:
+        with RemoteFile(listing.client.s, file.url) as remote:
+            size = remote.size
+    return {"file": file.filename, "sha256": (file.digests or {})["sha256"], "size": size}
+
+
+def _one_per_linux(builds: Iterable[Build]) -> Iterable[Build]:
+    """Return one build for each Linux machine, without an accelerator in its name."""
+    return {build.host: build for build in builds if build.host.startswith("linux-") and not build.cuda}.values()
+
+
+def _read_cuda(build: Build, files: Mapping[str, DistributionPackage], listing: Listing) -> Build:
+    """Return a build with the CUDA version that the wheel says it is built for, read from a part of it."""
+    try:
+        with remote_wheel(listing.client.s, files[build.file].url, MOST_READ) as wheel, io.BytesIO() as sink:
+            if VERSION_FILE in wheel.names:
+                wheel.copy(VERSION_FILE, sink)
+            said = BUILT_FOR.search(sink.getvalue().decode("utf-8", "replace"))
+    except (NoParts, TooLarge):
+        return build
+    return build._replace(cuda=Minor.parse(said[1])) if said else build
+
+
+# ---------------------------------------------------------------- the file
+
+
+def _write_release(version: Minor, news: Facts) -> str:
+    """Return a row of a torch release as TOML."""
+    lines = ["[[torch.release]]", f'version = "{version}"']
+    lines += [f'{key} = "{value}"' for key, value in news.items() if isinstance(value, str)]
+    for key, table in news.items():
+        if isinstance(table, dict):
+            lines.append(f"[torch.release.{key}]")
+            lines += [f"{name} = {_write_value(value)}" for name, value in table.items()]
+    return "\n".join(lines) + "\n\n"
+
+
+def _write_value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_write_value, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _find_pythons(known: Catalog, found: Iterable[Facts]) -> list[str]:
+    """Return the Pythons of new builds that are newer than all of the catalog."""
+    have = {str(python) for python in known.pythons}
+    named = {name for facts in found for names in facts.get("pythons", {}).values() for name in names}
+    newest = max(python.version for python in known.pythons)
+    return sorted(name for name in named - have if Minor.parse(name.removesuffix("t")) >= newest)
+
+
+def _add_pythons(text: str, name: str, pythons: Sequence[str]) -> str:
+    """Return the text of a catalog's file with more Pythons."""
+    table = toml_document.find_table(text, name, ("python", "releases"))
+    if table is None:
+        return f"{text or HEADER}\n[python]\nreleases = {_write_value(list(pythons))}\n"
+    found = PYTHONS.search(text)
+    if found is None or not isinstance(table, list):
+        msg = f"{name}: [python] is not written as its own table, add {', '.join(pythons)} to its releases by hand"
+        raise InputError(msg)
+    return text[: found.start(1)] + _write_value([*table, *pythons]) + text[found.end(1) :]

@@ -1,0 +1,117 @@
+"""What the names of torch's wheels on an index say: which builds upstream ships of each release."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.utils import parse_wheel_filename
+
+from ci_tools.model.versions import Minor, Python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from packaging.version import Version
+
+__all__ = ["Build", "Facts", "describe_news", "find_news", "gather_facts", "read_build"]
+
+Facts = dict[str, Any]  # the keys of a torch release in the catalog
+
+HOSTS = {  # the platform of a wheel's tag to the machine in the catalog
+    "linux-x86_64": re.compile(r"(many)?linux\w*_x86_64"),
+    "linux-aarch64": re.compile(r"(many)?linux\w*_aarch64"),
+    "macos-arm64": re.compile(r"macosx_\d+_\d+_arm64"),
+    "windows-amd64": re.compile(r"win_amd64"),
+}
+INTERPRETER = re.compile(r"cp3(\d{1,2})")
+LABEL = re.compile(r"(?:cu(?P<cuda>\d+)(?P<minor>\d)|rocm(?P<rocm>\d+\.\d+)(?:\.\d+)?|(?P<xpu>xpu))")
+
+
+class Build(NamedTuple):
+    """One wheel of torch, by its name."""
+
+    file: str
+    version: Version  # without its local part
+    python: Python
+    host: str  # linux-x86_64
+    cuda: Minor | None = None
+    rocm: Minor | None = None
+    xpu: bool = False
+
+    @property
+    def minor(self) -> Minor:
+        """The minor version of torch."""
+        return Minor(self.version.major, self.version.minor)
+
+
+def read_build(file: str) -> Build | None:
+    """Return the build in a wheel of a final release of torch; None for any other file."""
+    try:
+        name, version, _, tags = parse_wheel_filename(file)
+    except ValueError:
+        return None
+    tag = min(tags, key=str)
+    interpreter = INTERPRETER.fullmatch(tag.interpreter)
+    host = next((host for host, pattern in HOSTS.items() if pattern.fullmatch(tag.platform)), None)
+    if name != "torch" or version.is_prerelease or interpreter is None or host is None:
+        return None
+    python = Python(Minor(3, int(interpreter[1])), tag.abi.endswith("t"))
+    public = type(version)(version.public)
+    label = LABEL.fullmatch(version.local or "")
+    if label is None:
+        return Build(file, public, python, host)
+    cuda = Minor(int(label["cuda"]), int(label["minor"])) if label["cuda"] else None
+    rocm = Minor.parse(label["rocm"]) if label["rocm"] else None
+    return Build(file, public, python, host, cuda, rocm, bool(label["xpu"]))
+
+
+def gather_facts(builds: Iterable[Build]) -> Facts:
+    """Return what builds of one release say in the words of the catalog, each list sorted."""
+    found: dict[str, dict[str, set[Any]]] = {"pythons": {}, "cuda": {}, "rocm": {}}
+    xpu: set[str] = set()
+    for build in builds:
+        found["pythons"].setdefault(build.host, set()).add(build.python)
+        for key, version in (("cuda", build.cuda), ("rocm", build.rocm)):
+            if version:
+                found[key].setdefault(build.host, set()).add(version)
+        xpu |= {build.host} if build.xpu else set()
+    facts: Facts = {
+        key: {host: list(map(str, sorted(values))) for host, values in sorted(hosts.items())}
+        for key, hosts in found.items()
+        if hosts
+    }
+    return {**facts, **({"xpu": {"machines": sorted(xpu)}} if xpu else {})}
+
+
+def find_news(known: Mapping[str, Any], facts: Mapping[str, Any]) -> Facts:
+    """Return the part of some facts that is not known: other keys, and whole lists where they have something new."""
+    news: Facts = {}
+    for key, value in facts.items():
+        ours = known.get(key)
+        if isinstance(value, dict):
+            if inner := find_news(ours or {}, value):
+                news[key] = inner
+        elif isinstance(value, list):
+            if more := [one for one in value if one not in (ours or ())]:
+                news[key] = [*(ours or ()), *more]
+        elif ours is None:
+            news[key] = value
+    return news
+
+
+def describe_news(known: Mapping[str, Any], news: Mapping[str, Any]) -> str:
+    """Return in one line what is new in a release."""
+    words = []
+    for key, value in news.items():
+        if key == "patch":
+            words.append(str(value))
+        elif key != "headers":
+            lists = ((where, one) for where, found in value.items() for one in found)
+            ours = known.get(key, {})
+            more = dict.fromkeys(one for where, one in lists if one not in ours.get(where, ()))
+            words.append(f"{TITLES[key]} {' '.join(more)}")
+    return ", ".join(words)
+
+
+TITLES = {"pythons": "Python", "cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU on"}
