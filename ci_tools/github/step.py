@@ -111,6 +111,7 @@ VERBS: Mapping[str, Verb] = {
     "unattested": Verb({"folder": POSITIONAL}, prints=Prints.PAGE, group=CI),
     "comment": Verb({"file": POSITIONAL, "pull": "--pull", "name": "--name"}, group=CI),
     "tell": Verb({"config": POSITIONAL, "platform": "--platform"}, several={"results": "--result"}, group=CI),
+    "update": Verb({"config": POSITIONAL}, several={"index": "--index"}, group="catalog"),
     "canary": Verb({"check": POSITIONAL, "name": "--name", "expected": "--expected", "folder": "--folder"}, group=CI),
     "canary-table": Verb(
         {name: f"--{name}" for name in ("folder", "needs", "only", "elsewhere", "repository")},

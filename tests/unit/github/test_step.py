@@ -23,6 +23,16 @@ def line(name: str, environ: dict[str, str]) -> list[str]:
             id="plan",
         ),
         pytest.param(
+            "update",
+            {"WITH_CONFIG": "package/fatwheel.yml", "WITH_INDEX": "http://127.0.0.1/one http://127.0.0.1/other"},
+            [
+                *("catalog", "update", "--index=http://127.0.0.1/one", "--index=http://127.0.0.1/other"),
+                *("--", "package/fatwheel.yml"),
+            ],
+            id="update",
+        ),
+        pytest.param("update", {"WITH_INDEX": ""}, ["catalog", "update"], id="update-without-a-variable"),
+        pytest.param(
             "plan",
             {"WITH_REF": "v1.0", "WITH_TORCH": "2.14 2.15", "WITH_GPU_RUNNER": "linux-cuda=self-hosted,h100"},
             [
