@@ -2,7 +2,7 @@
 
 Read are the listings of torch on the package index that pip uses, and on any other index that is named, and a few
 kilobytes of a new release's Linux wheels, by range requests: the version of CUDA that they say they are built for.
-Nothing that is read is run. What a new CUDA or ROCm can compile for is in no metadata: that row a person writes.
+Nothing that is read is run. A person writes the row of a new CUDA or ROCm: no metadata lists what its compiler knows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the names of torch's wheels on an index say: which builds upstream ships of each release."""
+"""Reads the names of torch's wheels on an index: which builds upstream ships of each release."""
 
 from __future__ import annotations
 

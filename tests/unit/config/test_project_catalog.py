@@ -263,6 +263,19 @@ def test_a_plan_has_the_rows_for_machines_without_the_file(tmp_path: Path) -> No
         make.make_plan(copy / "fatwheel.yml", world(tmp_path), pinned=pinned)
 
 
+def test_a_machine_without_the_file_plans_with_the_rows_of_the_plan(tmp_path: Path) -> None:
+    files = {f"source/{name}": text for name, text in BOUND.items()} | {"source/demo.py": ""}
+    config = f"{CONFIG}source: {{ path: ../source }}\n"
+    folder = write(tmp_path / "a", {**files, "recipe/fatwheel.yml": config, f"recipe/{FILE}": TORCH}) / "recipe"
+    planned = make.make_plan(folder / "fatwheel.yml", world(tmp_path))
+    pinned = tmp_path / "plan.json"
+    pinned.write_text(plan_file.dumps(planned.plan))
+    (folder / FILE).unlink()
+    again = make.make_plan(folder / "fatwheel.yml", world(tmp_path), pinned=pinned)
+    assert (again.plan, again.catalog.torch) == (planned.plan, planned.catalog.torch)
+    assert [str(job.torch) for job in again.plan.jobs] == ["2.15", "2.16"]
+
+
 def test_a_plan_is_refused_once_the_rows_say_otherwise(tmp_path: Path) -> None:
     folder = demo(tmp_path / "a", {"fatwheel.yml": CONFIG, "a.cpp": "", FILE: TORCH})
     pinned = tmp_path / "plan.json"
