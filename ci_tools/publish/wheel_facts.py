@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ci_tools import catalog as catalogs
 from ci_tools.model.versions import Minor
 from ci_tools.plan.aliases import CXX11
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ci_tools.catalog import Catalog
+    from ci_tools.catalog import Catalog, Cuda
     from ci_tools.install.lock import LockedWheel
+    from ci_tools.model.facts import Row
 
-__all__ = ["Built", "add_facts", "lowest_torch"]
+__all__ = ["Built", "add_facts", "drivers_of", "find_cuda", "lowest_torch", "name_cuda"]
 
 TORCH = re.compile(r"torch(\d+\.\d+)")
+CUDA = re.compile(r"cu(\d\d)(\d)")
 LABEL = re.compile(r"(cu)(\d+)(\d)|(rocm)(\d+\.\d+)|(xpu)")
 
 
@@ -32,11 +35,11 @@ class Built(NamedTuple):
 def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel:
     """Return a wheel of a lock with the CUDA, the drivers and the range of torch that it was built for."""
     kind, version = _split(built.accelerator)
-    cuda = catalog.cuda.get(Minor.parse(version)) if kind == "cu" and version else None
+    cuda = find_cuda(built.accelerator, catalog)
     torch = _torches(built.folders[0] if built.folders else "", built.lowest if built.platform else "")
     return wheel._replace(
         cuda=version if kind == "cu" else None,
-        serves=tuple(_split(label.partition("torch")[0])[1] for label in built.folders) if cuda else (),
+        serves=tuple(_split(label.partition("torch")[0])[1] for label in built.folders) if kind == "cu" else (),
         rocm=version if kind == "rocm" else None,
         xpu=kind == "xpu",
         driver_sass=cuda.sass_driver if cuda else None,
@@ -46,11 +49,32 @@ def add_facts(wheel: LockedWheel, built: Built, catalog: Catalog) -> LockedWheel
     )
 
 
+def find_cuda(label: str, catalog: Catalog) -> Cuda | None:
+    """Return the CUDA of a label such as cu130; None if the catalog lacks it, or the label is of no CUDA."""
+    kind, version = _split(label)
+    return catalog.cuda.get(Minor.parse(version)) if kind == "cu" else None
+
+
+def drivers_of(label: str, rows: tuple[Row, ...]) -> tuple[str, ...]:
+    """Return the drivers for machine code and for PTX of a CUDA that only a project's rows have, such as cu130.
+
+    Pages of an index are written again later, by those who have our catalog only.
+    """
+    ours, theirs = (find_cuda(label, catalogs.load(known)) for known in ((), rows))
+    return (theirs.sass_driver, theirs.driver) if theirs and not ours else ()
+
+
 def lowest_torch(texts: Iterable[str]) -> str:
     """Return the lowest torch that cells name, such as linux-cuda / cu130 / torch2.10 / cp312; "" if none does."""
     found = (Minor.parse(named[1]) for text in texts for named in TORCH.finditer(text))
     lowest = min(found, default=None)
     return str(lowest) if lowest else ""
+
+
+def name_cuda(label: str) -> str:
+    """Return the version of CUDA in a label such as cu130; "" for any other, and for cu1210, which has no dot."""
+    found = CUDA.fullmatch(label)
+    return f"{found[1]}.{found[2]}" if found else ""
 
 
 def _split(label: str) -> tuple[str, str]:

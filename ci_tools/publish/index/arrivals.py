@@ -16,6 +16,7 @@ from ci_tools.model.request import Channel
 from ci_tools.publish.index import pages as index
 from ci_tools.publish.index.manifest import Manifest, is_project
 from ci_tools.publish.index.pages import IndexedFile
+from ci_tools.publish.wheel_facts import drivers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -140,6 +141,7 @@ def entry_of(item: Item, unit: Unit, manifest: Manifest, first: Manifest) -> Ind
         variant=item.variant,
         origin=item.origin,
         gpu=item.gpu,
+        drivers=drivers_of(item.made.accelerator if item.made else "", unit.catalog),
     )
     if manifest.place and not item.folder:
         entry = entry._replace(at=f"{manifest.place}/{item.name}")

@@ -48,6 +48,7 @@ SEALED = re.compile(rb',[ \n]"seal": "([0-9a-f]{64})"\n?\}\n\Z')  # the end of a
 HALF_CHARACTER = re.compile(rb"\\u[dD]")  # a lone surrogate can only be an escape
 PROJECT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a canonical name (PEP 503)
 APART = re.compile(r"([0-9a-f]{16})?")  # the separate folder of a file: the start of its sha256
+DRIVER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
 PROPERTY = re.compile(r"[0-9a-z_]+ :: [0-9a-z_]+ :: [0-9a-z_.]+")  # PEP 825
 # The page of a project with such a name would be in the folder of a channel or of the finder's data.
 TAKEN = frozenset({"finder", "nightly", "test"})
@@ -230,9 +231,16 @@ def _refuse_false_entry(file: IndexedFile) -> None:
     if not SHA256.fullmatch(file.sha256) or not SHA256.fullmatch(file.metadata_sha256 or file.sha256):
         msg = f"{file.name} has a hash that is not a sha256"
         raise ValueError(msg)
+    if not _are_drivers(file.drivers):
+        msg = f"{file.name} needs the drivers {file.drivers}, expected two versions or none"
+        raise ValueError(msg)
     if bool(file.variant) != bool(pages.variant_label(file.name)) or not all(map(PROPERTY.fullmatch, file.variant)):
         msg = f"{file.name} has the properties {file.variant}, expected those of a wheel variant"
         raise ValueError(msg)
+
+
+def _are_drivers(drivers: tuple[str, ...]) -> bool:
+    return len(drivers) in {0, 2} and all(map(DRIVER.fullmatch, drivers))
 
 
 def _refuse_folder(file: IndexedFile) -> None:

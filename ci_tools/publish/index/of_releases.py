@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.model.pep440 import parse_version
 from ci_tools.publish.index.manifest import ManifestTable, manifest_of, parse_offers, read_table
 from ci_tools.publish.index.pages import IndexedFile, project_and_version
+from ci_tools.publish.wheel_facts import drivers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,7 @@ class ListedFile(NamedTuple):
     platform: str = ""
     archs: tuple[str, ...] = ()
     toolchain: str = ""
+    drivers: tuple[str, ...] = ()
 
 
 class ListingTable(NamedTuple):
@@ -115,6 +117,8 @@ def listing(unit: Unit, facts: Mapping[str, Facts]) -> bytes:
             "metadata_sha256": hashlib.sha256(known.metadata).hexdigest() if known.metadata else "",
             "gpu": item.gpu,
         }
+        if made and (drivers := drivers_of(made.accelerator, unit.catalog)):
+            said["drivers"] = drivers
         files.append(said | {name: getattr(made, name) for name in FIELDS_OF_A_BUILD} if made else said)
     document = {
         "project": unit.project,

@@ -83,6 +83,7 @@ class IndexedFile(NamedTuple):
     only_in: tuple[str, ...] = ()  # the folders that list it, from its former pages; "" is the root
     origin: str = ""  # adopted: from pages that others wrote; added: built by others; empty: built by a plan
     gpu: str = ""  # in words, whether and on which GPU it was tried; empty: not known, or not for GPUs
+    drivers: tuple[str, ...] = ()  # for machine code and for PTX, of a CUDA that only its project's catalog has
     lost: str = ""  # why no page lists it now: its bytes are gone, or differ
 
     @property

@@ -14,11 +14,12 @@ from packaging.utils import canonicalize_name
 from ci_tools.model.pep440 import read_version
 from ci_tools.model.platforms import AcceleratorKind, Platform
 from ci_tools.publish.index.finder.shelf import File
+from ci_tools.publish.wheel_facts import name_cuda
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from ci_tools.catalog import Catalog, Cuda
+    from ci_tools.catalog import Catalog
     from ci_tools.install.lock import LockedWheel
     from ci_tools.publish.index.finder.shelf import Listing, Shelf
     from ci_tools.publish.units import Offer
@@ -87,7 +88,7 @@ def _listing(listing: Listing, tables: _Tables) -> dict[str, object]:
     for offer in listing.offers:
         key = (
             tables.systems.place(_system(offer.platform, tables.catalog)),
-            tables.accelerators.place((offer.accelerator, _accelerator(offer.accelerator, tables.catalog))),
+            tables.accelerators.place((offer.accelerator, _accelerator(offer.accelerator))),
             tables.torches.place(offer.torch),
         )
         file, why = _outcome(offer, places)
@@ -160,17 +161,10 @@ def _machine(name: str) -> str:
     return MACHINES.get(name, name)
 
 
-def _cuda(label: str, catalog: Catalog) -> Cuda | None:
-    """Return the CUDA release of a label such as `cu130`, among the known ones, since `cu1210` has no dot."""
-    known = (cuda for version, cuda in catalog.cuda.items() if label == f"cu{version.digits}")
-    return next(known, None)
-
-
-def _accelerator(label: str, catalog: Catalog) -> str:
+def _accelerator(label: str) -> str:
     """Return the usual name of an accelerator: CUDA 13.0."""
-    cuda = _cuda(label, catalog)
-    if cuda:
-        return f"CUDA {cuda.version}"
+    if version := name_cuda(label):
+        return f"CUDA {version}"
     named = VERSIONED_LABEL.fullmatch(label)
     try:
         return f"{ACCELERATORS[AcceleratorKind(named[1])]} {named[2]}".strip() if named else label or "None (CPU)"

@@ -119,4 +119,7 @@ def _lock(file: IndexedFile, catalog: Catalog, lowest: str) -> LockedWheel:
     own = (file.folder, *file.also)
     folders = own if file.folder or not file.only_in else tuple(sorted(file.only_in, key=lambda name: not name))
     wheel = LockedWheel(FileName(file.name), (), Sha256(file.sha256), file.size, archs=file.archs)
-    return add_facts(wheel, Built(folders[0].partition("torch")[0], file.platform, folders, lowest), catalog)
+    known = add_facts(wheel, Built(folders[0].partition("torch")[0], file.platform, folders, lowest), catalog)
+    if file.drivers and known.driver_sass is None:
+        known = known._replace(driver_sass=file.drivers[0], driver_ptx=file.drivers[-1])
+    return known

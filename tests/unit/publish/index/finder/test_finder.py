@@ -149,6 +149,11 @@ def test_an_address_is_quoted_for_s3() -> None:
             CUDA._replace(folder="cu129torch2.10"), ("12.9", "525", "575.51.03", ("2.10", "2.11")), id="for-one-torch"
         ),
         pytest.param(CUDA._replace(folder="cu999"), ("99.9", None, None, None), id="a-cuda-nobody-knows"),
+        pytest.param(
+            CUDA._replace(folder="cu999", drivers=("900", "999.1")),
+            ("99.9", "900", "999.1", None),
+            id="a-cuda-of-the-projects-catalog",
+        ),
         pytest.param(CUDA._replace(folder="rocm7.1", platform="linux-rocm"), (None, None, None, None), id="no-cuda"),
         pytest.param(
             CUDA._replace(folder="", only_in=("", "cu130"), origin="adopted"),
@@ -182,6 +187,7 @@ def test_an_sdist_has_no_facts_of_a_lock() -> None:
     ("accelerator", "label"),
     [
         ("cu130", "CUDA 13.0"),
+        ("cu999", "CUDA 99.9"),
         ("cu1210", "cu1210"),
         ("rocm7.1", "ROCm 7.1"),
         ("xpu", "Intel XPU"),
