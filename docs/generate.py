@@ -337,7 +337,7 @@ CELL = {
 PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     "The plan": {
         "schema": "the version of this format",
-        "request": "the config, checked and with its defaults filled in; `run` is what this run asked in its place",
+        "request": "the config, checked and with its defaults filled in; `run` is what this run asked in its place, `catalog` the project's rows",
         "pins": "what the plan was made from",
         "project": "what the source says of the project",
         "edition": "which release of the version it is",
@@ -353,7 +353,7 @@ PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     "pins": {
         "source_sha256": "one hash of every file of the source",
         "commit": "the source's git commit; null where there is none",
-        "catalog_sha256": "one hash of the catalog's data files",
+        "catalog_sha256": "one hash of the catalog, with the rows that the project adds",
         "fatwheel": "the version of Fatwheel",
     },
     "project": {

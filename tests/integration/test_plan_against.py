@@ -268,3 +268,22 @@ def test_a_release_has_a_page_with_its_sizes_and_what_was_tried(tmp_path: Path, 
     assert re.search(r"\| <code>any</code> \| 1 \| 1 \| [\d.]+ k?B → \*\*[\d.]+ kB\*\* \|", page)
     assert "nvidia-smi" in page
     assert Path(tmp_path / "second" / "plan.json").is_file()
+
+
+def test_a_row_that_the_project_adds_to_the_catalog_is_named(repository: Path, fatwheel: CommandLine) -> None:
+    headers = f'file = "torch-9.1.0-cp312-none-macosx_11_0_arm64.whl"\nsha256 = "{"a" * 64}"\nsize = 7\n'
+    rows = (
+        '[[torch.release]]\nversion = "9.1"\npatch = "9.1.0"\n[torch.release.pythons]\nlinux-x86_64 = ["3.12"]\n'
+        f'[torch.release.cuda]\nlinux-x86_64 = ["13.0"]\n[torch.release.headers]\n{headers}'
+    )
+    write(repository, {"fatwheel.yml": CONFIG.replace('["2.10", "2.11", "2.12", "2.13"]', '{ lowest: "2.13" }')})
+    committed(repository)
+    git(repository, "tag", "without")
+    write(repository, {"fatwheel.catalog.toml": rows})
+    committed(repository)
+    added = fatwheel("plan", "--against", "without", cwd=repository)
+    assert "`fatwheel.catalog.toml:1` adds torch 9.1 to the catalog: " in added.stdout, added.stderr
+    git(repository, "tag", "with")
+    git(repository, "checkout", "without")
+    dropped = fatwheel("plan", "--against", "with", cwd=repository)
+    assert "`fatwheel.catalog.toml:1` drops torch 9.1 from the catalog: " in dropped.stdout, dropped.stderr

@@ -36,7 +36,7 @@ def compare_with_revision(planned: Planned, path: Path, against: str, outside: O
         before = _plan_copy(copy, earlier, planned, outside)
     except InputError as error:
         return empty_comparison(after, against, _strip_copy_path(error.message, copy))
-    return compare(_side(before, earlier), after, against, planned.catalog)
+    return compare(_side(before, earlier), after, against, catalogs.load())
 
 
 def _config_at(path: Path, revision: str, outside: Outside) -> tuple[Path, Path]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ci_tools.model.evidence import CellEvidence, Evidence
+    from ci_tools.model.facts import Row
     from ci_tools.model.plan import Plan
     from ci_tools.model.platforms import Platform
     from ci_tools.model.request import PlatformRequest, Request
@@ -181,6 +182,11 @@ def _globs(request: Request, platform: Platform) -> object:
 def asked(before: Side, after: Side) -> Iterator[Change]:
     """Yield the changes of the config, one key after the other."""
     old, new = before.plan.request, after.plan.request
+    added, dropped = _minus(new.catalog, old.catalog), _minus(old.catalog, new.catalog)
+    if added:  # before anything that they name
+        what = f"adds {_name_rows(added)} to the catalog"
+        both = (*old.catalog, *added)
+        yield _change(after, "", what, lambda one: replace(one, catalog=both))._replace(where=added[0].where)
     if old.pythons != new.pythons:
         what = _describe_list_change("Python", old.pythons, new.pythons)
         yield _change(after, "python", what, lambda one: replace(one, pythons=new.pythons))
@@ -188,6 +194,20 @@ def asked(before: Side, after: Side) -> Iterator[Change]:
         what = _torch_words(old, new)
         yield _change(after, "torch", what, lambda one: replace(one, torch=new.torch))
     yield from _diff_platform_requests(old, new, after)
+    if dropped:
+        what = f"drops {_name_rows(dropped)} from the catalog"
+        made = _change(after, "", what, lambda one: replace(one, catalog=new.catalog))
+        yield made._replace(where=dropped[0].where, gone=True)
+
+
+def _minus(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Return the rows that say what none of the others does, wherever they are written."""
+    known = {row._replace(where="") for row in others}
+    return [row for row in rows if row._replace(where="") not in known]
+
+
+def _name_rows(rows: Iterable[Row]) -> str:
+    return ", ".join(dict.fromkeys(row.title for row in rows))
 
 
 def _torch_words(old: Request, new: Request) -> str:

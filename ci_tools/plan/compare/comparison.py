@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ci_tools.errors import FatwheelError, RejectedInput
+from ci_tools.errors import FatwheelError
 from ci_tools.plan import planner
 from ci_tools.plan.cell_ranges import SKIPPED
 from ci_tools.plan.compare.changes import asked, is_in, place_in, shown, strip_line_numbers
@@ -100,7 +100,7 @@ class Comparison:
 
 
 def compare(before: Side, after: Side, against: str, catalog: Catalog | None = None) -> Comparison:
-    """Return how a plan differs from an earlier one; with a `catalog` the steps between are planned.
+    """Return how a plan differs from an earlier one; with our `catalog` the steps between are planned.
 
     The project's version and line numbers do not count as differences.
     """
@@ -233,19 +233,10 @@ def _steps(before: Side, after: Side, catalog: Catalog | None) -> Iterator[Step]
         yield from _whole(before.plan, after.plan, wanted)
         return
     seen = list(shown(before.evidence, after.evidence, before, after))
-    both = _merge_catalogs(catalog, before.plan.request)
-    if both is None or len(seen) + len(wanted) > MOST_STEPS:
+    if len(seen) + len(wanted) > MOST_STEPS:
         yield from _whole(before.plan, after.plan, wanted)
         return
-    yield from _walk_changes([*seen, *wanted], before, after, both)
-
-
-def _merge_catalogs(catalog: Catalog, before: Request) -> Catalog | None:
-    """Return a catalog that knows all that the earlier request names as well; None if its rows contradict this one."""
-    try:
-        return catalog.extend(before.catalog)
-    except RejectedInput:
-        return None
+    yield from _walk_changes([*seen, *wanted], before, after, catalog)
 
 
 def _whole(before: Plan, after: Plan, changes: Sequence[Change]) -> Iterator[Step]:
@@ -280,7 +271,7 @@ def _walk_changes(changes: Sequence[Change], before: Side, after: Side, catalog:
 def _try_plan(request: Request, evidence: Evidence, like: Plan, catalog: Catalog) -> Plan | None:
     """Return the plan of a state between the two, or None if it has no valid plan."""
     try:
-        return planner.make_plan(request, evidence, catalog, like.edition)
+        return planner.make_plan(request, evidence, catalog.extend(request.catalog), like.edition)
     except FatwheelError:
         return None
 
