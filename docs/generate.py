@@ -337,7 +337,10 @@ CELL = {
 PLAN_KEYS: Mapping[str, Mapping[str, str]] = {
     "The plan": {
         "schema": "the version of this format",
-        "request": "the config, checked and with its defaults filled in; `run` is what this run asked in its place, `catalog` the project's rows",
+        "request": (
+            "the config, checked and with its defaults filled in; `run` is what this run asked in its place, and "
+            "`catalog` has the project's own rows"
+        ),
         "pins": "what the plan was made from",
         "project": "what the source says of the project",
         "edition": "which release of the version it is",
