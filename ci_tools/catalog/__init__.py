@@ -158,6 +158,11 @@ class Catalog:
     tables: Mapping[str, Any]  # the data files' own values, by name
     rows: tuple[Row, ...] = ()  # the project's, which are merged in
 
+    @property
+    def newest_torch(self) -> Minor:
+        """The newest torch that is published: that of a build whose request names none."""
+        return max(version for version, release in self.torch.items() if release.headers)
+
     def find_contradictions(self, rows: Sequence[Row]) -> tuple[Contradiction, ...]:
         """Return why rows cannot be merged over this catalog; nothing if they can."""
         return merge(self.tables, rows)[1]

@@ -101,7 +101,7 @@ class Witness:
         shipped: list[Minor] = []
         if named and not named.version:
             host = self.catalog.platforms[cell.platform].host
-            release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
+            release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
             shipped = sorted(filter(None, release.accelerators.get((host, named.kind), ())))
         for accelerator in (named._replace(version=version) for version in shipped) if named and shipped else [named]:
             yield cell._replace(accelerator=accelerator)
@@ -139,7 +139,7 @@ class Witness:
 
     def torch(self, cell: Cell) -> str:
         """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
-        release = self.catalog.torch[cell.torch or max(self.catalog.torch)]
+        release = self.catalog.torch[cell.torch or self.catalog.newest_torch]
         facts = self.catalog.platforms[cell.platform]
         label = cell.accelerator.label if cell.accelerator else "cpu"
         return release.patch if facts.os == "macos" else f"{release.patch}+{label}"

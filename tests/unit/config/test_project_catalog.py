@@ -331,6 +331,11 @@ def test_a_python_with_a_wheel_of_its_own_is_built_with_a_torch_that_there_is(tm
     assert [(str(job.python), str(job.torch)) for job in plan.jobs] == [("3.16", "2.15")]
 
 
+def test_a_build_without_a_torch_of_its_own_never_sees_it(tmp_path: Path) -> None:
+    found = known(tmp_path, {FILE: '[[torch.release]]\nversion = "9.1"\n'})
+    assert (max(found.torch), found.newest_torch) == (Minor(9, 1), max(catalog.load().torch))
+
+
 def test_alone_in_a_request_it_is_skipped(tmp_path: Path) -> None:
     rows = '[[torch.release]]\nversion = "2.16"\n'
     config = CONFIG.replace('"2.15", ', "")
