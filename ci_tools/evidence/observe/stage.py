@@ -14,7 +14,7 @@ import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -235,16 +235,22 @@ def readable() -> tuple[Path, ...]:
 def identify_tools() -> tuple[str, ...]:
     """Return the observer's hash and the versions of the packages that run beside the observed code.
 
-    The observer is compiled once in this process, if Python may keep bytecode beside its files: each observation loads
-    it again, without the right to write there, and compiling took a tenth of an observation's time.
+    All of it is compiled in this process, if Python may keep bytecode beside its files: each observation loads it
+    again, without the right to write there. uv installs packages without bytecode, and setuptools is large.
     """
     if not sys.dont_write_bytecode:
-        compileall.compile_dir(OBSERVER, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
+        lent = [path for path in importable_folders() if path.suffix != ".dist-info"]
+        for folder in (OBSERVER, *(path for path in lent if not _is_compiled(path))):
+            compileall.compile_dir(folder, quiet=2)  # quiet 2: a folder that cannot be written to is not an error
     sources = sorted(OBSERVER.rglob("*.py"))
     digest = hashlib.sha256()
     for path in (*sources, STANDARD_LIBRARY):
         digest.update(f"{os.path.relpath(path, OBSERVER)}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest(), *map(importlib.metadata.version, VERSIONED), str(sys.version_info[:2])
+
+
+def _is_compiled(package: Path) -> bool:
+    return Path(cache_from_source(package / "__init__.py")).exists()
 
 
 def _script(path: Path, text: str) -> None:
