@@ -1,9 +1,9 @@
 """Applies Landlock and seccomp to its own process and execs a command: a script for `sandbox.run_in_sandbox`.
 
-It stays one file, although it is long: it runs before anything else of the toolkit may be read. It is never imported,
-and needs only the standard library. Its one argument is JSON: the command, its variables, its folder, the paths it
-may read, and its limits. Right before it starts the command it prints the "ready" mark from its argument: output
-without that mark is about this machine, not about the command.
+It stays one file, although it is long: it runs before anything else of the toolkit may be read, and needs only the
+standard library. Only `_fork_server` loads it, for a process that is prepared. Its one argument is JSON: the command,
+its variables, its folder, the paths it may read, and its limits. Right before it starts the command it prints the
+"ready" mark from its argument: output without that mark is about this machine, not about the command.
 """
 
 from __future__ import annotations
@@ -238,17 +238,22 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, co
 def main() -> None:
     """Confine this process unless the command is trusted, then exec the command."""
     rules = json.loads(sys.argv[1])
-    _limit(rules["memory"], rules["written"], rules["tasks"], rules["files"])
-    if not rules["trusted"]:
-        _confine(rules)
-    os.umask(MASK)
-    os.write(1, rules["ready"].encode())
+    restrict(rules)
     command = rules["command"]
     try:
         os.execvpe(command[0], command, rules["env"])  # noqa: S606 - there is no shell to ask for
     except OSError as error:
         msg = f"{command[0]} cannot be started: {error.strerror}"
         raise SystemExit(msg) from error
+
+
+def restrict(rules: dict[str, Any]) -> None:
+    """Limit this process, confine it unless the command is trusted, and report that the command is about to start."""
+    _limit(rules["memory"], rules["written"], rules["tasks"], rules["files"])
+    if not rules["trusted"]:
+        _confine(rules)
+    os.umask(MASK)
+    os.write(1, rules["ready"].encode())
 
 
 def _limit(memory: int, written: int, tasks: int, files: int) -> None:

@@ -21,6 +21,7 @@ from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
 from ci_tools.evidence.observe.stage import OBSERVER, PROGRAMS, TOOLS, Stage, identify_tools, readable
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
+from ci_tools.machine.sandbox.groups import ForkServer
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
@@ -53,6 +54,8 @@ HARMLESS = frozenset(
     "build click pytest-runner requests setuptools-git-versioning setuptools-scm six tqdm typing-extensions".split()
 )
 LIMITS = Limits(seconds=60, memory=2 << 30, processes=64, written=2 << 30)
+PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
+SERVE = "--serve"  # see there
 WORD = "FATWHEEL_WORD"  # the observer removes it from its variables before the project's code runs
 JOB = {"CMAKE_BUILD_PARALLEL_LEVEL": "1", "MAX_JOBS": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}  # every job sets these
 MOST_KEPT = 256 << 20  # bytes
@@ -114,6 +117,7 @@ class Observer:
         self.counted = 0, 0  # cells known, and cells in total
         self.step: Step | None = None
         self.stage: Stage | None = None
+        self.server: ForkServer | None = None  # forks a process for each build, where this machine can confine it
         self.sealing = read_key(outside.environ)
         self.said = False
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
@@ -213,20 +217,23 @@ class Observer:
 
     def _ran(self, stage: Stage, view: View) -> dict[str, Any]:
         stage.request.write_text(json.dumps(self._request(stage, view)), encoding="utf-8")
-        command: list[str | Path] = [sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py", stage.request]
         log = stage.folder.parent / "log"
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
-        env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places, WORD: word}
+        env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
+        if self.server is None and not why_not():
+            self.server = ForkServer([*PYTHON, SERVE, stage.request], env)
+            self.shown.callback(self.server.close)
         ended = run_in_sandbox(
-            command,
+            [*PYTHON, stage.request],
             folder=stage.folder,
             readable=[stage.request, *readable()],
-            env=env,
+            env={**env, WORD: word},
             log=log,
             limits=LIMITS,
-            trusted=bool(self.outside.trusts_source and why_not()),
+            trusted=self.server is None,
             journal=stage.journal,
+            server=self.server,
         )
         if ended.verdict in ENDED_EARLY:
             return {"stopped": ENDED_EARLY[ended.verdict]}
@@ -252,6 +259,7 @@ class Observer:
             "provided": self.subject.provided,
             "wheels": str(stage.wheels),
             "journal": str(stage.journal),
+            "standard_library": str(STANDARD_LIBRARY),
             "facts": {
                 **_facts(view),
                 "accelerator_home": home,
@@ -262,7 +270,6 @@ class Observer:
                 "python_program": str(stage.tools / "python"),
                 "home": str(stage.home),
                 "modules": str(stage.modules),
-                "standard_library": str(STANDARD_LIBRARY),
                 "around": str(stage.folder.parent),
                 "simulated": sorted(SIMULATED | HARMLESS),
                 "folders": list(map(str, places)),

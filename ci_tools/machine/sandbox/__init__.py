@@ -29,27 +29,22 @@ read it with `leftovers.read_safely` and remove it with `leftovers.clear`.
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import os
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ci_tools.errors import MachineError
-from ci_tools.machine.process import (
-    LIFELINE,
-    redact,
-    tail,
-)
+from ci_tools.machine.process import redact, tail
+from ci_tools.machine.sandbox.groups import Started
 from ci_tools.machine.sandbox.journal import MOST_NOTED, Journal, make_pipe, open_journal
 from ci_tools.machine.sandbox.usage import (
     OPEN_FILES,
@@ -64,13 +59,14 @@ from ci_tools.machine.sandbox.usage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ci_tools.machine.sandbox.groups import ForkServer, Group
 
 __all__ = ["Confined", "Limits", "Verdict", "run_in_sandbox", "why_not"]
 
 LOG = logging.getLogger(__name__)
 
-SCRIPT = (sys.executable, "-I", "-S", str(Path(__file__).parent.with_name("_confined.py")))
 # The files that every program needs to start; none of them belongs to a user. Missing ones are skipped.
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 LOADER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/alternatives")
@@ -147,9 +143,11 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
     limits: Limits,
     trusted: bool = False,
     journal: Path | None = None,
+    server: ForkServer | None = None,
 ) -> Confined:
     """Run `command` in `folder`, confined unless it is trusted, with its output appended to `log`.
 
+    A `server` forks a prepared process for it, which is as confined as a started one, instead of starting a program.
     Its processes may write into `journal`, a FIFO that is created here; they cannot read it, change what was written,
     or replace it. `log` and `journal` must be outside `folder`. Raises MachineError if the command cannot be started
     or confined.
@@ -178,7 +176,7 @@ def run_in_sandbox(  # noqa: PLR0913 - each is a different part of the cage, and
         sink.write(f"$ {redact(' '.join(map(str, command)))}\n".encode())
         start = sink.tell()
         with open_journal(pipe) as noted:
-            status, verdict = _supervise(rules, folder, sink, limits, noted)
+            status, verdict = _supervise(rules, sink, limits, noted, server)
     return Confined(status, verdict, log, time.monotonic() - started, start, bytes(noted.content))
 
 
@@ -196,20 +194,25 @@ def _refuse(command: Sequence[str | Path], folder: Path, env: Mapping[str, str],
 
 
 def _supervise(
-    rules: dict[str, object], folder: Path, sink: IO[bytes], limits: Limits, journal: Journal
+    rules: dict[str, object], sink: IO[bytes], limits: Limits, journal: Journal, server: ForkServer | None
 ) -> tuple[int, Verdict]:
     """Run the command until it ends or exceeds a limit, then kill its group; return its exit status and the reason."""
+    folder = Path(str(rules["folder"]))
     before = size_of(folder, ())
-    with _group(rules, folder) as process:
-        heard = _Heard(process.stdout, sink, min(limits.written, MOST_LOGGED), journal)
-        watch = _Watch(process.pid, folder, before, limits)
-        verdict = _watch_process(process, heard, watch)
-        _end(process)
+    group: Group = server.fork(rules) if server else Started(rules)
+    try:
+        heard = _Heard(group, sink, min(limits.written, MOST_LOGGED), journal)
+        try:
+            verdict = _watch_group(group, heard, watch := _Watch(group, folder, before, limits))
+        finally:
+            _end(group)
         heard.rest()
+    finally:
+        status = group.close()
     if not heard.ready and verdict is Verdict.ENDED:
         raise MachineError(_last_words(sink))
     if verdict is Verdict.ENDED:
-        return process.returncode, heard.verdict or watch.written() or Verdict.ENDED
+        return status, heard.verdict or watch.written() or Verdict.ENDED
     return -signal.SIGKILL, verdict
 
 
@@ -218,41 +221,21 @@ def _last_words(sink: IO[bytes]) -> str:
     return tail(Path(sink.name), 1).removeprefix("OSError: ") or "the confined process was killed as it started"
 
 
-@contextmanager
-def _group(rules: dict[str, object], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the command running in its own process group; at the end, kill the group."""
-    process = subprocess.Popen(
-        [*LIFELINE, *SCRIPT, json.dumps(rules)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=folder,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        _end(process)
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                pipe.close()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(group: Group) -> None:
     """Kill the group until no process in it is alive; raise MachineError if some survive for `PATIENCE` seconds."""
     deadline = time.monotonic() + PATIENCE
-    while process.poll() is None or living(process.pid):
+    while not group.has_ended() or living(group.pid):
         with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for a group that is ending
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(group.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            msg = f"process group {process.pid} was killed and is still there after {PATIENCE} seconds"
+            msg = f"process group {group.pid} was killed and is still there after {PATIENCE} seconds"
             raise MachineError(msg)
         time.sleep(0.005)
 
 
-def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watch) -> Verdict:
+def _watch_group(group: Group, heard: _Heard, watch: _Watch) -> Verdict:
     """Wait until the command ends or exceeds a limit, and return which."""
-    while process.poll() is None:
+    while not group.has_ended():
         heard.wait(PAUSE)
         if verdict := heard.verdict or watch.verdict():
             return verdict
@@ -262,8 +245,9 @@ def _watch_process(process: subprocess.Popen[bytes], heard: _Heard, watch: _Watc
 class _Heard:
     """The output of a command, written to its log up to a limit."""
 
-    def __init__(self, pipe: IO[bytes] | None, sink: IO[bytes], most: int, journal: Journal) -> None:
-        self.source = pipe.fileno() if pipe else -1
+    def __init__(self, group: Group, sink: IO[bytes], most: int, journal: Journal) -> None:
+        self.source = group.output
+        self.end = group.end
         self.sink = sink
         self.most = most
         self.journal = journal
@@ -279,19 +263,19 @@ class _Heard:
         return Verdict.TOO_MUCH_WRITTEN if too_much else None
 
     def wait(self, seconds: float) -> None:
-        """Wait at most some seconds for output; return as soon as some was read."""
-        if not self._takes(seconds) and not self.open:
-            time.sleep(seconds if self.journal.source is None else 0)
+        """Wait at most some seconds for output or for the end; return as soon as some was read."""
+        if not self._takes(seconds, self.end) and not self.open:
+            time.sleep(seconds if self.journal.source is self.end is None else 0)
 
     def rest(self) -> None:
         """Read what is still in the pipes, without waiting for other processes that hold them open."""
         while self._takes(0):
             pass
 
-    def _takes(self, seconds: float) -> bool:
-        """Read output that comes within some seconds; return whether there was any."""
-        sources = [source for source in (self.source if self.open else None, self.journal.source) if source is not None]
-        ready = select.select(sources, [], [], seconds)[0] if sources else []
+    def _takes(self, seconds: float, end: int | None = None) -> bool:
+        """Read output that comes within some seconds, or until the end; return whether there was any."""
+        sources = [source for source in (self.source if self.open else None, self.journal.source, end) if source is not None]
+        ready = select.select(sources, [], [], seconds)[0]
         if self.source in ready:
             self._take()
         if self.journal.source in ready:
@@ -311,8 +295,9 @@ class _Heard:
 class _Watch:
     """Measures what a process group uses; the more a measurement costs, the rarer it is."""
 
-    def __init__(self, group: int, folder: Path, before: int, limits: Limits) -> None:
-        self.group = group
+    def __init__(self, group: Group, folder: Path, before: int, limits: Limits) -> None:
+        self.group = group.pid
+        self.lifeline = group.lifeline
         self.folder = folder
         self.before = before
         self.used = used_space(folder)
@@ -342,7 +327,7 @@ class _Watch:
         self.waited += (now - before) * all(task.is_waiting for task in tasks)
         if max(self.waited, sum(task.seconds for task in tasks)) > self.limits.seconds:
             return Verdict.TIMED_OUT
-        tasks = [task for task in tasks if task.pid != self.group]  # the group's first process is _lifeline.py
+        tasks = [task for task in tasks if task.pid != self.lifeline]
         most = self.limits.processes
         if len(tasks) > most or sum(task.threads for task in tasks) > most * THREADS_EACH:
             return Verdict.TOO_MANY_PROCESSES

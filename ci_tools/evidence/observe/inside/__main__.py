@@ -3,6 +3,9 @@
 The request names the copy of the source, the backend, the cell's facts and variables, and the journal: a FIFO to which
 every event is written when it happens. The answer comes last, sealed with a secret word that only this process gets.
 With more arguments this is a Python that the build starts: it runs them as Python would, and records their questions.
+
+`--serve REQUEST.json SCRIPT DESCRIPTOR` prepares a process from which SCRIPT forks another for each build: it has
+imported what every build needs, and no project has run in it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.observe.inside.facts import Facts
 
 REQUEST = 1
+SERVE = "--serve"
 WORD = "FATWHEEL_WORD"  # the variable that passes the secret word
 TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
 MOST_TEXT = 1 << 20  # characters of one generated source
@@ -31,13 +35,45 @@ def main() -> None:
     """Observe the build that the request describes, or a Python that it starts."""
     gc.disable()  # until the project's code runs: nothing that is imported before becomes garbage
     del sys.path[0]  # this folder
+    if sys.argv[1] == SERVE:
+        _serve(*sys.argv[2:])
+        return
     word = _take_word()
-    request = json.loads(Path(sys.argv[REQUEST]).read_text(encoding="utf-8"))
+    request = _read_request()
     arguments = sys.argv[REQUEST + 1 :]
+    _prepare(request)
     if arguments:
         _observe_child(request, arguments)
     else:
         _observe_build(request, word)
+
+
+def _read_request() -> dict[str, Any]:
+    request: dict[str, Any] = json.loads(Path(sys.argv[REQUEST]).read_text(encoding="utf-8"))
+    return request
+
+
+def _serve(request: str, script: str, descriptor: str) -> None:
+    """Prepare this process, and let a script fork others from it."""
+    sys.argv[1:] = [request]  # as a process has it that observes one build
+    _prepare(_read_request())
+    import runpy
+
+    runpy.run_path(script)["serve"](int(descriptor), _run_forked)
+
+
+def _run_forked(command: list[str]) -> None:
+    sys.argv[1:] = command[-1:]
+    _observe_build(_read_request(), _take_word())
+
+
+def _prepare(request: dict[str, Any]) -> None:
+    """Import and read what every build needs and no fact of a cell changes."""
+    sys.path[:0] = request["path"]
+    from ci_tools.evidence.observe.inside import build_ext, machine, text  # noqa: F401 - imported for later
+    from ci_tools.evidence.observe.inside.library import LIBRARY
+
+    LIBRARY.read(request["standard_library"])
 
 
 def _take_word() -> bytes:
@@ -63,7 +99,6 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
 
 
 def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
-    sys.path[:0] = request["path"]
     from ci_tools.evidence.observe.inside import build_ext, machine
     from ci_tools.evidence.observe.inside.facts import FACTS
 

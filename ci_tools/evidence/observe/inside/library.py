@@ -94,13 +94,16 @@ class Library:
         self.answers: Mapping[str, Mapping[str, Callable[[], Any]]] = {}
         self.shown: set[str] = set()
 
-    def begin(self, table: str, answers: Mapping[str, Mapping[str, Callable[[], Any]]]) -> None:
-        """Read the table's file, and watch the modules imported so far.
+    def read(self, table: str) -> None:
+        """Read the table's file."""
+        with open(table, encoding="utf-8") as file:
+            self.table = json.load(file)
+
+    def begin(self, answers: Mapping[str, Mapping[str, Callable[[], Any]]]) -> None:
+        """Watch the modules imported so far.
 
         `answers` are the cell's values of names that this machine has too, by module.
         """
-        with open(table, encoding="utf-8") as file:
-            self.table = json.load(file)
         self.answers = answers
         self.show()
 

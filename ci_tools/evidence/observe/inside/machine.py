@@ -57,7 +57,7 @@ def install_fakes(env: Mapping[str, str], provided: Sequence[str]) -> None:
     files.watch()
     modules.watch(provided)
     sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
-    LIBRARY.begin(FACTS.known["standard_library"], _answers())
+    LIBRARY.begin(_answers())
     programs.watch()
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}.") and not hasattr(module, "__path__"):

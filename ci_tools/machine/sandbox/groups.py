@@ -1,0 +1,177 @@
+"""The process group of one command: of a program that is started, or forked from a process that is prepared."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from ci_tools.errors import MachineError
+from ci_tools.machine.process import LIFELINE, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ForkServer", "Forked", "Group", "Started"]
+
+SCRIPTS = Path(__file__).parent.parent
+CONFINED = (sys.executable, "-I", "-S", str(SCRIPTS / "_confined.py"))
+SERVER = SCRIPTS / "_fork_server.py"
+PATIENCE = 10.0  # seconds in which a server has to end its processes
+
+
+class Group(Protocol):
+    """The processes of one command."""
+
+    pid: int  # of its first process, by which the group is named
+    lifeline: int  # a process of ours in the group, which no limit counts; 0 if there is none
+    output: int  # the descriptor from which its output is read
+    end: int | None  # a descriptor that is readable once the first process has ended, where the system has such
+
+    def has_ended(self) -> bool:
+        """Whether the first process has ended."""
+        ...
+
+    def close(self) -> int:
+        """Take leave of the ended group; return the exit status, over 128 if a signal ended it."""
+        ...
+
+
+class Started:
+    """The group of a program that is started for a command; it ends with this process (`_lifeline.py`)."""
+
+    def __init__(self, rules: Mapping[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [*LIFELINE, *CONFINED, json.dumps(rules)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=rules["folder"],
+            start_new_session=True,
+        )
+        self.pid = self.lifeline = self.process.pid
+        self.output = _descriptor(self.process.stdout)
+        self.end = _watch_end(self.pid)
+
+    def has_ended(self) -> bool:
+        """Whether the first process has ended."""
+        return self.process.poll() is not None
+
+    def close(self) -> int:
+        """Take leave of the ended group; return the exit status."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                pipe.close()
+        if self.end is not None:
+            os.close(self.end)
+        return self.process.returncode
+
+
+class ForkServer:
+    """A prepared process that forks another for each command: what all of them need, it has read and imported once.
+
+    Its program loads the script that `arguments` end with and calls `serve` with the descriptor that follows. Only
+    Linux can fork confined processes. A server serves one thread, one command at a time.
+    """
+
+    def __init__(self, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
+        """Start the program; `_fork_server.py` and a descriptor are added to its arguments. Raises MachineError."""
+        answers, theirs = os.pipe()
+        self.answers = os.fdopen(answers, "rb")
+        try:
+            self.process = subprocess.Popen(
+                [*map(str, command), str(SERVER), str(theirs)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(env),
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            self.answers.close()
+            msg = f"{redact(str(command[0]))} cannot be started: {error.strerror}"
+            raise MachineError(msg) from error
+        finally:
+            os.close(theirs)
+        self.output = _descriptor(self.process.stdout)
+        try:
+            self.read_answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def fork(self, rules: Mapping[str, Any]) -> Forked:
+        """Fork a process for a command. Raises MachineError if the server has ended."""
+        return Forked(self, self.ask(rules))
+
+    def ask(self, request: object) -> int:
+        """Return the server's answer to a request. Raises MachineError if it has ended."""
+        with suppress(BrokenPipeError):  # there will be no answer either
+            if self.process.stdin:
+                self.process.stdin.write(f"{json.dumps(request)}\n".encode())
+                self.process.stdin.flush()
+        return int(self.read_answer())
+
+    def read_answer(self) -> Any:  # noqa: ANN401 - what JSON holds
+        """Return the server's next answer. Raises MachineError with the last line of its output if it has ended."""
+        if line := self.answers.readline():
+            return json.loads(line)
+        self.process.wait()
+        os.set_blocking(self.output, False)
+        lines = (os.read(self.output, 1 << 16) if self.process.stdout else b"").decode(errors="replace").splitlines()
+        msg = f"the prepared process has ended: {lines[-1] if lines else f'exit status {self.process.returncode}'}"
+        raise MachineError(msg)
+
+    def close(self) -> None:
+        """End the server with all that it forked."""
+        if self.process.stdin:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # its forked process then gets the signal that it asked for
+            self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+        self.answers.close()
+
+
+class Forked:
+    """The group of a process that was forked for a command; it ends with the server, and so with this process."""
+
+    lifeline = 0
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self.server = server
+        self.pid = pid
+        self.output = server.output
+        self.end = os.pidfd_open(pid)
+
+    def has_ended(self) -> bool:
+        """Whether the first process has ended."""
+        return bool(select.select([self.end], [], [], 0)[0])
+
+    def close(self) -> int:
+        """Take leave of the ended group; return the exit status."""
+        os.close(self.end)
+        status = self.server.ask(None)
+        return status if status >= 0 else 128 - status
+
+
+def _watch_end(pid: int) -> int | None:
+    """Return a descriptor that is readable once a child process has ended; None where the system has none."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # Linux before 5.3
+            return os.pidfd_open(pid)
+    return None
+
+
+def _descriptor(pipe: IO[bytes] | None) -> int:
+    return pipe.fileno() if pipe else -1
