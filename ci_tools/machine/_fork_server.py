@@ -1,6 +1,6 @@
 """Forks confined processes from one that is prepared: a script that a prepared program loads, for `sandbox`.
 
-What every command would read and import anew, its program reads once. Then it calls `serve`: each line of its standard
+Its program reads and imports once, for all commands, whatever each of them needs. Then it calls `serve`: each line of its standard
 input is one request, in JSON. Rules, as `_confined` takes them, fork a process, and its id is the answer. `null` takes
 leave of that process, and the exit status is the answer. Until then its id belongs to no other process.
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-# prctl(2)
+# The names of prctl(2).
 PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36  # what a forked process leaves behind becomes a child of this process, not of init
+PR_SET_CHILD_SUBREAPER = 36  # orphaned descendants become children of this process, not of init
 OUTPUT = 2  # the last descriptor that a forked process has
 READY = "ready"
 
@@ -85,6 +85,7 @@ def _run_forked(server: int, rules: dict[str, Any], confined: Any, run: Callable
         _drop_descriptors()
         os.chdir(rules["folder"])
         confined.restrict(rules)
+        ctypes.set_errno(0)
         os.environ.clear()
         os.environ.update(rules["env"])
         run(rules["command"])

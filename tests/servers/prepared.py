@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__")  # scripts, and the observer, which takes modules' places
+# Scripts, and the observer, which takes modules' places.
+SKIPPED = ("inside", "_confined", "_fork_server", "_lifeline", "__main__")
 BESIDE = ("boto3", "jsonschema", "readme_renderer.rst", "twine", "abi3audit")
 
 

@@ -31,8 +31,7 @@ from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step
@@ -117,7 +116,7 @@ class Observer:
         self.counted = 0, 0  # cells known, and cells in total
         self.step: Step | None = None
         self.stage: Stage | None = None
-        self.server: ForkServer | None = None  # forks a process for each build, where this machine can confine it
+        self.server: ForkServer | None = None
         self.sealing = read_key(outside.environ)
         self.said = False
         self.stopped: Observed | None = None  # a build that did not end by itself: no other is started
@@ -221,9 +220,6 @@ class Observer:
         places = {"HOME": str(stage.home), "TMPDIR": str(stage.scratch)}
         word = secrets.token_hex()
         env = {"PATH": str(stage.tools), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", **places}
-        if self.server is None and not why_not():
-            self.server = ForkServer([*PYTHON, SERVE, stage.request], env)
-            self.shown.callback(self.server.close)
         ended = run_in_sandbox(
             [*PYTHON, stage.request],
             folder=stage.folder,
@@ -231,9 +227,9 @@ class Observer:
             env={**env, WORD: word},
             log=log,
             limits=LIMITS,
-            trusted=self.server is None,
+            trusted=bool(why_not()),
             journal=stage.journal,
-            server=self.server,
+            server=self._find_server(stage, env),
         )
         if ended.verdict in ENDED_EARLY:
             return {"stopped": ENDED_EARLY[ended.verdict]}
@@ -241,6 +237,13 @@ class Observer:
         if answer is None:
             return {"stopped": f"setup.py ended Python before the build was done (exit status {ended.status})"}
         return {**name_folders_alike(answer, stage), "wheel": read_wheel(stage)}
+
+    def _find_server(self, stage: Stage, env: Mapping[str, str]) -> ForkServer | None:
+        """Return the prepared process that forks one for each build, None where this machine confines none."""
+        if self.server is None and not why_not():
+            self.server = ForkServer([*PYTHON, SERVE, stage.request], env)
+            self.shown.callback(self.server.close)
+        return self.server
 
     def _request(self, stage: Stage, view: View) -> dict[str, Any]:
         project = stage.source / self.subject.folder

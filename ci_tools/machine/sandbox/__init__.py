@@ -274,8 +274,8 @@ class _Heard:
 
     def _takes(self, seconds: float, end: int | None = None) -> bool:
         """Read output that comes within some seconds, or until the end; return whether there was any."""
-        sources = [source for source in (self.source if self.open else None, self.journal.source, end) if source is not None]
-        ready = select.select(sources, [], [], seconds)[0]
+        sources = (self.source if self.open else None, self.journal.source, end)
+        ready = select.select([source for source in sources if source is not None], [], [], seconds)[0]
         if self.source in ready:
             self._take()
         if self.journal.source in ready:

@@ -29,9 +29,13 @@ class Group(Protocol):
     """The processes of one command."""
 
     pid: int  # of its first process, by which the group is named
-    lifeline: int  # a process of ours in the group, which no limit counts; 0 if there is none
+    lifeline: int  # the process of `_lifeline.py`, which no limit counts; 0 if there is none
     output: int  # the descriptor from which its output is read
-    end: int | None  # a descriptor that is readable once the first process has ended, where the system has such
+
+    @property
+    def end(self) -> int | None:
+        """A descriptor that is readable once the first process has ended, where the system has such."""
+        ...
 
     def has_ended(self) -> bool:
         """Whether the first process has ended."""

@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,7 @@ from ci_tools.machine.sandbox import (
     run_in_sandbox,
     why_not,
 )
+from ci_tools.machine.sandbox.groups import ForkServer
 from ci_tools.machine.sandbox.leftovers import clear
 from ci_tools.machine.sandbox.usage import living, living_by_ps
 
@@ -40,12 +42,31 @@ confines = pytest.mark.skipif(bool(REASON), reason=REASON or "this machine can")
 IMPORTS = "import ctypes, os, shutil, signal, socket, subprocess, sys, time\n"
 
 
+# A prepared program whose forked processes run as `python -I -S -c CODE` does.
+PREPARED = """
+import os, runpy, sys, traceback
+
+def run(command):
+    status = 1
+    try:
+        exec(command[-1], {"__name__": "__main__"})
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    os._exit(status)
+
+runpy.run_path(sys.argv[-2])["serve"](int(sys.argv[-1]), run)
+"""
+
+
 class Cage(NamedTuple):
     """A folder to be confined in, and what lies around it."""
 
     folder: Path
     outside: Path
     log: Path
+    server: ForkServer | None = None  # that forks the processes to be confined
 
     def run(
         self, code: str, limits: Limits = SOME, *, trusted: bool = False, lent: tuple[Path, ...] = (), **env: str
@@ -54,20 +75,40 @@ class Cage(NamedTuple):
         script = f"{IMPORTS}outside = {str(self.outside)!r}\n{textwrap.dedent(code)}"
         command = [sys.executable, "-I", "-S", "-c", script]
         return run_in_sandbox(
-            command, folder=self.folder, readable=lent, env=env, log=self.log, limits=limits, trusted=trusted
+            command,
+            folder=self.folder,
+            readable=lent,
+            env=env,
+            log=self.log,
+            limits=limits,
+            trusted=trusted,
+            server=self.server,
         )
 
     def said(self, ended: Confined) -> str:
         return self.log.read_bytes()[ended.start :].decode()
 
     def processes(self) -> str:
-        """Return the processes that were started with the name of this folder."""
-        return output(["pgrep", "-f", str(self.folder)]) or ""
+        """Return the processes that were started with the name of this folder, and those that were forked."""
+        forked = output(["pgrep", "-P", str(self.server.process.pid)]) if self.server else ""
+        return (output(["pgrep", "-f", str(self.folder)]) or "") + (forked or "")
 
 
-@pytest.fixture
-def cage(tmp_path: Path) -> Iterator[Cage]:
-    cage = Cage(tmp_path / "folder", tmp_path / "outside", tmp_path / "log")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer | None]:
+    if REASON:
+        yield None
+        return
+    script = tmp_path_factory.mktemp("server") / "prepared.py"
+    script.write_text(PREPARED)
+    with closing(ForkServer([sys.executable, "-I", "-S", script], {})) as server:
+        yield server
+
+
+@pytest.fixture(params=["started", pytest.param("forked", marks=confines)])
+def cage(request: pytest.FixtureRequest, tmp_path: Path, server: ForkServer | None) -> Iterator[Cage]:
+    server = server if request.param == "forked" else None
+    cage = Cage(tmp_path / "folder", tmp_path / "outside", tmp_path / "log", server)
     cage.folder.mkdir()
     (cage.outside / "deep").mkdir(parents=True)
     (cage.outside / "secret").write_text("the secret")
@@ -236,9 +277,7 @@ def test_a_busy_machine_ends_nothing_that_an_idle_one_lets_finish(cage: Cage) ->
         pytest.param("os.kill(os.getpid(), signal.SIGKILL)", 128 + 9, "", id="kills-itself"),
         pytest.param("input()", 1, "EOFError: EOF when reading a line", id="asks"),
         pytest.param("import missing_module", 1, "No module named 'missing_module'", id="needs-what-is-missing"),
-        pytest.param(
-            "print(sorted(os.environ.items()))", 0, "[('LC_CTYPE', 'C.UTF-8'), ('WORD', 'up')]", id="variables"
-        ),
+        pytest.param("os.environ.pop('LC_CTYPE', 0); print(os.environ)", 0, "environ({'WORD': 'up'})", id="variables"),
         pytest.param("print(os.getcwd().rpartition('/')[2])", 0, "folder", id="folder"),
         pytest.param("subprocess.run(['/bin/sh', '-c', 'echo $((40 + 2))'])", 0, "42", id="starts-another"),
         pytest.param("a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))", 0, "b'x'", id="talks-to-itself"),
@@ -476,6 +515,33 @@ def test_a_command_ends_with_who_asked_for_it(cage: Cage) -> None:
     asker.kill()
     asker.wait()
     assert eventually(lambda: not cage.processes())
+
+
+@confines
+def test_a_command_ends_with_the_process_that_forked_it(cage: Cage) -> None:
+    with closing(ForkServer([sys.executable, "-I", "-S", "-c", PREPARED], {})) as server:
+        cage = cage._replace(server=server)
+        killer = threading.Thread(target=lambda: eventually((cage.folder / "started").exists) and server.process.kill())
+        killer.start()
+        with pytest.raises(MachineError, match="the prepared process has ended: exit status -9"):
+            cage.run(DAEMON + "    time.sleep(600)\n")
+        killer.join()
+    assert eventually(lambda: not cage.processes())
+
+
+def test_a_prepared_process_says_why_it_cannot_serve() -> None:
+    with pytest.raises(MachineError, match="the prepared process has ended: ModuleNotFoundError: No module named 'a'"):
+        ForkServer([sys.executable, "-I", "-S", "-c", "import a"], {})
+    with pytest.raises(MachineError, match="no-such-command cannot be started: No such file or directory"):
+        ForkServer(["no-such-command"], {})
+
+
+@confines
+def test_one_forked_process_knows_nothing_of_another(cage: Cage, server: ForkServer) -> None:
+    cage = cage._replace(server=server)
+    cage.run("import random; sys.left = 1; print('left', end=''); open('left', 'w')", LEFT="1")
+    ended = cage.run("print(hasattr(sys, 'left'), 'LEFT' in os.environ, 'random' in sys.modules)")
+    assert cage.said(ended) == "False False False\n"
 
 
 def eventually(holds: object) -> bool:

@@ -29,6 +29,18 @@ SERVE = "--serve"
 WORD = "FATWHEEL_WORD"  # the variable that passes the secret word
 TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
 MOST_TEXT = 1 << 20  # characters of one generated source
+# What setuptools imports in the course of a build; none of it looks at the machine when it is imported.
+USED_LATER = (
+    "distutils.command.build_py",
+    "distutils.command.build_scripts",
+    "distutils.command.install",
+    "distutils.command.install_lib",
+    "distutils.command.install_scripts",
+    "setuptools.archive_util",
+    "setuptools.build_meta",
+    "setuptools.compat.py310",
+    "setuptools.namespaces",
+)
 
 
 def main() -> None:
@@ -63,6 +75,7 @@ def _serve(request: str, script: str, descriptor: str) -> None:
 
 
 def _run_forked(command: list[str]) -> None:
+    sys.orig_argv = command  # as of a process that was started with it
     sys.argv[1:] = command[-1:]
     _observe_build(_read_request(), _take_word())
 
@@ -74,6 +87,8 @@ def _prepare(request: dict[str, Any]) -> None:
     from ci_tools.evidence.observe.inside.library import LIBRARY
 
     LIBRARY.read(request["standard_library"])
+    for name in USED_LATER:
+        importlib.import_module(name)
 
 
 def _take_word() -> bytes:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_tools.evidence.observe import run
 from ci_tools.machine import python as interpreter
 from ci_tools.model.versions import Python
-from tests.builders.sources import write
+from tests.builders.sources import evidence_of, write
 
 pytestmark = pytest.mark.slow  # installs the toolkit for other Pythons
 
@@ -77,6 +78,31 @@ def install(program: Path, folder: Path) -> Path:
     subprocess.run([UV, "venv", "--quiet", "--python", program, folder], check=True)
     subprocess.run([UV, "pip", "install", "--quiet", "--link-mode=copy", "--python", host, ROOT, *same], check=True)
     return host
+
+
+ASKS_ITS_PROCESS = """\
+import argparse, gc, os, random, signal, subprocess, sys, threading
+own = [sorted(sys.argv), len(sys.path), threading.active_count(), gc.isenabled(), os.getcwd()[-2:], random.__name__,
+       sys.stdin.read(), signal.getsignal(signal.SIGPIPE), sys.flags.safe_path
+       if hasattr(sys.flags, "safe_path") else "", hasattr(sys.modules["__main__"], "word"),
+       subprocess.check_output([sys.executable, "-c", "import os; print(sorted(os.environ))"], text=True)]
+""" + SETUP.replace("flags.append(", "flags += [f'-DOWN={one}' for one in own]\nflags.append(")
+
+
+@pytest.mark.parametrize("setup", [SETUP, ASKS_ITS_PROCESS])
+def test_a_forked_process_shows_what_a_started_one_shows(
+    setup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fork_none(*_: object) -> None:
+        pass
+
+    projects = [project(tmp_path / name) for name in ("one", "two")]
+    for folder in projects:
+        (folder / "setup.py").write_text(setup)
+    forked = evidence_of(projects[0])
+    monkeypatch.setattr(run.Observer, "_find_server", fork_none)
+    assert evidence_of(projects[1]) == forked
+    assert "THERE=" in str(forked)
 
 
 @pytest.mark.parametrize("version", ["3.13", *(pytest.param(one, marks=pytest.mark.long) for one in ("3.10", "3.12"))])
