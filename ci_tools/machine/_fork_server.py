@@ -1,8 +1,8 @@
 """Forks confined processes from one that is prepared: a script that a prepared program loads, for `sandbox`.
 
-Its program reads and imports once, for all commands, whatever each of them needs. Then it calls `serve`: each line of its standard
-input is one request, in JSON. Rules, as `_confined` takes them, fork a process, and its id is the answer. `null` takes
-leave of that process, and the exit status is the answer. Until then its id belongs to no other process.
+Its program reads and imports once what all commands need. Then it calls `serve`: each line of its standard input is one
+request, in JSON. Rules, as `_confined` takes them, fork a process, and its id is the answer. `null` takes leave of that
+process, and the exit status is the answer. Until then its id belongs to no other process.
 
 A forked process is like a started one: it is confined before it runs a line of the command, has a session and a
 process group of its own, the variables of its rules, an empty input, and no other descriptor than its output. When the
