@@ -64,8 +64,9 @@ done
 """
 # Other programs of a builder: setup.py can find them, but what they would do is unknown.
 FOUND = ("cmake", "make")
+SHELLS = ("bash", "sh")  # what is run is plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | {*FOUND, *PYTHONS}
+PROGRAMS = TOOLS | {*FOUND, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
@@ -154,6 +155,8 @@ class Stage:
             _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
         for name in FOUND:
             _script(self.tools / name, "#!/bin/sh\nexit 0\n")
+        for name in SHELLS:
+            (self.tools / name).symlink_to("/bin/sh")
         self._lend()
         if accelerator:
             self._accelerator(accelerator, version)

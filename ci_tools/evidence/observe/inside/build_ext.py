@@ -23,7 +23,7 @@ import distutils.command.build_ext
 import distutils.command.config
 import distutils.unixccompiler
 from distutils.command.build import build
-from distutils.errors import LinkError
+from distutils.errors import CompileError, LinkError
 from distutils.unixccompiler import UnixCCompiler
 
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -31,9 +31,13 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from ci_tools.evidence.observe.inside.cell import platform_tag
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-# Keywords of setup() that set no attribute of their name, or of a plugin that adds only the version.
+# Keywords of setup() that set no attribute of their name, or of a plugin that adds only the version. setuptools ignores
+# the arguments of Extension among them: "Unknown distribution option".
 HARMLESS_KEYWORDS = frozenset(
-    {"features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"}
+    {
+        *("features", "licence", "options", "setuptools_git_versioning", "tests_require", "use_scm_version"),
+        *("define_macros", "extra_compile_args", "extra_link_args", "language"),
+    }
 )
 VARIABLES = ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "CPLUS_INCLUDE_PATH", "CPATH")
 DEVICE_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
@@ -43,6 +47,8 @@ USUAL_HEADER = re.compile(
     r"(linux|sys|asm|arpa|net|netinet)/[\w./]+|c?(assert|ctype|errno|float|inttypes|iso646|limits|locale|math|setjmp|"
     r"signal|stdarg|stddef|stdint|stdio|stdlib|string|time|uchar|wchar)(\.h)?|(pthread|unistd|fcntl|dlfcn|Python)\.h|[a-z_]+"
 )
+# Headers that come with the compilers of some systems: Apple's has no OpenMP.
+SYSTEMS_WITH = {"omp.h": frozenset({"linux", "windows"})}
 TWINS = ("ccompiler", "unixccompiler")  # modules that distutils and setuptools each have
 # Endings of a compiler's files, and those on Windows.
 ENDINGS = {
@@ -158,12 +164,19 @@ def record(source: str, made: str, compiler: str, flags: list[str]) -> None:
 
 
 def _doubt_includes(source: str) -> None:
-    """Record a doubt about a compiler test if its file includes headers that not every system has."""
+    """Record a doubt about a compiler test if its file includes headers that only some builders have.
+
+    Raises CompileError for a header that the cell's compiler does not bring along.
+    """
     if not os.path.isfile(source):
         return
     text = Path(source).read_text(encoding="utf-8", errors="replace")
     unusual = [name for name in INCLUDED.findall(text) if not USUAL_HEADER.fullmatch(name)]
-    if unusual:
+    for name in unusual:
+        if name in SYSTEMS_WITH and FACTS.ask("os") not in SYSTEMS_WITH[name]:
+            msg = f"fatal error: {name}: No such file or directory"
+            raise CompileError(msg)
+    if unusual := [name for name in unusual if name not in SYSTEMS_WITH]:
         FACTS.doubt(f"tries whether the compiler finds {unusual[0]}, which no cell defines")
 
 

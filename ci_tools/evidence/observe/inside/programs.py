@@ -15,7 +15,12 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 
 SHELLS = ("bash", "dash", "sh")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
-BEYOND_WORDS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")  # characters with a meaning to a shell
+# Characters with a meaning to a shell, beside those that connect commands.
+BEYOND_WORDS = re.compile(r"[<>()$`\\*?\[\]{}~#!\n]")
+CONNECTORS = frozenset({";", "&&", "||", "|"})
+DROPS_OUTPUT = re.compile(r"(?<!\S)(&>|[12]?>) ?/dev/null(?=[\s;&|]|$)|(?<!\S)2>&1(?=[\s;&|]|$)")
+LOOKS_UP = frozenset({"type", "which"})  # print where a shell finds a program
+BUILTINS = frozenset({":", "cd", "echo", "exit", "false", "pwd", "true", *LOOKS_UP})
 STARTS = {
     "ctypes.dlopen": "loads a library of the machine",
     "os.exec": "replaces itself by another program",
@@ -66,8 +71,13 @@ def _ran(command: Any) -> None:
     if not FACTS.place():
         return
     if os.path.basename(words[0]) in SHELLS:
-        words = _shell_command(words)
-    program = os.path.basename(words[0]) if words else "a shell"
+        _ran_by_shell(words)
+    else:
+        _ran_program(words)
+
+
+def _ran_program(words: list[str]) -> None:
+    program = os.path.basename(words[0])
     if program in files.GPU_PROGRAMS:
         FACTS.ask("gpu")
     elif program in files.ACCELERATOR_PROGRAMS:
@@ -76,14 +86,41 @@ def _ran(command: Any) -> None:
         FACTS.doubt(f"runs {program}, whose answer no cell defines")
 
 
-def _shell_command(words: list[str]) -> list[str]:
-    """Return the command that a shell is given, or an empty list unless it is only plain words."""
-    line = os.fsdecode(words[2]) if len(words) == 3 and words[1] == "-c" else ""  # noqa: PLR2004 - sh -c LINE
+def _ran_by_shell(words: list[str]) -> None:
+    """Record the commands of a shell's line; a doubt unless all of them are plain words, and in a cell of Windows."""
+    found = _split_line(words[2]) if words[1:2] == ["-c"] and len(words) > 2 else []  # noqa: PLR2004 - sh -c LINE
+    is_plain = len(found) == 1 and found[0][0] not in BUILTINS
+    if not found or any("=" in one[0] for one in found) or not (is_plain or FACTS.ask("os") != "windows"):
+        FACTS.doubt("runs a shell, whose answer no cell defines")
+        return
+    for one in found:
+        if one[0] in LOOKS_UP:
+            for name in one[1:]:
+                files.note_program(name)
+        elif one[0] == "cd":
+            files.is_there(one[-1])
+        elif one[0] not in BUILTINS:
+            _ran_program(one)
+
+
+def _split_line(line: str) -> list[list[str]]:
+    """Return the commands of a shell's line, in words; an empty list if it has more than words and connectors."""
+    line = DROPS_OUTPUT.sub("", line)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
     try:
-        found = [] if BEYOND_WORDS.search(line) else shlex.split(line)
+        words = [] if BEYOND_WORDS.search(line) else list(lexer)
     except ValueError:
-        found = []
-    return [] if found and "=" in found[0] else found
+        return []
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word in CONNECTORS:
+            commands.append([])
+        elif set(word) <= set(";&|"):
+            return []
+        else:
+            commands[-1].append(word)
+    return [command for command in commands if command]
 
 
 def _answers(program: str, words: list[str]) -> bool:

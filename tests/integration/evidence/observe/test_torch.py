@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ci_tools.evidence.observe import inside
 from ci_tools.model.evidence import Extensions
 from tests.builders.sources import evidence_of, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ci_tools.model.evidence import CellEvidence
 
 pytestmark = pytest.mark.slow  # many real processes
@@ -96,3 +99,11 @@ def test_a_build_that_is_the_same_for_all_of_them_is_known(platform: str, tmp_pa
 def test_the_version_of_xpu_is_a_doubt(tmp_path: Path) -> None:
     found = shown(tmp_path, 'linux-xpu: {owner: "@demo/xpu"}', f"{ALWAYS} if torch.version.xpu else []")
     assert found.extensions_where.startswith("setup.py:5: it asks for torch.version.xpu, whose value")
+
+
+def test_the_real_torch_has_operators_in_no_other_namespace() -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    asks = "import torch; print(*{one.name.split('::')[0] for one in torch._C._jit_get_all_schemas()})"
+    said = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    fake = Path(inside.__file__).parent / "fakes/torch/ops.py"
+    assert set(said.split()) <= set(re.findall(r"\w+", fake.read_text(encoding="utf-8"))), said

@@ -160,6 +160,10 @@ def tried(statement: str) -> str:
         pytest.param("os.path.exists(os.environ['PATH'].split(os.pathsep)[0] + '/icpx')", "",
                      id="by-a-program-on-the-path"),
         pytest.param("x", "x = os.system('true && uname')\n", id="by-the-second-word-of-a-shell"),
+        pytest.param("x", "x = os.system('type gcc >/dev/null 2>&1; type icpx')\n", id="by-a-program-of-a-shell"),
+        pytest.param("x", "x = os.system('cd /opt/demo && true')\n", id="by-a-folder-of-a-shell"),
+        pytest.param("x", "x = os.system('true & test -f /etc/x')\n", id="by-what-a-shell-does-meanwhile"),
+        pytest.param("x", "x = os.system('true | tee /etc/x')\n", id="by-the-end-of-a-pipe"),
         pytest.param("os.read(r, 9)", "r, w = os.pipe()\nif os.fork() == 0:\n  os.write(w, b'x'); os._exit(0)\n"
                      "os.close(w)\n",
                      id="by-half-of-a-process"),
@@ -281,6 +285,11 @@ def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path:
         pytest.param("subprocess.check_output([sys.executable, 'helper.py'])\n", id="another-python"),
         pytest.param("'__pypy__' in sys.builtin_module_names\n", id="another-kind-of-python"),
         pytest.param("import torch\nhasattr(torch.version, 'git_version')\n", id="whose-torch-it-is"),
+        pytest.param("import torch\nx = hasattr(torch.ops, 'a') and hasattr(torch.ops.a, 'b')\n",
+                     id="torch's-operators"),
+        pytest.param("import psutil\nx = psutil.Process().memory_info().rss\n", id="its-own-memory"),
+        pytest.param("if sys.platform != 'win32':\n  os.system('cd demo && type gcc > /dev/null 2>&1; true')\n"
+                     "  subprocess.check_call(['bash', '-c', 'type git || exit 1'])\n", id="a-shell"),
     ],
 )  # fmt: skip
 def test_what_decides_nothing_costs_no_wheel(before: str, tmp_path: Path) -> None:

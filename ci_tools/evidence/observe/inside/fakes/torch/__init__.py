@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import _C, __config__, backends, cuda, utils, version, xpu
+from torch import _C, __config__, backends, cuda, ops, utils, version, xpu
 
 from ci_tools.evidence.observe.inside.facts import FACTS
 
-__all__ = ["_C", "__config__", "backends", "compiled_with_cxx11_abi", "cuda", "utils", "version", "xpu"]
+__all__ = ["_C", "__config__", "backends", "compiled_with_cxx11_abi", "cuda", "ops", "utils", "version", "xpu"]
 
 
 class TorchVersion(str):
