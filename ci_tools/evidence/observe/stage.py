@@ -64,7 +64,7 @@ done
 """
 # Other programs of a builder: setup.py can find them, but what they would do is unknown.
 FOUND = ("cmake", "make")
-SHELLS = ("bash", "sh")  # what is run is plain words, which all of them understand alike
+SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
 PROGRAMS = TOOLS | {*FOUND, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
