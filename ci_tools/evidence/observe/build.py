@@ -18,6 +18,8 @@ from ci_tools.evidence.includes import (
     find_contradiction,
     is_defined,
     list_forced_includes,
+    select_sources,
+    torch_abi,
 )
 from ci_tools.model.evidence import OWN_SUFFIX, PURE_TAG, Binding, Compile, Extension, Extensions, PythonApi, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
 
     Switches = tuple[tuple[str, str], ...]
 
-__all__ = ["ARCH_LISTS", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
+__all__ = ["ARCH_LISTS", "CMAKE", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
 
 RAN = "observed by running setup.py"
+CMAKE = "cmake"  # noted among the questions where a build runs it
 ARCH_LISTS = {AcceleratorKind.CUDA: "TORCH_CUDA_ARCH_LIST", AcceleratorKind.ROCM: "PYTORCH_ROCM_ARCH"}
 OFFLOAD = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)=(\S+)")  # one or several, separated by commas
 GFX = re.compile(r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*")
@@ -84,6 +87,16 @@ class Build:
         """Every call of a compiler, with its source as it is named in the tree."""
         return tuple(map(self.compile, self.observed.commands))
 
+    @property
+    def runs_cmake(self) -> bool:
+        """Whether another build system compiles, of which only the files are known."""
+        return CMAKE in self.observed.asked
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """Every file of the source that cmake may compile."""
+        return select_sources(self.includes.tree.files, (), ())
+
     @cached_property
     def extensions(self) -> Extensions:
         """Whether the build compiles anything."""
@@ -95,6 +108,8 @@ class Build:
     def where(self) -> str:
         """The result of the observation, in words."""
         observed = self.observed
+        if self.runs_cmake:
+            return f"{observed.asked[CMAKE] or RAN}: its build runs cmake"
         if self.built:
             first = self.built[0]
             count = sum(len(one.compiles) for one in self.built)
@@ -153,7 +168,8 @@ class Build:
         for command in self.compiles:
             if why := self.explain_excess(command, api):
                 return PythonApi(Binding.UNKNOWN, f"{why}, against {api.where}")
-        return api
+        excess = find_contradiction(api, self.includes.external_includes(self.sources)) if self.runs_cmake else None
+        return excess or api
 
     def explain_excess(self, command: Compile, api: PythonApi) -> str:
         """Return why one command goes beyond the API that the tag declares, or ""."""
@@ -195,13 +211,22 @@ class Build:
         if self.observed.shipped:
             where = f"{self.observed.shipped[0]} is compiled already"
             return TorchAbi(Binding.UNKNOWN, where, uses_torch="torch" in self.observed.imports)
-        return abi_of_commands(self.includes, self.compiles)
+        return self.torch_abi_of_cmake() if self.runs_cmake else abi_of_commands(self.includes, self.compiles)
+
+    def torch_abi_of_cmake(self) -> TorchAbi:
+        """Return the torch ABI that the files of the source need, all of which cmake may compile."""
+        found = torch_abi(self.includes, self.sources, self.folder)
+        if found.kind is Binding.NONE and (place := self.observed.imports.get("torch")) is not None:
+            where = f"{place or RAN}: it imports torch, but no file includes one of its headers"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+        return found
 
     @cached_property
     def recipe(self) -> str:
         """A hash of everything that the build does."""
         seen = self.observed
-        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands)
+        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands,
+                 seen.configured)  # fmt: skip
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

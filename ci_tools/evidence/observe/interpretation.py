@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
-from ci_tools.evidence.observe.build import ARCH_LISTS, RAN, Build, find_arch_warnings, list_request_archs
+from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
+from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import CudaArch, GfxArch
 
@@ -40,8 +41,9 @@ SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
 NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
 VALUES = ("1", "TRUE", "ON")
 OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
-STARTS_A_BUILD = ("runs cmake", "runs make", "compiles by its own command")
-UNTOLD = frozenset({"chance", "free_threaded", "hipify"})  # questions that make no difference to evidence by themselves
+STARTS_A_BUILD = ("runs make", "compiles by its own command")
+# Questions that make no difference to evidence by themselves.
+UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
 MOST_TRIED = 8  # switches of one build
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
@@ -173,10 +175,10 @@ class Witness:
     def hidden(self, view: View, observed: Observed) -> tuple[Observed, Switches] | None:
         """Return the build whose switch starts another build system, if the build compiles nothing without a switch."""
         is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
-        if not is_empty or not self.has_kernels:
+        if not is_empty or not self.has_kernels or CMAKE in observed.asked:
             return None
         for switch, tried in self.tried(view, observed):
-            if any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
+            if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
                 return tried, (switch,)
         return None
 
@@ -229,6 +231,8 @@ class Witness:
         if failure := observed.failure:
             place = failure.place or RAN
             return replace(_unseen(f"{place}: {failure.text}", unsupported=f"{failure.text} ({place})"), **told)
+        if CMAKE in observed.asked and observed.is_pure:
+            return replace(_unseen(f"{observed.asked[CMAKE]}: it runs cmake, and its wheel is for any machine"), **told)
         with_gpus = self.with_gpus(view._replace(env=(*view.env, *switches)), observed)
         if doubts := {what: place for seen in with_gpus for what, place in seen.doubts.items()}:
             what, place = next(iter(doubts.items()))
@@ -259,7 +263,7 @@ class Witness:
             extensions=build.extensions,
             extensions_where=build.where,
             python_api=api,
-            torch_abi=build.torch_abi,
+            torch_abi=doubt_torch_abi(build.torch_abi, self.project) if build.runs_cmake else build.torch_abi,
             pure_tag=build.pure_tag,
             unsupported=lost or None,
             build_requires=self.unsaid(observed),
@@ -275,7 +279,11 @@ class Witness:
         """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
-        if required & HARMLESS or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names)):
+        if (
+            build.runs_cmake
+            or required & HARMLESS
+            or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))
+        ):
             return None
         return tuple(sorted([*names, *(one.member for one in build.built)]))
 

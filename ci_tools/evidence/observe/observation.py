@@ -60,6 +60,7 @@ class Observed(NamedTuple):
     metadata: tuple[str, ...] = ()  # the fields of METADATA
     libraries: tuple[Linked, ...] = ()
     commands: tuple[Compile, ...] = ()  # every call of a compiler
+    configured: tuple[tuple[str, ...], ...] = ()  # the arguments of each call of cmake
     generated: Mapping[str, str] = {}  # the sources that the build wrote, with their text
 
 
@@ -162,6 +163,7 @@ def _understood(answer: Mapping[str, Any]) -> Observed:
         metadata=tuple(sorted(map(str, wheel.get("metadata", ())))),
         libraries=tuple(_libraries(wheel.get("libraries", {}), answer["links"], commands)),
         commands=tuple(command for _, command in dict.fromkeys(commands)),
+        configured=tuple(tuple(map(str, arguments)) for arguments in answer["configured"]),
         generated=_texts(answer["generated"]),
     )
 

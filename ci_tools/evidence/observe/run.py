@@ -21,7 +21,7 @@ from ci_tools.evidence.observe import journal
 from ci_tools.evidence.observe.observation import Observed, name_folders_alike, parse_answer, read_wheel
 from ci_tools.evidence.observe.stage import OBSERVER, PROGRAMS, TOOLS, Stage, identify_tools, readable
 from ci_tools.machine.sandbox import Limits, Verdict, run_in_sandbox, why_not
-from ci_tools.machine.sandbox.groups import ForkServer
+from ci_tools.machine.sandbox.groups import SERVER, ForkServer
 from ci_tools.machine.sandbox.leftovers import clear, read_safely
 from ci_tools.machine.seals import read_key, seal, unseal
 from ci_tools.machine.search_path import compiler_variables
@@ -89,6 +89,7 @@ class View(NamedTuple):
             "python": self.python.version,
             "free_threaded": self.python.free_threaded,
             "hipify": self.accelerator,
+            "cmake": None,  # no question: that it was run is noted among them
         }
         return answers[name] if name in answers else getattr(self, name)
 
@@ -273,6 +274,7 @@ class Observer:
                 "python_program": str(stage.tools / "python"),
                 "home": str(stage.home),
                 "modules": str(stage.modules),
+                "fork_server": str(SERVER),
                 "around": str(stage.folder.parent),
                 "simulated": sorted(SIMULATED | HARMLESS),
                 "folders": list(map(str, places)),

@@ -63,10 +63,18 @@ while [ $# -gt 0 ]; do
 done
 """
 # Other programs of a builder: setup.py can find them, but what they would do is unknown.
-FOUND = ("cmake", "make")
+FOUND = ("make",)
+# CMake says its version. Only the files that it reads say what it would build.
+CMAKE = """\
+#!/bin/sh
+case "$*" in
+--version | -version) echo 'cmake version 4.1.2' ;;
+"-E capabilities") echo '{"version": {"string": "4.1.2", "major": 4, "minor": 1, "patch": 2}}' ;;
+esac
+"""
 SHELLS = ("bash", "sh")  # they get only plain words, which all of them understand alike
 PYTHONS = ("python", "python3")
-PROGRAMS = TOOLS | {*FOUND, *PYTHONS, *SHELLS}
+PROGRAMS = TOOLS | {"cmake", *FOUND, *PYTHONS, *SHELLS}
 # A Python process that the project starts is observed as well.
 PYTHON = '#!/bin/sh\nexec "{python}" -s -S -B "{observer}/__main__.py" "{request}" "$@"\n'
 NO_REPOSITORY = "#!/bin/sh\necho 'fatal: not a git repository (or any of the parent directories): .git' >&2\nexit 128\n"
@@ -153,6 +161,7 @@ class Stage:
         _script(self.tools / "git", NO_REPOSITORY)
         for name in PYTHONS:
             _script(self.tools / name, PYTHON.format(python=sys.executable, observer=OBSERVER, request=self.request))
+        _script(self.tools / "cmake", CMAKE)
         for name in FOUND:
             _script(self.tools / name, "#!/bin/sh\nexit 0\n")
         for name in SHELLS:

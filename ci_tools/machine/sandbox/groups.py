@@ -17,11 +17,11 @@ from ci_tools.machine.process import LIFELINE, redact
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ForkServer", "Forked", "Group", "Started"]
+__all__ = ["SERVER", "ForkServer", "Forked", "Group", "Started"]
 
 SCRIPTS = Path(__file__).parent.parent
 CONFINED = (sys.executable, "-I", "-S", str(SCRIPTS / "_confined.py"))
-SERVER = SCRIPTS / "_fork_server.py"
+SERVER = SCRIPTS / "_fork_server.py"  # whose frames are below those of each forked process
 PATIENCE = 10.0  # seconds in which a server has to end its processes
 
 

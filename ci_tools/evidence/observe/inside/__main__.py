@@ -101,6 +101,8 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     before = _files(request["root"])
     _disguise(request, request["env"])
     error = _build_wheel(request)
+    if error:
+        _doubt_failure()
     answer = {
         **_collect_records(),
         "error": error,
@@ -111,6 +113,14 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     _facts().write(b"answer " + seal + b" " + text)
     sys.stdout.flush()
     os._exit(0)  # ends threads and skips exit handlers of the project
+
+
+def _doubt_failure() -> None:
+    """Record a doubt if cmake was run: the build may fail because nothing was built."""
+    from ci_tools.evidence.observe.inside import programs
+
+    if programs.CONFIGURED:
+        _facts().doubt("fails after it ran cmake, which builds nothing here")
 
 
 def _disguise(request: dict[str, Any], env: dict[str, str]) -> None:
@@ -131,7 +141,7 @@ def _facts() -> Facts:
 
 
 def _collect_records() -> dict[str, Any]:
-    from ci_tools.evidence.observe.inside import build_ext, text
+    from ci_tools.evidence.observe.inside import build_ext, programs, text
     from ci_tools.evidence.observe.inside.facts import FACTS
 
     text.scan()
@@ -142,6 +152,7 @@ def _collect_records() -> dict[str, Any]:
         "reads": FACTS.reads,
         "compiles": build_ext.Recorder.compiles,
         "links": build_ext.Recorder.links,
+        "configured": programs.CONFIGURED,
     }
 
 

@@ -62,7 +62,8 @@ class Facts(metaclass=_Guarded):
     def begin(self, known: Mapping[str, Any], root: str, project: str, modules: str, journal: str) -> None:
         """From now on, treat all code as the project's, except Python's and that in `modules`."""
         self.known, self.root, self.project = known, root, project
-        self.foreign = (*LIBRARY, modules, HERE, os.path.dirname(os.path.abspath(sys.argv[0])) + os.sep)
+        own = os.path.dirname(os.path.abspath(sys.argv[0])) + os.sep
+        self.foreign = (*LIBRARY, modules, HERE, own, known["fork_server"])
         self.journal = journal  # last: after this, no attribute can be set
 
     def ask(self, name: str) -> Any:

@@ -14,6 +14,9 @@ from ci_tools.evidence.observe.inside import files, text
 from ci_tools.evidence.observe.inside.facts import FACTS
 
 SHELLS = ("bash", "dash", "sh")
+CMAKE = "cmake"
+CONFIGURED: list[list[str]] = []  # the arguments of each call of cmake, except how many compilers it starts
+JOBS = re.compile(r"(-j|--parallel)?[= ]?\d*")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 # Characters with a meaning to a shell, beside those that connect commands.
 BEYOND_WORDS = re.compile(r"[<>()$`\\*?\[\]{}~#!\n]")
@@ -127,6 +130,38 @@ def _answers(program: str, words: list[str]) -> bool:
     """Whether a program's answer is the cell's."""
     if program in FACTS.known["tools"]:
         return True
+    if program == CMAKE:
+        return _runs_cmake(words[1:])
     if PYTHON.fullmatch(program):  # found on PATH, which has only the observer's Python
         return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
     return False
+
+
+def _runs_cmake(arguments: list[str]) -> bool:
+    """Record that cmake configures or builds; False if it is to do anything else, whose answer nobody knows."""
+    if arguments in (["--version"], ["-version"], ["-E", "capabilities"]):
+        return True
+    if not arguments or arguments[0] in {"-E", "-N", "-P", "-L", "-LA", "--find-package", "--system-information"}:
+        return False
+    FACTS.note(CMAKE)
+    CONFIGURED.append([one for one in arguments if not JOBS.fullmatch(one)])
+    if arguments[0] == "--build" and len(arguments) > 1:
+        _place_libraries(arguments[1])
+    return True
+
+
+def _place_libraries(folder: str) -> None:
+    """Create, in cmake's build folder, files in place of the extension modules that have no other sources.
+
+    Some projects look whether cmake built them, or copy them from there.
+    """
+    import distutils.core
+
+    made = distutils.core._setup_distribution  # type: ignore[attr-defined]  # noqa: SLF001 - there is no other way
+    named = made.get_command_obj("build_ext").get_ext_filename if made else str
+    for extension in (made and made.ext_modules) or ():
+        if not extension.sources:
+            for name in {(whole := named(extension.name)), os.path.basename(whole)}:
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("in place of what cmake would build\n", encoding="utf-8")

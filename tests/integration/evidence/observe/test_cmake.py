@@ -1,0 +1,112 @@
+"""A setup.py that runs cmake: its extension modules count, and what they bind to is read in the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ci_tools.model.evidence import Binding, Extensions
+from tests.builders.sources import evidence_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ci_tools.model.evidence import CellEvidence
+
+pytestmark = pytest.mark.slow  # many real processes
+
+CONFIG = """\
+package: demo
+version: "1.0"
+python: ["3.12", "3.13"]
+torch: ["2.10", "2.11"]
+platforms:
+  linux-cpu: {owner: "@demo/cpu"}
+  windows: {owner: "@demo/windows"}
+"""
+# As in pybind11's example of CMake in setup.py.
+SETUP = """\
+import os, subprocess, sys
+from pathlib import Path
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+class Build(build_ext):
+    def build_extension(self, ext):
+        folder = Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        said = subprocess.check_output(["cmake", "--version"], text=True)
+        assert said.startswith("cmake version 4."), said
+        build = Path(self.build_temp, ext.name)
+        build.mkdir(parents=True, exist_ok=True)
+        arguments = [os.getcwd(), f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={folder}", *MORE]
+        subprocess.run(["cmake", *arguments], cwd=build, check=True)
+        subprocess.run(["cmake", "--build", str(build), "-j", str(os.cpu_count())], check=True)
+        AFTER
+
+setup(name="demo", version="1.0", packages=["demo"], ext_modules=[Extension("demo.a", [])],
+      cmdclass={"build_ext": Build})
+"""
+CMAKE = "find_package(pybind11 REQUIRED)\npybind11_add_module(a a.cpp)\n"
+FILES = {"demo/__init__.py": "", "a.cpp": "#include <pybind11/pybind11.h>\n", "CMakeLists.txt": CMAKE}
+
+
+def shown(folder: Path, more: str = "[]", after: str = "", **files: str) -> CellEvidence:
+    """Return the evidence of a project for Linux without CUDA."""
+    script = SETUP.replace("MORE", more).replace("AFTER", after)
+    given = {name.replace("_", "."): text for name, text in files.items()}
+    return (
+        evidence_of(write(folder / "a", {"fatwheel.yml": CONFIG, "setup.py": script, **FILES, **given}))
+        .platforms[0]
+        .shown
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param("", id="it-takes-what-is-there"),
+        pytest.param("os.stat(build / self.get_ext_filename(ext.name))", id="it-looks-for-the-library"),
+        pytest.param("self.copy_file(str(build / os.path.basename(self.get_ext_filename(ext.name))), str(folder))",
+                     id="it-copies-the-library"),
+    ],
+)  # fmt: skip
+def test_what_cmake_builds_serves_one_python_and_every_torch(after: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, after=after)
+    assert (found.extensions, found.extensions_where) == (Extensions.SOME, "setup.py:14: its build runs cmake")
+    assert (found.python_api.kind, found.torch_abi.kind) == (Binding.FULL, Binding.NONE)
+    assert (found.built, found.members) == ((), None)
+
+
+def test_a_source_that_includes_torch_binds_to_one_torch(tmp_path: Path) -> None:
+    assert shown(tmp_path, a_cpp="#include <torch/extension.h>\n").torch_abi.kind is Binding.FULL
+
+
+def test_a_build_that_imports_torch_and_includes_none_of_it_is_not_known(tmp_path: Path) -> None:
+    found = shown(tmp_path, more="[__import__('torch').utils.cmake_prefix_path]")
+    assert found.torch_abi.kind is Binding.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("after", "what"),
+    [
+        pytest.param("open(build / 'made-by-cmake.txt')", "it fails after it ran cmake", id="it-needs-another-file"),
+        pytest.param(
+            "subprocess.run(['cmake', '-P', 'a.cmake'])", "it runs cmake, whose answer", id="it-runs-a-script"
+        ),
+        pytest.param("subprocess.run(['cmake', '-E', 'sha256sum', 'a'])", "it runs cmake, whose answer", id="it-asks"),
+    ],
+)
+def test_what_cmake_alone_could_answer_is_not_known(after: str, what: str, tmp_path: Path) -> None:
+    found = shown(tmp_path, after=after)
+    assert found.extensions is Extensions.UNKNOWN
+    assert what in found.extensions_where or what.removeprefix("it ") in found.extensions_where
+
+
+def test_arguments_by_torch_keep_a_wheel_for_each_torch(tmp_path: Path) -> None:
+    more = "['-DTORCH=' + __import__('torch').__version__]"
+    evidence = shown(tmp_path, more=more, a_cpp="#include <torch/csrc/stable/tensor.h>\n")
+    assert evidence.recipe
+    script = SETUP.replace("MORE", more).replace("AFTER", "")
+    platform = evidence_of(write(tmp_path / "b", {"fatwheel.yml": CONFIG, "setup.py": script, **FILES})).platforms[0]
+    assert len({one.recipe for one in (platform.shown, *platform.apart.values())}) == 2
