@@ -636,7 +636,7 @@ def _proven(found: Mapping[str, Any]) -> tuple[str, ...]:
         f"{found['name']} {found['version']}",
         *(_seen(platforms[name]) for name in ("linux-cuda", "linux-cpu")),
         "agrees" if verdicts == {"agrees"} else "safe side",
-        _wheels(found["plan"]),
+        _wheels(found["plan"], found["platforms"].values()),
         _built(found["build"]),
     )
 
@@ -646,9 +646,10 @@ def _seen(row: Mapping[str, Any]) -> str:
     return f"{row['native']}: {', '.join(filter(None, parts))}" if row["native"] == "some" else str(row["native"])
 
 
-def _wheels(plan: Mapping[str, Any] | None) -> str:
+def _wheels(plan: Mapping[str, Any] | None, rows: Iterable[Mapping[str, Any]]) -> str:
     if plan is None:
-        return "one for each cell, where it is not known"
+        is_unknown = any(row["native"] == "not known" for row in rows)
+        return "one for each cell, where it is not known" if is_unknown else "not counted"
     return "refused" if "refused" in plan else f"{plan['wheels']} for {plan['covered']} cells"
 
 
