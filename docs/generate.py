@@ -504,6 +504,8 @@ EVIDENCE_KEYS: Mapping[str, Mapping[str, str]] = {
         "built": "the libraries that the build links; empty where it was read and not observed",
         "members": "the members of the wheel besides dist-info; null: not known",
         "contents": "those that are not compiled, each with its hash",
+        "written": "the sources that the build writes or changes, each with its hash, besides copies of others",
+        "configured": "the calls of cmake: the variables that the build changes for them, and the arguments",
         "metadata": "the fields of METADATA; null: not known",
         "recipe": "one hash of everything that the build does; null: not known",
         "warnings": "what could not be known of these cells, one sentence each",

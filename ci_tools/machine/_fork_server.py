@@ -91,7 +91,8 @@ def _run_forked(server: int, rules: dict[str, Any], confined: Any, run: Callable
         run(rules["command"])
     except BaseException:  # noqa: BLE001 - as Python does at the end of a program
         traceback.print_exc()
-    os._exit(1)
+    finally:
+        os._exit(1)  # whatever happens, it must not go on as a second server
 
 
 def _drop_descriptors() -> None:

@@ -124,6 +124,8 @@ class CellEvidence:
     built: tuple[Extension, ...] = ()
     members: tuple[str, ...] | None = None  # of the wheel, without dist-info; None: unknown
     contents: tuple[str, ...] = ()  # those members that are not compiled, each with its hash
+    written: tuple[str, ...] = ()  # the sources that its build writes or changes, each with its hash
+    configured: tuple[str, ...] = ()  # the calls of cmake: changed variables, and arguments
     metadata: tuple[str, ...] | None = None  # the fields of METADATA; None: unknown
     recipe: str | None = None  # a hash of everything its build does; None: unknown
     warnings: tuple[str, ...] = ()

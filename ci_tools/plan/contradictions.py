@@ -40,6 +40,8 @@ def describe_difference(one: CellEvidence, other: CellEvidence) -> str:
         ("METADATA", one.metadata or (), other.metadata or ()),
         ("its members", one.members or (), other.members or ()),
         ("how its libraries are compiled", _flags(one), _flags(other)),
+        ("how cmake is called", one.configured, other.configured),
+        ("the sources that it writes", one.written, other.written),
     ):
         if different := sorted({*mine} ^ {*others}):
             side = "only in the first" if different[0] in mine else "only in the second"

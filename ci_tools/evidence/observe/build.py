@@ -225,9 +225,26 @@ class Build:
     def recipe(self) -> str:
         """A hash of everything that the build does."""
         seen = self.observed
-        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands,
-                 seen.configured)  # fmt: skip
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+        parts = (seen.tag, seen.is_pure, seen.members, seen.shipped, seen.metadata, self.built, seen.commands)
+        return hashlib.sha256(repr((*parts, self.configured, self.written)).encode()).hexdigest()
+
+    @cached_property
+    def configured(self) -> tuple[str, ...]:
+        """The calls of cmake."""
+        return tuple(map(" ".join, self.observed.configured))
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """The sources that the build writes or changes, by name and hash, without copies of others.
+
+        Their folders are left out: a build folder is named for the Python that builds, another on each host.
+        """
+        written = {(PurePosixPath(name).name, text) for name, text in self.observed.generated.items()}
+        names, tree = {name for name, _ in written}, self.includes.tree
+        own = {(last, tree.text(name)) for name in tree.files if (last := PurePosixPath(name).name) in names}
+        return tuple(
+            f"{name} sha256={hashlib.sha256(text.encode()).hexdigest()}" for name, text in sorted(written - own)
+        )
 
 
 def _images(commands: Iterable[Compile]) -> tuple[str, ...] | None:

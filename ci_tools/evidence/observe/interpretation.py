@@ -270,6 +270,8 @@ class Witness:
             built=build.built,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),
+            written=build.written,
+            configured=build.configured,
             metadata=observed.metadata,
             recipe=build.recipe,
             **told,

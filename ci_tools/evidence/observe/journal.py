@@ -22,7 +22,11 @@ __all__ = ["read"]
 
 ANSWER = re.compile(rb"^answer ([0-9a-f]*) (.*)$", re.MULTILINE)  # its seal and its JSON, parsed if the seal is valid
 TABLES = ("asked", "doubts", "imports", "reads")
-MADE = {"compiled": "compiles", "linked": "links"}  # event → the answer's list of such events
+MADE = {
+    "compiled": "compiles",
+    "configured": "configured",
+    "linked": "links",
+}  # event → the answer's list of such events
 MOST_TOLD = 16 << 20  # bytes of the other lines: parsed, they take twenty times as much memory
 MOST_LINES = 100_000
 MOST_COMMANDS = 100
@@ -70,7 +74,7 @@ class Told:
     tables: dict[str, dict[str, str]] = field(default_factory=lambda: {table: {} for table in TABLES})
     began: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
-    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # (compiled or linked, process) → count
+    made: Counter[tuple[str, str]] = field(default_factory=Counter)  # (a key of MADE, process) → count
     before: dict[str, tuple[str, ...]] = field(default_factory=dict)  # doubt → the questions asked until then
     commands: list[str] = field(default_factory=list)  # of compilers that the project starts itself
 

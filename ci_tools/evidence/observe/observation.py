@@ -60,8 +60,8 @@ class Observed(NamedTuple):
     metadata: tuple[str, ...] = ()  # the fields of METADATA
     libraries: tuple[Linked, ...] = ()
     commands: tuple[Compile, ...] = ()  # every call of a compiler
-    configured: tuple[tuple[str, ...], ...] = ()  # the arguments of each call of cmake
-    generated: Mapping[str, str] = {}  # the sources that the build wrote, with their text
+    configured: tuple[tuple[str, ...], ...] = ()  # of each call of cmake: changed variables, arguments
+    generated: Mapping[str, str] = {}  # the sources that the build wrote or changed, with their text
 
 
 def name_folders_alike(answer: dict[str, Any], stage: Stage) -> dict[str, Any]:

@@ -79,12 +79,12 @@ class Started:
 class ForkServer:
     """A prepared process that forks another for each command: what all of them need, it has read and imported once.
 
-    Its program loads the script that `arguments` end with and calls `serve` with the descriptor that follows. Only
-    Linux can fork confined processes. A server serves one thread, one command at a time.
+    Its program gets two more arguments: the path of `_fork_server.py`, which it loads, and a descriptor, with which it
+    calls `serve`. Only Linux can fork confined processes. A server serves one thread, one command at a time.
     """
 
     def __init__(self, command: Sequence[str | Path], env: Mapping[str, str]) -> None:
-        """Start the program; `_fork_server.py` and a descriptor are added to its arguments. Raises MachineError."""
+        """Start the program. Raises MachineError with the last line of its output if it does not serve."""
         answers, theirs = os.pipe()
         self.answers = os.fdopen(answers, "rb")
         try:

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 REQUEST = 1
 SERVE = "--serve"
 WORD = "FATWHEEL_WORD"  # the variable that passes the secret word
-TEXT_ENDINGS = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".inc", ".inl", ".pyx")
+# Of files that a compiler or cmake reads.
+TEXT_ENDINGS = tuple(
+    # ruff: noqa: SIM905 - as words they fit on a page
+    ".c .cc .cmake .cpp .cu .cuh .cxx .h .hh .hip .hpp .inc .inl .pyx CMakeLists.txt".split()
+)
 MOST_TEXT = 1 << 20  # characters of one generated source
 # What setuptools imports in the course of a build; none of it looks at the machine when it is imported.
 USED_LATER = (
@@ -98,7 +102,7 @@ def _take_word() -> bytes:
 
 def _observe_build(request: dict[str, Any], word: bytes) -> None:
     os.chdir(request["project"])
-    before = _files(request["root"])
+    before = _stamp_sources(request["root"])
     _disguise(request, request["env"])
     error = _build_wheel(request)
     if error:
@@ -106,7 +110,7 @@ def _observe_build(request: dict[str, Any], word: bytes) -> None:
     answer = {
         **_collect_records(),
         "error": error,
-        "generated": _read_new_sources(request["root"], before),
+        "generated": _read_written_sources(request["root"], before),
     }
     text = json.dumps(answer).encode()
     seal = hmac.new(word, text, hashlib.sha256).hexdigest().encode()
@@ -260,9 +264,9 @@ def _is_project(error: BaseException) -> bool:
 # ---------------------------------------------------------------- files of the build
 
 
-def _files(root: str) -> set[str]:
-    """Return the paths of all files below a folder, relative to it."""
-    found, folders = set(), [""]
+def _stamp_sources(root: str) -> dict[str, tuple[int, ...]]:
+    """Return the sources below a folder, relative to it, each with values that change when it is written."""
+    found, folders = {}, [""]
     while folders:
         folder = folders.pop()
         with os.scandir(os.path.join(root, folder)) as entries:
@@ -270,16 +274,17 @@ def _files(root: str) -> set[str]:
                 name = f"{folder}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{name}/")
-                elif entry.is_file():
-                    found.add(name)
+                elif name.endswith(TEXT_ENDINGS) and entry.is_file():
+                    stat = entry.stat()
+                    found[name] = stat.st_ino, stat.st_size, stat.st_mtime_ns
     return found
 
 
-def _read_new_sources(root: str, before: set[str]) -> dict[str, str]:
-    """Return the sources that the build wrote, with their text."""
-    new = (name for name in _files(root) - before if name.endswith(TEXT_ENDINGS))
-    texts = {name: Path(root, name).read_text(encoding="utf-8", errors="replace") for name in new}
-    return {name: text for name, text in sorted(texts.items()) if len(text) <= MOST_TEXT}
+def _read_written_sources(root: str, before: dict[str, tuple[int, ...]]) -> dict[str, str]:
+    """Return the sources that the build wrote or changed, with their text."""
+    written = sorted(name for name, stamp in _stamp_sources(root).items() if before.get(name) != stamp)
+    texts = {name: Path(root, name).read_text(encoding="utf-8", errors="replace") for name in written}
+    return {name: text for name, text in texts.items() if len(text) <= MOST_TEXT}
 
 
 if __name__ == "__main__":

@@ -10,13 +10,14 @@ from ci_tools.evidence.observe.inside.facts import FACTS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["set_variables"]
+__all__ = ["list_changes", "set_variables"]
 
 # ruff: noqa: SIM905 - as words they fit on a page
 # Variables that do not change a build: whatever their values, the result is the same.
 INDIFFERENT = frozenset("CMAKE_BUILD_PARALLEL_LEVEL HOME MAX_JOBS PATH SOURCE_DATE_EPOCH TMPDIR".split())
 FOR_OUR_TOOLS = ("FATWHEEL_", "SETUPTOOLS_EXT_SUFFIX")
 OF_WINDOWS = frozenset("APPDATA COMSPEC OS PROGRAMFILES SYSTEMROOT VCINSTALLDIR VSINSTALLDIR WINDIR".split())
+GIVEN: dict[str, str] = {}  # the variables of the cell's build
 COPIES = "subst_vars"  # a function of distutils that copies all variables and uses few
 
 
@@ -56,8 +57,20 @@ class _Environ(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - the cla
 
 def set_variables(env: Mapping[str, str]) -> None:
     """Replace the variables of this process by those of the cell's build, and watch who reads them."""
+    GIVEN.update(env)
     os.environ.clear()
     os.environ.update(env)
     os.environ.__class__ = _Environ
     if hasattr(os, "environb"):
         os.environb.__class__ = _Environ
+
+
+def list_changes(env: Mapping[Any, Any] | None) -> list[str]:
+    """Return what the project has changed in the variables of a program that it starts; None: those of this process.
+
+    A variable that it has removed is listed without a value.
+    """
+    here = os.environ._data if env is None else env  # type: ignore[attr-defined]  # noqa: SLF001 - it records no reader
+    found = {os.fsdecode(name): os.fsdecode(value) for name, value in here.items()}
+    names = {name for name in GIVEN.keys() | found.keys() if GIVEN.get(name) != found.get(name)}
+    return [f"{name}={found.get(name, '')}" for name in sorted(names - INDIFFERENT)]

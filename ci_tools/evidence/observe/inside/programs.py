@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_tools.evidence.observe.inside import files, text
+from ci_tools.evidence.observe.inside.environ import list_changes
 from ci_tools.evidence.observe.inside.facts import FACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SHELLS = ("bash", "dash", "sh")
 CMAKE = "cmake"
-CONFIGURED: list[list[str]] = []  # the arguments of each call of cmake, except how many compilers it starts
+# Of each call of cmake, the variables that the project changes and the arguments, except how many compilers it starts.
+CONFIGURED: list[list[str]] = []
 JOBS = re.compile(r"(-j|--parallel)?[= ]?\d*")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 # Characters with a meaning to a shell, beside those that connect commands.
@@ -60,36 +66,61 @@ def heard(event: str, details: tuple[Any, ...]) -> None:
     elif event == "os.symlink":  # its target is named from the link's folder
         files.note_contents(os.path.join(os.path.dirname(os.fsdecode(details[1])), os.fsdecode(details[0])), details[2])
     elif event == "subprocess.Popen":
-        _ran(details[1] or [details[0]])
+        program, words, folder, env = details
+        _ran(words or [program], _Start(os.fsdecode(folder or ""), env))
     elif event == "os.system":
-        _ran(["sh", "-c", details[0]])
+        _ran(["sh", "-c", details[0]], _Start("", None))
     elif event in STARTS and FACTS.lets_ask():
         FACTS.doubt(STARTS[event])
     elif event in NETWORK and FACTS.place():
         FACTS.doubt("opens the network, so what it builds depends on what it finds there")
 
 
-def _ran(command: Any) -> None:
+class _Start(NamedTuple):
+    """Where and with which variables a program starts; empty and None: those of this process."""
+
+    folder: str
+    env: Mapping[Any, Any] | None
+
+
+def _ran(command: Any, start: _Start) -> None:
     words = [os.fsdecode(word) for word in ([command] if isinstance(command, (str, bytes)) else command)]
     if not FACTS.place():
         return
     if os.path.basename(words[0]) in SHELLS:
-        _ran_by_shell(words)
+        _ran_by_shell(words, start)
     else:
-        _ran_program(words)
+        _ran_program(words, start)
 
 
-def _ran_program(words: list[str]) -> None:
+def _ran_program(words: list[str], start: _Start) -> None:
     program = os.path.basename(words[0])
-    if program in files.GPU_PROGRAMS:
+    if not _is_found_here(words[0], start):
+        FACTS.doubt(f"runs {words[0]}, which is not in the source")
+    elif program in files.GPU_PROGRAMS:
         FACTS.ask("gpu")
     elif program in files.ACCELERATOR_PROGRAMS:
         FACTS.ask("accelerator")
-    elif not _answers(program, words):
+    elif not _answers(program, words, start):
         FACTS.doubt(f"runs {program}, whose answer no cell defines")
 
 
-def _ran_by_shell(words: list[str]) -> None:
+def _is_found_here(program: str, start: _Start) -> bool:
+    """Whether a program is one of this observation: found on PATH, or named in one of its folders.
+
+    Raises FileNotFoundError, in the build, for a program in the usual place of a toolkit, where no cell has one.
+    """
+    if not os.path.dirname(program):
+        return True
+    name = os.path.abspath(os.path.join(start.folder, program))
+    if name.startswith(files.USUAL_PLACES):
+        FACTS.ask("accelerator")
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    ours = (FACTS.known["tools_folder"], FACTS.known["accelerator_home"], *FACTS.known["folders"])
+    return any(folder and name.startswith(f"{folder}/") for folder in ours)
+
+
+def _ran_by_shell(words: list[str], start: _Start) -> None:
     """Record the commands of a shell's line; a doubt unless all of them are plain words, and in a cell of Windows."""
     found = _split_line(words[2]) if words[1:2] == ["-c"] and len(words) > 2 else []  # noqa: PLR2004 - sh -c LINE
     is_plain = len(found) == 1 and found[0][0] not in BUILTINS
@@ -101,9 +132,10 @@ def _ran_by_shell(words: list[str]) -> None:
             for name in one[1:]:
                 files.note_program(name)
         elif one[0] == "cd":
-            files.is_there(one[-1])
+            start = start._replace(folder=os.path.join(start.folder, one[-1]))
+            files.is_there(os.path.abspath(start.folder))
         elif one[0] not in BUILTINS:
-            _ran_program(one)
+            _ran_program(one, start)
 
 
 def _split_line(line: str) -> list[list[str]]:
@@ -126,27 +158,26 @@ def _split_line(line: str) -> list[list[str]]:
     return [command for command in commands if command]
 
 
-def _answers(program: str, words: list[str]) -> bool:
+def _answers(program: str, words: list[str], start: _Start) -> bool:
     """Whether a program's answer is the cell's."""
-    if program in FACTS.known["tools"]:
-        return True
     if program == CMAKE:
-        return _runs_cmake(words[1:])
+        return _runs_cmake(words[1:], start)
     if PYTHON.fullmatch(program):  # found on PATH, which has only the observer's Python
         return os.path.dirname(words[0]) in {"", FACTS.known["tools_folder"]}
-    return False
+    return program in FACTS.known["tools"]
 
 
-def _runs_cmake(arguments: list[str]) -> bool:
+def _runs_cmake(arguments: list[str], start: _Start) -> bool:
     """Record that cmake configures or builds; False if it is to do anything else, whose answer nobody knows."""
     if arguments in (["--version"], ["-version"], ["-E", "capabilities"]):
         return True
     if not arguments or arguments[0] in {"-E", "-N", "-P", "-L", "-LA", "--find-package", "--system-information"}:
         return False
     FACTS.note(CMAKE)
-    CONFIGURED.append([one for one in arguments if not JOBS.fullmatch(one)])
+    FACTS.tell(configured=arguments)
+    CONFIGURED.append([*list_changes(start.env), *(one for one in arguments if not JOBS.fullmatch(one))])
     if arguments[0] == "--build" and len(arguments) > 1:
-        _place_libraries(arguments[1])
+        _place_libraries(os.path.join(start.folder, arguments[1]))
     return True
 
 

@@ -67,6 +67,10 @@ def shown(folder: Path, more: str = "[]", after: str = "", **files: str) -> Cell
     [
         pytest.param("", id="it-takes-what-is-there"),
         pytest.param("os.stat(build / self.get_ext_filename(ext.name))", id="it-looks-for-the-library"),
+        pytest.param("other = build / 'other'; other.mkdir(); subprocess.run(['cmake', '--build', '.'], cwd=other);"
+                     "os.stat(other / self.get_ext_filename(ext.name))", id="it-names-no-folder"),
+        pytest.param("os.makedirs('x'); os.system('cd x && cmake --build .');"
+                     "os.stat('x/' + self.get_ext_filename(ext.name))", id="it-starts-a-shell"),
         pytest.param("self.copy_file(str(build / os.path.basename(self.get_ext_filename(ext.name))), str(folder))",
                      id="it-copies-the-library"),
     ],
@@ -95,6 +99,11 @@ def test_a_build_that_imports_torch_and_includes_none_of_it_is_not_known(tmp_pat
             "subprocess.run(['cmake', '-P', 'a.cmake'])", "it runs cmake, whose answer", id="it-runs-a-script"
         ),
         pytest.param("subprocess.run(['cmake', '-E', 'sha256sum', 'a'])", "it runs cmake, whose answer", id="it-asks"),
+        pytest.param(
+            "subprocess.run([sys.executable, '-c', 'import os; os.system(\"cmake .\")'])",
+            "compiles in a separate Python",
+            id="another-python-runs-it",
+        ),
     ],
 )
 def test_what_cmake_alone_could_answer_is_not_known(after: str, what: str, tmp_path: Path) -> None:
@@ -103,10 +112,22 @@ def test_what_cmake_alone_could_answer_is_not_known(after: str, what: str, tmp_p
     assert what in found.extensions_where or what.removeprefix("it ") in found.extensions_where
 
 
-def test_arguments_by_torch_keep_a_wheel_for_each_torch(tmp_path: Path) -> None:
-    more = "['-DTORCH=' + __import__('torch').__version__]"
-    evidence = shown(tmp_path, more=more, a_cpp="#include <torch/csrc/stable/tensor.h>\n")
-    assert evidence.recipe
-    script = SETUP.replace("MORE", more).replace("AFTER", "")
-    platform = evidence_of(write(tmp_path / "b", {"fatwheel.yml": CONFIG, "setup.py": script, **FILES})).platforms[0]
-    assert len({one.recipe for one in (platform.shown, *platform.apart.values())}) == 2
+@pytest.mark.parametrize(
+    ("more", "after"),
+    [
+        pytest.param("['-DPYTHON=' + sys.version[:4]]", "", id="an-argument"),
+        pytest.param("[]", "os.environ['CXXFLAGS'] = '-DPYTHON=' + sys.version[:4]; subprocess.run(['cmake', '.'])",
+                     id="a-variable-of-its-own"),
+        pytest.param("[]", "subprocess.run(['cmake', '.'], env={**os.environ, 'CXXFLAGS': sys.version[:4]})",
+                     id="a-variable-of-cmake"),
+        pytest.param("[]", "Path('version.cmake').write_text(f'set(PYTHON {sys.version[:4]})')", id="a-file"),
+        pytest.param("[]", "Path('CMakeLists.txt').write_text(f'set(PYTHON {sys.version[:4]})')", id="a-changed-file"),
+    ],
+)  # fmt: skip
+def test_what_cmake_is_given_is_part_of_the_build(more: str, after: str, tmp_path: Path) -> None:
+    """The wheels for two Pythons have no other difference."""
+    script = SETUP.replace("MORE", more).replace("AFTER", after)
+    platform = evidence_of(write(tmp_path / "a", {"fatwheel.yml": CONFIG, "setup.py": script, **FILES})).platforms[0]
+    builds = [platform.shown, *platform.apart.values()]
+    assert len({one.recipe for one in builds}) == 2
+    assert len({(one.configured, one.written) for one in builds}) == 2

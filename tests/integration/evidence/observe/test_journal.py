@@ -19,7 +19,15 @@ from ci_tools.evidence.observe.journal import (
 )
 
 WORD = "word"
-NOTHING: dict[str, Any] = {"asked": {}, "doubts": {}, "imports": {}, "reads": {}, "compiles": [], "links": []}
+NOTHING: dict[str, Any] = {
+    "asked": {},
+    "doubts": {},
+    "imports": {},
+    "reads": {},
+    "compiles": [],
+    "links": [],
+    "configured": [],
+}
 
 
 def line(**what: object) -> bytes:

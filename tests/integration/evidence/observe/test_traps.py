@@ -164,6 +164,10 @@ def tried(statement: str) -> str:
         pytest.param("x", "x = os.system('cd /opt/demo && true')\n", id="by-a-folder-of-a-shell"),
         pytest.param("x", "x = os.system('true & test -f /etc/x')\n", id="by-what-a-shell-does-meanwhile"),
         pytest.param("x", "x = os.system('true | tee /etc/x')\n", id="by-the-end-of-a-pipe"),
+        pytest.param("x", "x = subprocess.getoutput('/usr/bin/gcc -dumpversion')\n", id="by-a-compiler-of-a-shell"),
+        pytest.param("x", "x = subprocess.check_output(['/usr/bin/env'])\n", id="by-a-program-of-the-machine"),
+        pytest.param("x", "try: x = subprocess.call(['/usr/bin/gcc', '--version'])\nexcept OSError: x = 0\n",
+                     id="by-a-compiler-of-the-machine"),
         pytest.param("os.read(r, 9)", "r, w = os.pipe()\nif os.fork() == 0:\n  os.write(w, b'x'); os._exit(0)\n"
                      "os.close(w)\n",
                      id="by-half-of-a-process"),
@@ -287,6 +291,8 @@ def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path:
         pytest.param("import torch\nhasattr(torch.version, 'git_version')\n", id="whose-torch-it-is"),
         pytest.param("import torch\nx = hasattr(torch.ops, 'a') and hasattr(torch.ops.a, 'b')\n",
                      id="torch's-operators"),
+        pytest.param("try: subprocess.call(['/usr/local/cuda/bin/nvcc', '-V'])\nexcept FileNotFoundError: pass\n",
+                     id="a-toolkit-in-its-usual-place"),
         pytest.param("import psutil\nx = psutil.Process().memory_info().rss\n", id="its-own-memory"),
         pytest.param("if sys.platform != 'win32':\n  os.system('cd demo && type gcc > /dev/null 2>&1; true')\n"
                      "  subprocess.check_call(['bash', '-c', 'type git || exit 1'])\n", id="a-shell"),
@@ -294,6 +300,44 @@ def test_a_file_that_names_the_folder_of_its_build_is_in_no_pure_wheel(tmp_path:
 )  # fmt: skip
 def test_what_decides_nothing_costs_no_wheel(before: str, tmp_path: Path) -> None:
     assert [job.name for job in deciding(tmp_path, "0", before).jobs] == ["pure"]
+
+
+@pytest.mark.slow
+def test_a_header_that_a_compiler_brings_along_is_known_by_system(tmp_path: Path) -> None:
+    """Apple's compiler has no OpenMP."""
+    before = """\
+from distutils.ccompiler import new_compiler
+from distutils.errors import CompileError
+import tempfile
+probe = os.path.join(tempfile.mkdtemp(), "probe.c")
+open(probe, "w").write("#include <omp.h>\\n")
+try:
+    new_compiler().compile([probe])
+    has_openmp = True
+except CompileError:
+    has_openmp = False
+"""
+    plan = deciding(tmp_path, "has_openmp", before, '  macos-arm64: {owner: "@demo/macos"}\n')
+    assert {name: "pure" in jobs_of(plan, name) for name in ("linux-cpu", "windows", "macos-arm64")} == {
+        "linux-cpu": False, "windows": False, "macos-arm64": True}  # fmt: skip
+    assert not [line for line in plan.warnings if "omp.h" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("open('written.h', 'w').write(VERSION)\n", id="a-new-header"),
+        pytest.param("open('a.c', 'w').write(VERSION)\n", id="a-source-that-it-changes"),
+    ],
+)
+def test_a_source_that_is_written_for_one_torch_is_in_no_wheel_for_another(before: str, tmp_path: Path) -> None:
+    script = setup("ext_modules=[Extension('demo.a', ['a.c'])]", "from importlib.metadata import version\n"
+                   "VERSION = '#define TORCH \"' + version('torch') + '\"'\n" + before)  # fmt: skip
+    config = SMALL.replace("platforms:", 'torch: ["2.10", "2.11"]\nplatforms:')
+    files = {"setup.py": script, "a.c": '#include "written.h"\n', "fatwheel.yml": config, "demo/__init__.py": ""}
+    with pytest.raises(InputError, match=r"its build differs between them: the sources that it writes"):
+        plan_of(write(tmp_path / "a", files))
 
 
 # ---------------------------------------------------------------- one name, two contents
