@@ -46,14 +46,21 @@ OUTSIDE_WORLD = frozenset(
 INSIDE = "evidence.observe.inside"
 # _lifeline is a script that process starts; process gives its own variables to a command that has none.
 BACKEND = "install.fatwheel_backend"  # lies in a user's sdist, and is all that is there
-ENDS_A_PROCESS = ("__main__", "machine._fork_server", "machine._lifeline", INSIDE, BACKEND)
+ENDS_A_PROCESS = ("__main__", "machine.sandbox._fork_server", "machine._lifeline", INSIDE, BACKEND)
 VERBS = tuple(
     f"cli.verbs.{name}"
     for name in ("build", "catalog", "ci", "completion", "index", "install", "plan", "publish", "repository")
 )
 SPEAKS = (*VERBS, "cli.failures", "cli.session", "cli.reporter", "cli.tables.layout", "cli.verbose", BACKEND)
 KNOWS_THE_ENVIRONMENT = (
-    *("cli.dispatch", "cli.failures", "cli.temporary", "cli.torch_table", "machine._fork_server", "machine.process"),
+    *(
+        "cli.dispatch",
+        "cli.failures",
+        "cli.temporary",
+        "cli.torch_table",
+        "machine.sandbox._fork_server",
+        "machine.process",
+    ),
     *(INSIDE, BACKEND),
 )
 # packaging raises these for most of what others wrote, and a plain ValueError for a number of too many digits.

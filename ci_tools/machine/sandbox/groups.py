@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SERVER", "ForkServer", "Forked", "Group", "Started"]
 
-SCRIPTS = Path(__file__).parent.parent
+SCRIPTS = Path(__file__).parent
 CONFINED = (sys.executable, "-I", "-S", str(SCRIPTS / "_confined.py"))
 SERVER = SCRIPTS / "_fork_server.py"  # whose frames are below those of each forked process
 PATIENCE = 10.0  # seconds in which a server has to end its processes

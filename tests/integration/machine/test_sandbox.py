@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ci_tools.errors import MachineError
-from ci_tools.machine import _confined, sandbox
+from ci_tools.machine import sandbox
 from ci_tools.machine.process import output
 from ci_tools.machine.sandbox import (
     Confined,
     Limits,
     Verdict,
+    _confined,
     run_in_sandbox,
     why_not,
 )
@@ -668,8 +669,8 @@ def test_ps_and_proc_see_the_same_group() -> None:
 def test_an_older_landlock_gets_a_stricter_filter(version: int, code: str, answer: int) -> None:
     script = f"""if True:
         import ctypes, os, platform
-        from ci_tools.machine._confined import *
-        from ci_tools.machine._confined import _restrict_calls
+        from ci_tools.machine.sandbox._confined import *
+        from ci_tools.machine.sandbox._confined import _restrict_calls
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _restrict_calls(libc, program(ARCHITECTURES[platform.machine()], {version}))

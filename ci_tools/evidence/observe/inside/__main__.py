@@ -88,7 +88,7 @@ def _prepare(request: dict[str, Any]) -> None:
     """Import and read what every build needs and no fact of a cell changes."""
     sys.path[:0] = request["path"]
     from ci_tools.evidence.observe.inside import build_ext, machine, text  # noqa: F401 - imported for later
-    from ci_tools.evidence.observe.inside.library import LIBRARY
+    from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
 
     LIBRARY.read(request["standard_library"])
     for name in USED_LATER:

@@ -30,9 +30,9 @@ from ci_tools.evidence.observe.inside.cell import (
 )
 from ci_tools.evidence.observe.inside.environ import set_variables
 from ci_tools.evidence.observe.inside.facts import FACTS, GuardedModule
-from ci_tools.evidence.observe.inside.library import LIBRARY
 from ci_tools.evidence.observe.inside.python_build import answer_for_distutils, wrap_config_var, wrap_config_vars
-from ci_tools.evidence.observe.inside.values import differing_values
+from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
+from ci_tools.evidence.observe.inside.standard_library.values import differing_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside import chance
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
-from ci_tools.evidence.observe.inside.library import LIBRARY
+from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ci_tools.evidence.observe.inside.facts import FACTS
-from ci_tools.evidence.observe.inside.library import LIBRARY, Condition, parse
+from ci_tools.evidence.observe.inside.standard_library.library import LIBRARY, Condition, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.catalog import STANDARD_LIBRARY
-from ci_tools.evidence.observe.inside.values import KNOWN_IN
+from ci_tools.evidence.observe.inside.standard_library.values import KNOWN_IN
 from ci_tools.evidence.observe.run import Observer, Subject, View
 from ci_tools.evidence.source import Tree
 from ci_tools.model.versions import Python

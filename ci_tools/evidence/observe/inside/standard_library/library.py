@@ -14,8 +14,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ci_tools.evidence.observe.inside.equivalents import EQUIVALENTS, make_stand_in
 from ci_tools.evidence.observe.inside.facts import FACTS, names_of
+from ci_tools.evidence.observe.inside.standard_library.equivalents import EQUIVALENTS, make_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
