@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -129,8 +130,10 @@ class ForkServer:
         self.process.wait()
         os.set_blocking(self.output, False)
         lines = (os.read(self.output, 1 << 16) if self.process.stdout else b"").decode(errors="replace").splitlines()
-        msg = f"the prepared process has ended: {lines[-1] if lines else f'exit status {self.process.returncode}'}"
-        raise MachineError(msg)
+        status = self.process.returncode
+        how = f"it was killed by {signal.Signals(-status).name}" if status < 0 else f"it ended with status {status}"
+        msg = f"the process that starts the project's builds is gone: {lines[-1] if lines else how}"
+        raise MachineError(msg, hint="start again: what was finished is kept. Where memory ran out, `dmesg` says so")
 
     def close(self) -> None:
         """End the server with all that it forked."""

@@ -524,14 +524,14 @@ def test_a_command_ends_with_the_process_that_forked_it(cage: Cage) -> None:
         cage = cage._replace(server=server)
         killer = threading.Thread(target=lambda: eventually((cage.folder / "started").exists) and server.process.kill())
         killer.start()
-        with pytest.raises(MachineError, match="the prepared process has ended: exit status -9"):
+        with pytest.raises(MachineError, match="builds is gone: it was killed by SIGKILL"):
             cage.run(DAEMON + "    time.sleep(600)\n")
         killer.join()
     assert eventually(lambda: not cage.processes())
 
 
 def test_a_prepared_process_says_why_it_cannot_serve() -> None:
-    with pytest.raises(MachineError, match="the prepared process has ended: ModuleNotFoundError: No module named 'a'"):
+    with pytest.raises(MachineError, match="builds is gone: ModuleNotFoundError: No module named 'a'"):
         ForkServer([sys.executable, "-I", "-S", "-c", "import a"], {})
     with pytest.raises(MachineError, match="no-such-command cannot be started: No such file or directory"):
         ForkServer(["no-such-command"], {})
