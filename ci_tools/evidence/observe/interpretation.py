@@ -183,8 +183,11 @@ class Witness:
         return None
 
     def find_kernels(self, view: View, observed: Observed) -> frozenset[str]:
-        """Return the kernels that the build compiles with a GPU present, or with a switch if it compiles none then."""
-        if view.accelerator is None:
+        """Return the kernels that the build compiles with a GPU present, or with a switch if it compiles none then.
+
+        Empty if it runs cmake: what that compiles is not seen.
+        """
+        if view.accelerator is None or CMAKE in observed.asked:
             return frozenset()
         seen = frozenset[str]().union(*map(_device_sources, self.with_gpus(view, observed) or (observed,)))
         if seen or not self.has_kernels:
