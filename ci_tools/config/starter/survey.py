@@ -1,0 +1,175 @@
+"""Surveys a package: reads, by the evidence of a plan, what its build is for one cell of each platform it may have."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ci_tools.config.location import DEFAULT_NAME
+from ci_tools.errors import InputError
+from ci_tools.evidence.collector import read_metadata, read_platforms
+from ci_tools.evidence.includes import uncommented
+from ci_tools.evidence.project_file import ProjectFile
+from ci_tools.evidence.requirements import build_requirements, torch_requirement
+from ci_tools.model.pep440 import parse_specifiers
+from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
+from ci_tools.model.request import PlatformRequest, Torch
+from ci_tools.model.versions import admits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ci_tools.catalog import Catalog, TorchRelease
+    from ci_tools.config.starter.packages import Package
+    from ci_tools.evidence.source import Tree
+    from ci_tools.machine.context import Outside
+    from ci_tools.model.evidence import PlatformEvidence, Requirement
+    from ci_tools.model.request import Request
+    from ci_tools.model.versions import Minor, Python
+
+__all__ = ["CUDA_ARCHS", "GFX_ARCHS", "HOST", "Survey", "admitted", "choose_versions", "survey"]
+
+CUDA_ARCHS = ("8.0", "9.0", "10.0+PTX")
+HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
+GFX_ARCHS = ("gfx90a", "gfx942", "gfx1100")
+EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)
+# What shows that a project may compile for an accelerator; the evidence of the platform then says whether it does.
+DEVICE_FILES = {
+    Platform.LINUX_CUDA: re.compile(r"\.cuh?$"),
+    Platform.LINUX_ROCM: re.compile(r"\.hip$"),
+    Platform.LINUX_XPU: re.compile(r"\.sycl$"),
+}
+BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cmake$")
+SPEAKS_OF_CUDA = re.compile(r"\bCUDAExtension\b|\bLANGUAGES\b[^)]*\bCUDA\b|\benable_language\s*\(\s*CUDA|'cuda'")
+
+
+class Survey(NamedTuple):
+    """What is known of a package: its metadata, its requirements of torch, and the evidence for each platform."""
+
+    project: ProjectFile
+    name: str
+    version: str  # "" if neither the source nor an observed build states it
+    requires_python: str
+    requires_torch: Requirement
+    builds_with_torch: Requirement
+    classifiers: tuple[str, ...]
+    platforms: tuple[PlatformEvidence, ...]
+
+
+def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outside: Outside) -> Survey:
+    """Return what the package's files say, and what its build does for one Python and torch on each platform.
+
+    `blank` is a request for the source and nothing of it. Raises InputError if the package cannot be read, or only a
+    person can say what its build needs.
+    """
+    blank = replace(blank, subdirectory=package.folder)
+    told = ProjectFile(blank, tree)
+    builds_with = torch_requirement(build_requirements(told))
+    torch = choose_versions((builds_with, torch_requirement(told.dependencies())), catalog)[-1]
+    asked = replace(
+        blank,
+        pythons=(_choose_python(told, catalog.torch[torch], catalog),),
+        torch=Torch(versions=(torch,)),
+        platforms=tuple(_request(platform, torch, catalog) for platform in _candidates(tree, torch, catalog)),
+    )
+    project = ProjectFile(asked, tree)
+    with closing(read_platforms(project, catalog, outside)) as read:
+        platforms = tuple(read)
+    return _summarise(project, package, platforms, builds_with)
+
+
+def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> Python:
+    """Return an admitted Python that is neither the oldest nor one that is too new for the project."""
+    said, where = told.own_pythons({})
+    pythons = [one for one in admitted(said, catalog.pythons) if not one.free_threaded]
+    if not pythons:
+        expected = f"one that admits some of {', '.join(map(str, catalog.pythons))}"
+        msg = f"{where}: requires-python is {said!r}, expected {expected}"
+        raise InputError(msg)
+    shipped = [python for python in pythons if python in torch.pythons[HOST]] or pythons
+    return shipped[len(shipped) // 2]
+
+
+def _summarise(
+    project: ProjectFile, package: Package, platforms: tuple[PlatformEvidence, ...], builds_with: Requirement
+) -> Survey:
+    fields = read_metadata(platforms)
+    observed = dict(line.partition(": ")[::2] for line in fields)
+    required = [(line.partition(": ")[2], "METADATA") for line in fields if line.startswith("Requires-Dist: ")]
+    classifiers = [line.partition(": ")[2] for line in fields if line.startswith("Classifier: ")]
+    return Survey(
+        project=project,
+        name=project.own_name(observed.get("Name", "")) or _name_of_sdist(project) or _name_of_folder(project, package),
+        version=project.own_version(observed.get("Version", "")),
+        requires_python=project.own_pythons(observed)[0],
+        requires_torch=torch_requirement([*project.dependencies()] or required),
+        builds_with_torch=builds_with,
+        classifiers=tuple(map(str, project.list("project", "classifiers"))) or tuple(classifiers),
+        platforms=platforms,
+    )
+
+
+def _name_of_sdist(project: ProjectFile) -> str:
+    found = re.search(r"^Name: *(\S+)", project.tree.text(project.path("PKG-INFO")), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _name_of_folder(project: ProjectFile, package: Package) -> str:
+    """Return the name by which poetry, or else the package's folder, calls it: nothing that is read says another."""
+    return project.text("tool", "poetry", "name") or package.folder.rpartition("/")[2] or project.tree.root.name
+
+
+def admitted(specifier: str, pythons: Iterable[Python]) -> list[Python]:
+    """Return the Pythons that a `requires-python` admits; all if it is not a valid specifier."""
+    try:
+        allowed = parse_specifiers(specifier)
+    except ValueError:  # also raised for more digits than Python converts
+        allowed = parse_specifiers("")
+    return [python for python in pythons if admits(allowed, python.version)]
+
+
+def choose_versions(required: Iterable[Requirement], catalog: Catalog) -> list[Minor]:
+    """Return the published torch versions of the catalog that every requirement admits; raise InputError if none is."""
+    known = [version for version, release in sorted(catalog.torch.items()) if release.headers]
+    found = known
+    for one in required:
+        found = [version for version in found if admits(parse_specifiers(one.specifier or ""), version)]
+        if not found:
+            what = f"{one.where}: torch {one.specifier} is required, and the catalog has {known[0]} to {known[-1]}"
+            hint = "allow one of these, or add the torch to the catalog with `fatwheel catalog update`"
+            raise InputError(what, hint=hint)
+    return found
+
+
+def _candidates(tree: Tree, torch: Minor, catalog: Catalog) -> Iterator[Platform]:
+    """Yield the platforms that the package may have code for: accelerators only where something speaks of them."""
+    for platform, pattern in DEVICE_FILES.items():
+        if any(map(pattern.search, tree.files)) or (platform is Platform.LINUX_CUDA and _mentions_cuda(tree)):
+            facts = catalog.platforms[platform]
+            if (facts.host, facts.accelerator) in catalog.torch[torch].accelerators or platform.endswith("rocm"):
+                yield platform
+    yield from EVERYWHERE
+
+
+def _mentions_cuda(tree: Tree) -> bool:
+    scripts = filter(BUILD_SCRIPT.search, tree.files)
+    return any(SPEAKS_OF_CUDA.search(uncommented(script, tree.text(script))) for script in scripts)
+
+
+def _request(platform: Platform, torch: Minor, catalog: Catalog) -> PlatformRequest:
+    """Return a platform as a config would name it, for the newest accelerator that upstream's torch has."""
+    facts = catalog.platforms[platform]
+    shipped = catalog.torch[torch].accelerators.get((facts.host, facts.accelerator), ()) if facts.accelerator else ()
+    versions = sorted(filter(None, shipped))
+    if facts.accelerator is AcceleratorKind.ROCM and not versions:
+        versions = [max(catalog.rocm)]
+    kinds = {AcceleratorKind.CUDA: CUDA_ARCHS, AcceleratorKind.ROCM: GFX_ARCHS}
+    return PlatformRequest(
+        platform=platform,
+        where=DEFAULT_NAME,
+        wheel_platform=facts.wheel_platform,
+        accelerators=(Accelerator(facts.accelerator, versions[-1] if versions else None),) if facts.accelerator else (),
+        archs=kinds.get(facts.accelerator, ()) if facts.accelerator else (),
+    )
