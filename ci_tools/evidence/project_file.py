@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.errors import InputError
+from ci_tools.evidence.file_versions import read_file_version
 from ci_tools.evidence.includes import Place
 from ci_tools.formats.toml.text import parse_toml
 from ci_tools.model.evidence import Project
@@ -165,11 +166,11 @@ class ProjectFile:
         return self.text("project", "name") or self.setting("metadata", "name") or observed
 
     def own_version(self, observed: str) -> str:
-        """Return the version that the project states, or that its observed build or its sdist has; "" if none does."""
+        """Return the version that the project, its build, its sdist or another file states; "" if none does."""
         own = self.text("project", "version") or self.setting("metadata", "version")
         own = "" if own.startswith(("attr:", "file:")) else own
         untold = observed == UNTOLD and self._asks_its_repository()
-        return own or ("" if untold else observed) or self.sdist_version()
+        return own or ("" if untold else observed) or self.sdist_version() or read_file_version(self)
 
     def own_pythons(self, observed: Mapping[str, str]) -> tuple[str, Place]:
         """Return the `requires-python` specifier, "" if it is unset or unknown, and its place."""

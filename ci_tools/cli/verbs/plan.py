@@ -44,10 +44,8 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
     from ci_tools.config import starter
 
     folder = options.folder or find_project(outside)
-    if options.from_test_infra and options.smart_install:
-        msg = "--smart-install is for a new config, and --from-test-infra writes what the workflows ask for"
-        raise InputError(msg, hint="add `publish: { pypi: smart }` to what it writes")
     if options.from_test_infra:
+        _refuse_beside_callers(options)
         return _move(folder, options.from_test_infra, outside)
     written = starter.write(
         folder,
@@ -62,6 +60,15 @@ def run_init(options: argparse.Namespace, outside: Outside) -> int:
         outside.reporter.say(line)
     outside.reporter.say(f"next: look through {written.path}, then run `fatwheel plan{_named(written.path)}`")
     return DONE
+
+
+def _refuse_beside_callers(options: argparse.Namespace) -> None:
+    """Raise InputError for options that a config made from test-infra's callers cannot follow."""
+    said = {"--smart-install": options.smart_install, "--package": options.package, "--torch": options.torch}
+    if given := next((name for name, value in said.items() if value), None):
+        msg = f"{given} is for a new config, and --from-test-infra writes what the workflows ask for"
+        hint = "add `publish: { pypi: smart }` to what it writes" if given == "--smart-install" else ""
+        raise InputError(msg, hint=hint)
 
 
 def _move(folder: Path, workflows: Sequence[Path], outside: Outside) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.location import DEFAULT_NAME
+from ci_tools.config.packages import choose_package
 from ci_tools.config.project import refuse_existing
 from ci_tools.config.starter.choices import choose
-from ci_tools.config.starter.packages import choose_package
 from ci_tools.config.starter.survey import survey
 from ci_tools.config.starter.text import render
 from ci_tools.evidence import git
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ci_tools.catalog import Catalog
+    from ci_tools.config.packages import Package
     from ci_tools.config.starter.choices import Starter
-    from ci_tools.config.starter.packages import Package
     from ci_tools.machine.context import Outside
     from ci_tools.model.versions import Minor
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ci_tools.catalog import Catalog, TorchRelease
-    from ci_tools.config.starter.packages import Package
+    from ci_tools.config.packages import Package
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
     from ci_tools.model.evidence import PlatformEvidence, Requirement

@@ -69,7 +69,7 @@ def _validation(starter: Starter) -> Iterator[str]:
     if starter.torch.tried:
         yield f'  torch: "{starter.torch.tried}" # each wheel is tried with it'
         if not any(one.kind for one in starter.platforms):
-            yield "  # torch-index: an index of CPU builds; from pip's own, Linux gets a CUDA build of several gigabytes"
+            yield "  # torch-index: an index of CPU builds; pip's own has CUDA builds of gigabytes for Linux"
     if starter.imports:
         yield f"  imports: [{', '.join(map(to_scalar, starter.imports))}]"
     else:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ci_tools.evidence.source import Tree
 
-__all__ = ["Package", "choose_package", "find_packages"]
+__all__ = ["BUILD_FILES", "Package", "choose_package", "find_packages"]
 
 BUILD_FILES = ("pyproject.toml", "setup.py")
 # Folders whose projects are not what a repository releases: other people's code, samples, and what tests build.
