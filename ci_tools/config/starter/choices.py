@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ci_tools.config.starter.imports import find_imports
-from ci_tools.config.starter.survey import CUDA_ARCHS, GFX_ARCHS, HOST, admitted, choose_versions
+from ci_tools.config.starter.survey import GFX_ARCHS, HOST, admitted, choose_versions, cuda_archs
 from ci_tools.errors import InputError
 from ci_tools.evidence.includes import uncommented
 from ci_tools.model.evidence import OWN_SUFFIX, Binding, Extensions
@@ -154,7 +154,7 @@ def _platform(found: PlatformEvidence, torch: TorchChoice, catalog: Catalog) -> 
     why = f"native code: {explain(shown)}" if is_native else f"no native code: {explain(shown)}"
     if kind is AcceleratorKind.CUDA:
         version = _cuda_version(_served(torch, catalog), facts.host, catalog)
-        return PlatformChoice(found.platform, is_native, why, kind, (version,), CUDA_ARCHS)
+        return PlatformChoice(found.platform, is_native, why, kind, (version,), cuda_archs(version, catalog))
     if kind is AcceleratorKind.ROCM:
         return PlatformChoice(found.platform, is_native, why, kind, (max(catalog.rocm),), GFX_ARCHS)
     return PlatformChoice(found.platform, is_native, why, kind)
@@ -164,10 +164,14 @@ def _cuda_version(torches: Iterable[Minor], host: str, catalog: Catalog) -> Mino
     """Return the CUDA version that most of the torches have; the newest of these with a compiler on the index."""
     key = (host, AcceleratorKind.CUDA)
     served = [*torches] or [catalog.newest_torch]
-    shipped = Counter(version for torch in served for version in catalog.torch[torch].accelerators.get(key, ()))
-    able = {version: count for version, count in shipped.items() if version and catalog.cuda[version].pypi}
-    counts = able or {version: count for version, count in shipped.items() if version}
-    return max(counts, key=lambda version: (counts[version], version)) if counts else max(catalog.cuda)
+    shipped = Counter(
+        version
+        for torch in served
+        for version in catalog.torch[torch].accelerators.get(key, ())
+        if version and version in catalog.cuda
+    )
+    able = [version for version in shipped if catalog.cuda[version].pypi]
+    return max(able or shipped, key=lambda version: (shipped[version], version), default=max(catalog.cuda))
 
 
 # ---------------------------------------------------------------- Pythons and torch
@@ -212,6 +216,7 @@ def _choose_torch(
         tried = named if named and named >= lowest else max(lowest, versions[-1])
         return TorchChoice((lowest,), is_open=True, why=uses[0].where, tried=catalog.torch[tried].patch)
     best = named or max(versions, key=lambda one: (len({*pythons} & catalog.torch[one].pythons[HOST]), one))
-    known = f"{versions[0]} to {versions[-1]}" if versions[1:] else str(versions[0])
-    why = f"a wheel for each torch ({doubted[0].where}): of {known}, only this; list each that you serve"
+    why = f"a wheel for each torch ({doubted[0].where})"
+    if versions[1:]:
+        why += f": of {versions[0]} to {versions[-1]}, only this; list each that you serve"
     return TorchChoice((best,), why=why, tried=catalog.torch[best].patch)

@@ -16,12 +16,12 @@ from ci_tools.evidence.requirements import build_requirements, torch_requirement
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import PlatformRequest, Torch
-from ci_tools.model.versions import admits
+from ci_tools.model.versions import CudaArch, admits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from ci_tools.catalog import Catalog, TorchRelease
+    from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.config.packages import Package
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ci_tools.model.request import Request
     from ci_tools.model.versions import Minor, Python
 
-__all__ = ["CUDA_ARCHS", "GFX_ARCHS", "HOST", "Survey", "admitted", "choose_versions", "survey"]
+__all__ = ["GFX_ARCHS", "HOST", "Survey", "admitted", "choose_versions", "cuda_archs", "survey"]
 
-CUDA_ARCHS = ("8.0", "9.0", "10.0+PTX")
+CUDA_ARCHS = ("8.0", "9.0", "10.0")
 HOST = "linux-x86_64"  # the machine whose torch builds decide what is asked for
 GFX_ARCHS = ("gfx90a", "gfx942", "gfx1100")
 EVERYWHERE = (Platform.LINUX_CPU, Platform.LINUX_AARCH64, Platform.MACOS_ARM64, Platform.WINDOWS)
@@ -161,15 +161,31 @@ def _mentions_cuda(tree: Tree) -> bool:
 def _request(platform: Platform, torch: Minor, catalog: Catalog) -> PlatformRequest:
     """Return a platform as a config would name it, for the newest accelerator that upstream's torch has."""
     facts = catalog.platforms[platform]
-    shipped = catalog.torch[torch].accelerators.get((facts.host, facts.accelerator), ()) if facts.accelerator else ()
-    versions = sorted(filter(None, shipped))
-    if facts.accelerator is AcceleratorKind.ROCM and not versions:
-        versions = [max(catalog.rocm)]
-    kinds = {AcceleratorKind.CUDA: CUDA_ARCHS, AcceleratorKind.ROCM: GFX_ARCHS}
+    version = _newest_version(facts, catalog.torch[torch], catalog)
+    archs: dict[AcceleratorKind | None, tuple[str, ...]] = {AcceleratorKind.ROCM: GFX_ARCHS}
+    if version and facts.accelerator is AcceleratorKind.CUDA:
+        archs[facts.accelerator] = cuda_archs(version, catalog)
     return PlatformRequest(
         platform=platform,
         where=DEFAULT_NAME,
         wheel_platform=facts.wheel_platform,
-        accelerators=(Accelerator(facts.accelerator, versions[-1] if versions else None),) if facts.accelerator else (),
-        archs=kinds.get(facts.accelerator, ()) if facts.accelerator else (),
+        accelerators=(Accelerator(facts.accelerator, version),) if facts.accelerator else (),
+        archs=archs.get(facts.accelerator, ()),
     )
+
+
+def _newest_version(facts: PlatformFacts, torch: TorchRelease, catalog: Catalog) -> Minor | None:
+    """Return the newest version of a platform's accelerator that a torch has, else that the catalog has."""
+    tables: dict[AcceleratorKind | None, Collection[Minor]] = {
+        AcceleratorKind.CUDA: catalog.cuda,
+        AcceleratorKind.ROCM: catalog.rocm,
+    }
+    known = tables.get(facts.accelerator, ())
+    shipped = torch.accelerators.get((facts.host, facts.accelerator), ()) if facts.accelerator else ()
+    return max((version for version in known if version in shipped), default=max(known, default=None))
+
+
+def cuda_archs(version: Minor, catalog: Catalog) -> tuple[str, ...]:
+    """Return the usual architectures that nvcc of a CUDA version knows, with PTX of the newest."""
+    known = [arch for arch in CUDA_ARCHS if catalog.cuda[version].knows(CudaArch.parse(arch))]
+    return (*known[:-1], f"{known[-1]}+PTX")
