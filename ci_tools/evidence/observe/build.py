@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Switches = tuple[tuple[str, str], ...]
 
-__all__ = ["ARCH_LISTS", "CMAKE", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
+__all__ = ["ARCH_LISTS", "CMAKE", "CYTHON", "RAN", "Build", "find_arch_warnings", "list_request_archs"]
 
 RAN = "observed by running setup.py"
 CMAKE = "cmake"  # noted among the questions where a build runs it

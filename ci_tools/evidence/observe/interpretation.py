@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
-from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
+from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, CYTHON, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
@@ -281,11 +281,12 @@ class Witness:
         )
 
     def members(self, build: Build) -> tuple[str, ...] | None:
-        """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
+        """Return the wheel's expected members; None if a plugin, hipify or Cython may write a file into it."""
         required = {_name(str(item)) for item in self.project.list("build-system", "requires")}
         names = [name for name, _ in build.observed.members]
         if (
             build.runs_cmake
+            or any(command.source.endswith(CYTHON) for command in build.compiles)  # its C file may be package data
             or required & HARMLESS
             or (build.hipify_place and any(name.endswith(HIPIFIED_ENDINGS) for name in names))
         ):
