@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
-from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, CYTHON, RAN, Build, find_arch_warnings, list_request_archs
+from ci_tools.evidence.observe.build import (
+    ARCH_LISTS,
+    CMAKE,
+    CYTHON,
+    RAN,
+    Build,
+    find_arch_warnings,
+    list_request_archs,
+)
 from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi

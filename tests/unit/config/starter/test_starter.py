@@ -86,7 +86,10 @@ def test_a_person_names_the_torch_to_begin_with(tmp_path: Path) -> None:
 
 
 def test_cmake_that_needs_cuda_has_no_other_platform(tmp_path: Path) -> None:
-    files = {"pyproject.toml": pyproject("scikit_build_core.build", '"torch"'), "csrc/op.cu": "#include <ATen/ATen.h>\n"}
+    files = {
+        "pyproject.toml": pyproject("scikit_build_core.build", '"torch"'),
+        "csrc/op.cu": "#include <ATen/ATen.h>\n",
+    }
     written, request = start(tmp_path, {**files, "CMakeLists.txt": CMAKE.replace("CXX)", "CXX CUDA)")})
     assert platforms_of(request) == {Platform.LINUX_CUDA}
     assert "# windows: CMakeLists.txt:1: project() needs a CUDA compiler" in written.path.read_text()
@@ -128,7 +131,9 @@ def test_what_only_setup_py_says_is_observed(tmp_path: Path) -> None:
 def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -> None:
     setup = "raise SystemExit('demo needs LIBDEMO_DIR')\n"
     files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": setup}
-    with pytest.raises(InputError, match="no platform can be built, linux-cpu because of this: .*demo needs LIBDEMO_DIR"):
+    with pytest.raises(
+        InputError, match="no platform can be built, linux-cpu because of this: .*demo needs LIBDEMO_DIR"
+    ):
         start(tmp_path, files)
     assert not (tmp_path / "demo/fatwheel.yml").exists()
 
