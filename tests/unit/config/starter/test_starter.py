@@ -132,7 +132,7 @@ def test_a_build_that_fails_everywhere_is_told_in_one_sentence(tmp_path: Path) -
     setup = "raise SystemExit('demo needs LIBDEMO_DIR')\n"
     files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": setup}
     with pytest.raises(
-        InputError, match="no platform can be built, linux-cpu because of this: .*demo needs LIBDEMO_DIR"
+        InputError, match=r"no platform can be built, linux-cpu because of this: .*demo needs LIBDEMO_DIR"
     ):
         start(tmp_path, files)
     assert not (tmp_path / "demo/fatwheel.yml").exists()
