@@ -68,6 +68,7 @@ class Starter(NamedTuple):
     left: tuple[Left, ...]
     imports: tuple[str, ...]
     backend: str
+    env: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_native(self) -> bool:
@@ -95,6 +96,7 @@ def choose(found: Survey, catalog: Catalog, torch: Minor | None = None) -> Start
         left=tuple(left),
         imports=find_imports(found.name, found.project, found.platforms),
         backend=found.project.backend,
+        env=found.env,
     )
 
 

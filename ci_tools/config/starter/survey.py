@@ -15,11 +15,11 @@ from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.requirements import build_requirements, torch_requirement
 from ci_tools.model.pep440 import parse_specifiers
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
-from ci_tools.model.request import PlatformRequest, Torch
+from ci_tools.model.request import Build, PlatformRequest, Torch
 from ci_tools.model.versions import CudaArch, admits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
     from ci_tools.catalog import Catalog, PlatformFacts, TorchRelease
     from ci_tools.config.packages import Package
@@ -45,6 +45,9 @@ BUILD_SCRIPT = re.compile(r"(^|/)(setup\.py|CMakeLists\.txt|meson\.build)$|\.cma
 SPEAKS_OF_CUDA = re.compile(r"\bCUDAExtension\b|\bLANGUAGES\b[^)]*\bCUDA\b|\benable_language\s*\(\s*CUDA|'cuda'")
 
 
+OF_LABELS = re.compile(r"[A-Z][A-Z0-9_]*(LABEL|LOCAL|SUFFIX|VERSION)[A-Z0-9_]*")
+
+
 class Survey(NamedTuple):
     """What is known of a package: its metadata, its requirements of torch, and the evidence for each platform."""
 
@@ -56,6 +59,7 @@ class Survey(NamedTuple):
     builds_with_torch: Requirement
     classifiers: tuple[str, ...]
     platforms: tuple[PlatformEvidence, ...]
+    env: tuple[tuple[str, str], ...] = ()  # variables without which its version has a label
 
 
 def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outside: Outside) -> Survey:
@@ -77,7 +81,31 @@ def survey(blank: Request, tree: Tree, package: Package, catalog: Catalog, outsi
     project = ProjectFile(asked, tree)
     with closing(read_platforms(project, catalog, outside)) as read:
         platforms = tuple(read)
-    return _summarise(project, package, platforms, builds_with)
+    found = _summarise(project, package, platforms, builds_with)
+    if "+" not in found.version:
+        return found
+    return _make_public(found, lambda request: read_platforms(ProjectFile(request, tree), catalog, outside))
+
+
+def _make_public(found: Survey, observe: Callable[[Request], Generator[PlatformEvidence]]) -> Survey:
+    """Return a survey whose version has no label, by the variable that leaves it away; raise InputError without one.
+
+    Projects put a commit or a CUDA version there; each wheel of a release gets a label of its own.
+    """
+    first = next((one for one in found.platforms if one.shown.metadata), None)
+    asked = {name: place for one in found.platforms for name, place in one.shown.asked if OF_LABELS.fullmatch(name)}
+    told = found.project.request
+    for name in asked if first else ():
+        env = ((name, ""),)
+        only = tuple(one for one in told.platforms if first and one.platform == first.platform)
+        with closing(observe(replace(told, build=Build(env=env), platforms=only))) as read:
+            seen = dict(line.partition(": ")[::2] for line in read_metadata(tuple(read)))
+        version = seen.get("Version", "+")
+        if "+" not in version:
+            return found._replace(version=version, env=env)
+    tried = f"; without {' and '.join(asked)} it is the same" if asked else ""
+    msg = f"the version of the project is {found.version}, expected one without a label: each wheel gets its own{tried}"
+    raise InputError(msg, hint="write a fatwheel.yml with `build: {env: …}` that decides the label")
 
 
 def _choose_python(told: ProjectFile, torch: TorchRelease, catalog: Catalog) -> Python:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ def render(starter: Starter, origin: str, tag: str, *, smart: bool) -> str:
         "platforms:",
         *(line for one in starter.platforms for line in _platform(one)),
         *(f"  {to_comment(f'{one.platform}: {one.why}')}" for one in starter.left),
+        *_build(starter),
         *_validation(starter),
         *(_publication(f"{found['owner']}/{found['name']}" if found else "your-org/your-project") if smart else ()),
     ]
@@ -60,6 +62,12 @@ def _platform(one: PlatformChoice) -> Iterator[str]:
     if one.versions:
         yield f"    {one.kind}: [{', '.join(quote_names(map(str, one.versions)))}]"
         yield f"    archs: [{', '.join(quote_names(one.archs))}]"
+
+
+def _build(starter: Starter) -> Iterator[str]:
+    yield from ("", "build:", "  env:") if starter.env else ()
+    for name, value in starter.env:
+        yield f"    {name}: {json.dumps(value)} # or else the version has a label; each wheel gets its own"
 
 
 def _validation(starter: Starter) -> Iterator[str]:

@@ -220,3 +220,29 @@ def test_a_smart_sdist_has_its_wheels_in_the_repository(tmp_path: Path, origin: 
     written = starter.write(tmp_path, catalog.load(), world(tmp_path, **os.environ), smart=True)
     request = loader.load(written.path, catalog.load())
     assert (request.publish.pypi, request.publish.targets) == (Route.SMART, (target, "pypi"))
+
+
+LABELLED = """\
+import os
+from setuptools import setup
+
+suffix = os.environ.get("VERSION_SUFFIX", "+git123")
+setup(name="demo", version="2.0" + suffix, packages=["demo"])
+"""
+
+
+@pytest.mark.slow
+def test_a_version_with_a_label_is_built_without_it(tmp_path: Path) -> None:
+    files = {"pyproject.toml": pyproject("setuptools.build_meta", project=""), "setup.py": LABELLED}
+    written, request = start(tmp_path, files)
+    assert (written.starter.version, request.build.env) == ("2.0", (("VERSION_SUFFIX", ""),))
+
+
+@pytest.mark.slow
+def test_a_label_that_no_variable_leaves_away_is_a_persons_to_decide(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": pyproject("setuptools.build_meta", project=""),
+        "setup.py": LABELLED.replace('os.environ.get("VERSION_SUFFIX", "+git123")', '"+abc"'),
+    }
+    with pytest.raises(InputError, match=r"the version of the project is 2\.0\+abc, expected one without a label"):
+        start(tmp_path, files)
