@@ -66,7 +66,7 @@ def choose_package(tree: Tree, asked: str) -> tuple[Package, tuple[Package, ...]
     if not asked and chosen.folder and len(found) > 1:
         names = ", ".join(f"{one} ({one.folder})" if one.name else one.folder for one in found[:MOST_SHOWN])
         more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
-        msg = f"the source has {len(found)} packages: {names}{more}, expected to be told which"
+        msg = f"the source has {len(found)} packages: {names}{more}, expected --package with one of them"
         raise InputError(msg, hint=f"`fatwheel init --package {chosen}` writes a config for one of them")
     return chosen, tuple(one for one in found if one != chosen)
 

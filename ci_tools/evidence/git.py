@@ -272,7 +272,7 @@ def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, env
 
 
 def commit_all(folder: Path, log: Path, environ: Mapping[str, str]) -> None:
-    """Make a repository of a folder that is none, with all of its files in one commit; nothing of the user's is asked.
+    """Make a folder a repository, with all of its files in one commit and none of the user's settings.
 
     Raises MachineError if git fails.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Written", "write"]
 
 
-# What is asked for before anything is known: the source in the config's folder.
+# The request before anything is known: the source in the config's folder.
 BLANK = Request(
     name=ProjectName(DEFAULT_NAME), config=DEFAULT_NAME, source=PathSource(path="."), pythons=(), platforms=()
 )

@@ -49,7 +49,7 @@ OF_LABELS = re.compile(r"[A-Z][A-Z0-9_]*(LABEL|LOCAL|SUFFIX|VERSION)[A-Z0-9_]*")
 
 
 class Survey(NamedTuple):
-    """What is known of a package: its metadata, its requirements of torch, and the evidence for each platform."""
+    """The facts about a package: its metadata, its requirements of torch, and the evidence for each platform."""
 
     project: ProjectFile
     name: str

@@ -47,7 +47,7 @@ def test_a_package_is_named_by_its_name_or_its_folder(tmp_path: Path, asked: str
 @pytest.mark.parametrize(
     ("files", "asked", "message"),
     [
-        pytest.param(TWO, "", "the source has 2 packages: acme-one (a), b, expected to be told which\n"
+        pytest.param(TWO, "", "the source has 2 packages: acme-one (a), b, expected --package with one of them\n"
                      "  hint: `fatwheel init --package acme-one` writes a config for one of them", id="not-told"),
         pytest.param(TWO, "acme-on", 'the source has no package "acme-on", did you mean "acme-one"?', id="typo"),
         pytest.param({"README": ""}, "", "has no pyproject.toml with a project and no setup.py", id="none"),
