@@ -146,6 +146,18 @@ class _Missing:
 # ---------------------------------------------------------------- installed packages
 
 
+def remember_entry_points() -> None:
+    """Read the entry points of the packages that are there now only once: setuptools asks for them at each step."""
+    known = {str(package._path): package.entry_points for package in importlib.metadata.distributions()}
+    read = importlib.metadata.Distribution.entry_points.fget
+
+    def entry_points(self: Any) -> Any:
+        path = str(getattr(self, "_path", ""))
+        return known[path] if path in known else read(self)
+
+    importlib.metadata.Distribution.entry_points = property(entry_points)
+
+
 def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
     """Answer for torch; record a doubt for other packages that only a build has."""
 
