@@ -31,7 +31,7 @@ from ci_tools.model.evidence import OWN_SUFFIX
 from ci_tools.model.files import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ci_tools.evidence.source import Tree
     from ci_tools.machine.context import Outside, Step

@@ -148,14 +148,19 @@ class _Missing:
 
 def remember_entry_points() -> None:
     """Read the entry points of the packages that are there now only once: setuptools asks for them at each step."""
-    known = {str(package._path): package.entry_points for package in importlib.metadata.distributions()}
+    known = {_folder(package): package.entry_points for package in importlib.metadata.distributions()}
     read = importlib.metadata.Distribution.entry_points.fget
 
     def entry_points(self: Any) -> Any:
-        path = str(getattr(self, "_path", ""))
-        return known[path] if path in known else read(self)
+        folder = _folder(self)
+        return known[folder] if folder in known else read(self)
 
     importlib.metadata.Distribution.entry_points = property(entry_points)
+
+
+def _folder(package: Any) -> str:
+    """Return where a package's metadata lies; there is no public name for it."""
+    return str(getattr(package, "_path", ""))
 
 
 def _fake_metadata(function: str, real: Any, provided: Sequence[str]) -> Any:
