@@ -169,6 +169,8 @@ class Catalog:
 
     def extend(self, rows: Sequence[Row]) -> Catalog:
         """Return this catalog with a project's rows merged over it; raise RejectedInput with all that contradict it."""
+        if not rows:
+            return self
         tables, wrong = merge(self.tables, rows)
         if wrong:
             raise RejectedInput(Problem(rows[each.number].where, each.what) for each in wrong)

@@ -62,23 +62,20 @@ class Globs(NamedTuple):
     exclude: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathSource:
+class PathSource(NamedTuple):
     """A source tree on this machine."""
 
     path: str  # relative to the config's folder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitSource:
+class GitSource(NamedTuple):
     """A git repository at a ref, which the plan pins to a commit."""
 
     url: str
     ref: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SdistSource:
+class SdistSource(NamedTuple):
     """A source distribution from the package index, pinned by its sha256."""
 
     name: str
@@ -86,8 +83,7 @@ class SdistSource:
     sha256: Sha256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Torch:
+class Torch(NamedTuple):
     """The torch axis: every catalogued release from `lowest` up, or just the `versions` listed."""
 
     lowest: Minor | None = None
@@ -141,8 +137,7 @@ class Hook(NamedTuple):
     where: str  # file:line, for messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(NamedTuple):
     """The build settings of every job."""
 
     before: tuple[Hook, ...] = ()  # run before the backend is called
@@ -153,8 +148,7 @@ class Build:
     timeout_minutes: int = HOSTED_MINUTES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """One command of the validation, run in the environment in which the wheel is installed."""
 
     run: str
@@ -168,8 +162,7 @@ class GpuTrial(Name):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(NamedTuple):
     """The imports and commands that must work after a wheel is installed in a clean environment."""
 
     torch: str | None = None  # the exact version to install first
@@ -213,8 +206,7 @@ STABLE = Edition()
 UNTAGGED = Edition(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
+class Publish(NamedTuple):
     """The targets of a release."""
 
     pypi: Route = Route.NONE
@@ -223,8 +215,7 @@ class Publish:
     variants: bool = False  # whether folders and buckets also get its CUDA wheels as wheel variants (PEP 825)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(NamedTuple):
     """The templates of a GitHub Release: its tag and title, of `{name}` and `{version}`, and second names of wheels."""
 
     tag: str = "v{version}"
