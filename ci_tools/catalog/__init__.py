@@ -96,8 +96,7 @@ class Rocm(NamedTuple):
     driver: str  # the oldest Linux kernel driver it was tested with; empty if unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GfxFacts:
+class GfxFacts(NamedTuple):
     """The facts of AMD's targets that are the same in every release."""
 
     runs_on: Mapping[str, frozenset[str]]  # generic target to the processors that run its code
@@ -129,8 +128,7 @@ class Headers(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRelease:
+class TorchRelease(NamedTuple):
     """One minor release of torch, and the builds that upstream ships of it, by host."""
 
     version: Minor
@@ -183,7 +181,7 @@ class Catalog:
         said = json.dumps(tables, sort_keys=True)
         made = _make(tables, Sha256(hashlib.sha256(f"{self.sha256}{said}".encode()).hexdigest()))
         torch = {
-            version: replace(release, where=self.torch[version].where if version in self.torch else named[version])
+            version: release._replace(where=self.torch[version].where if version in self.torch else named[version])
             for version, release in made.torch.items()
         }
         return replace(made, torch=torch, rows=(*self.rows, *(row for row in rows if row not in self.rows)))

@@ -62,20 +62,24 @@ class Globs(NamedTuple):
     exclude: tuple[str, ...] = ()
 
 
-class PathSource(NamedTuple):
+# The kinds of a source stay dataclasses: cattrs tells them apart by their keys.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathSource:
     """A source tree on this machine."""
 
     path: str  # relative to the config's folder
 
 
-class GitSource(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitSource:
     """A git repository at a ref, which the plan pins to a commit."""
 
     url: str
     ref: str
 
 
-class SdistSource(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdistSource:
     """A source distribution from the package index, pinned by its sha256."""
 
     name: str
