@@ -238,6 +238,9 @@ class Run(NamedTuple):
 
 NO_RUN = Run()
 
+# Of a config without the section.
+BUILD, VALIDATION, PUBLISH, RELEASE = Build(), Validation(), Publish(), Release()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -252,9 +255,9 @@ class Request:
     pythons: tuple[Python, ...]
     torch: Torch | None = None
     platforms: tuple[PlatformRequest, ...]
-    build: Build = Build()
-    validate: Validation = Validation()
-    publish: Publish = Publish()
-    release: Release = Release()
+    build: Build = BUILD
+    validate: Validation = VALIDATION
+    publish: Publish = PUBLISH
+    release: Release = RELEASE
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
     run: Run = NO_RUN
