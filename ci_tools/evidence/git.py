@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TAGS",
     "address",
+    "apply_patch",
     "check_out",
     "check_out_from",
     "commit_of",
@@ -258,6 +259,21 @@ def _submodules(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str,
         shown = output([*COMMAND, "--literal-pathspecs", "ls-tree", "HEAD", "--", path], cwd=folder, env=env) or ""
         if shown.startswith(SUBMODULE):
             yield key[len("submodule.") : -len(".path")], path, shown.removeprefix(SUBMODULE).split("\t")[0]
+
+
+def apply_patch(patch: Path, folder: Path, environ: Mapping[str, str], *options: str) -> str:
+    """Apply a patch to the files of a folder, every hunk or none; return what git printed if it refuses, else "".
+
+    Whitespace counts too: no line of the context may differ.
+    """
+    # Inside a checkout, git would skip the files of folders that the checkout does not know.
+    env = {**_variables(environ), "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent), "LC_ALL": "C"}
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "git.log"
+        command = [*COMMAND, "apply", "--whitespace=nowarn", *options, str(patch.resolve())]
+        ended = run(command, log=log, cwd=folder, env=env, timeout=MINUTES * 60)
+        printed = log.read_text(encoding="utf-8", errors="replace")
+    return (printed or f"git ended with {ended.status}") if ended.status else ""
 
 
 def _check_out_alone(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:

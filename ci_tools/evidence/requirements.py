@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ci_tools.evidence.includes import Place
     from ci_tools.evidence.project_file import ProjectFile
 
-__all__ = ["build_requirements", "doubt_torch_abi", "torch_requirement"]
+__all__ = ["build_requirements", "doubt_torch_abi", "requirement_name", "torch_requirement"]
 
 # Build requirements that bring no torch, neither by themselves nor by what they require.
 # ruff: noqa: SIM905 - as words they fit on a page

@@ -290,6 +290,7 @@ def _job(job: Job) -> dict[str, Any]:
         "python": str(job.python),
         "python_stays": job.python_stays,
         "torch": unstructure(job.torch),
+        "exact_torch": job.exact_torch,
         "accelerator": accelerator and {**accelerator, "archs": list(job.archs)},
         "runner": runs_on(job.runner),
         "container": job.container,
@@ -307,6 +308,7 @@ def _job(job: Job) -> dict[str, Any]:
         "toolchain": str(job.toolchain),
         "env": dict(job.env),
         "build_requires": list(job.build_requires),
+        "drops": list(job.drops),
         "libraries": None
         if job.libraries is None
         else {library.member: list(library.images) for library in job.libraries},
