@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ci_tools.machine.storage import sha256_of
 from ci_tools.model.request import Drop, Patch, Unsupported
 from ci_tools.model.versions import Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from ci_tools.formats.yaml_file import Document, Keys
 
@@ -17,10 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["read_drops", "read_patches", "read_unsupported"]
 
 
-def read_patches(document: Document, config: str) -> tuple[Patch, ...]:
-    """Return the patches of a document whose config has this name."""
+def read_patches(document: Document, config: str, folder: Path) -> tuple[Patch, ...]:
+    """Return the patches of a document whose config has this name; their files are below `folder`."""
     items = _items(document, config, "source", "patches")
-    return tuple(Patch(table["file"], table["reason"], where) for table, where in items)
+    return tuple(Patch(table["file"], table["reason"], where, _hash(folder / table["file"])) for table, where in items)
+
+
+def _hash(patch: Path) -> str:
+    return sha256_of(patch) if patch.is_file() else ""  # who applies it says that it is missing
 
 
 def read_unsupported(document: Document, config: str) -> tuple[Unsupported, ...]:

@@ -35,7 +35,7 @@ from ci_tools.model.request import (
     Torch,
     Validation,
 )
-from ci_tools.model.versions import GfxArch, Minor, Python
+from ci_tools.model.versions import CudaArch, GfxArch, Minor, Python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,7 +124,7 @@ def _request(document: Document, catalog: Catalog, path: Path, rows: tuple[Row, 
         name=root["package"],
         config=name,
         source=_source(source, root.get("version", "")),
-        patches=read_patches(document, name),
+        patches=read_patches(document, name, path.parent),
         subdirectory=source.get("subdirectory", ""),
         include=tuple(source["include"]) if "include" in source else None,
         version=root.get("version"),
@@ -203,7 +203,7 @@ def _platform(platform: Platform, table: Table, where: str, catalog: Catalog) ->
         gpu_runner=list_labels(table["gpu-runner"]) if "gpu-runner" in table else None,
         container=_container(facts, table),
         toolchain=ToolchainKind(table.get("toolchain", "auto")),
-        env=_env(table.get("env")),
+        env=(*_env(table.get("env")), *_arch_env(table)),
         care=Care(table.get("free-disk", False), table.get("swap-gib", 0), table.get("job-memory-gib")),
         minutes=table.get("timeout-minutes", catalog.minutes.of(facts)),
     )
@@ -242,6 +242,15 @@ def _globs(value: list[str] | Table | None) -> Globs:
 
 def _env(table: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in (table or {}).items())
+
+
+def _arch_env(table: Table) -> tuple[tuple[str, str], ...]:
+    """Return the variables that name a platform's architectures in a notation of the project's own."""
+    archs = [f"{arch.capability}{arch.variant}" for arch in map(CudaArch.parse, table.get("archs", ()))]
+    return tuple(
+        (name, ";".join(text.replace("{number}", one.replace(".", "")).replace("{version}", one) for one in archs))
+        for name, text in table.get("arch-env", {}).items()
+    )
 
 
 def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Build:

@@ -33,6 +33,7 @@ __all__ = [
     "is_shallow",
     "listed",
     "origin",
+    "remote_tags",
     "revision",
     "tags",
     "top",
@@ -210,14 +211,25 @@ def commit_of(source: GitSource, url: str, environ: Mapping[str, str]) -> str:
     """Return the commit that a ref points to now; raise InputError with the nearest ref if it does not exist."""
     if COMMIT.fullmatch(source.ref):
         return source.ref
-    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
-    refs = {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
+    refs = _list_refs(source, url, environ)
     for name in (f"refs/tags/{source.ref}^{{}}", f"refs/tags/{source.ref}", f"refs/heads/{source.ref}", source.ref):
         if name in refs:
             return refs[name]
     names = {ref.split("/", 2)[2] for ref in refs if ref.startswith(("refs/heads/", "refs/tags/")) and "^" not in ref}
     msg = f'{source.url} has no branch or tag "{source.ref}", {nearest(source.ref, names)}'
     raise InputError(redact(msg))
+
+
+def remote_tags(source: GitSource, url: str, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the tags that a repository has now."""
+    refs = _list_refs(source, url, environ)
+    return frozenset(ref.removeprefix(TAGS) for ref in refs if ref.startswith(TAGS) and not ref.endswith("^{}"))
+
+
+def _list_refs(source: GitSource, url: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the refs of a repository elsewhere, each with what it points to."""
+    listing = _git(["ls-remote", "--end-of-options", url], source, None, environ)
+    return {ref: sha for sha, _, ref in (line.partition("\t") for line in listing.splitlines())}
 
 
 def check_out(source: GitSource, url: str, commit: str, folder: Path, environ: Mapping[str, str]) -> None:

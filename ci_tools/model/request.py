@@ -95,6 +95,7 @@ class Patch(NamedTuple):
     file: str  # relative to the config's folder
     reason: str
     where: str  # file:line, for messages
+    sha256: str = ""  # of the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

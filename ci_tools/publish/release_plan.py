@@ -12,6 +12,7 @@ from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
+from ci_tools.plan.plan_file import hash_request
 from ci_tools.plan.sites import awaiting_gpu
 from ci_tools.publish.index.pages import project_and_version
 from ci_tools.publish.units import Made, Offer, ReleasePlan
@@ -87,6 +88,7 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         added="".join(f"torch{torch}" for torch in request.run.torch),
         aliases=names_of(plan),
         catalog=request.catalog,
+        request_sha256=hash_request(request),
     )
 
 

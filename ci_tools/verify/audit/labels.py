@@ -71,7 +71,7 @@ def tags(subject: Subject) -> Iterator[Flaw]:
     if said != subject.tags:
         yield Flaw("WHEEL and the file name differ in their tags", abbreviate(said), abbreviate(subject.tags))
     number = "".join(map(str, parse_wheel_filename(subject.wheel.path.name)[2]))
-    if (written := subject.wheel.wheel_metadata.get("Build", "")) != number:
+    if subject.job and (written := subject.wheel.wheel_metadata.get("Build", "")) != number:
         yield Flaw("WHEEL and the file name differ in their build number", written or "none", number or "none")
     purelib = subject.wheel.wheel_metadata.get("Root-Is-Purelib", "").lower()
     if purelib != str(subject.is_pure).lower():
