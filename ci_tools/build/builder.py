@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import build
+from packaging.utils import canonicalize_name
 
 from ci_tools.build import built_with as builtwith
 from ci_tools.build import repair
@@ -26,7 +27,7 @@ from ci_tools.build.version_files import restate_version
 from ci_tools.errors import FatwheelError, MachineError, Rejected
 from ci_tools.evidence.project_file import ProjectFile
 from ci_tools.evidence.source import Tree
-from ci_tools.formats.relabel import relabel
+from ci_tools.formats.relabel import Label, relabel
 from ci_tools.machine import runner
 from ci_tools.machine.process import run, tail
 from ci_tools.machine.python import create
@@ -34,6 +35,7 @@ from ci_tools.machine.search_path import compiler_variables, search_path
 from ci_tools.machine.storage import hold_lock, write_atomically
 from ci_tools.model import edition as editions
 from ci_tools.model.files import EPOCH
+from ci_tools.model.pep440 import name_of_required
 from ci_tools.model.plan import JobKind
 from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.request import Channel
@@ -86,6 +88,7 @@ def build_key(plan: Plan, job: Job | None, toolchain: Toolchain) -> str:
     if job:
         python = str(job.python) if job.python_stays else platform.python_version()
         own = [job.wheel, job.public, *job.archs, repr(job.env), python, job.requires_torch, *job.build_requires]
+        own += [job.exact_torch, *job.drops]
     return hashlib.sha256(json.dumps([inputs, own]).encode()).hexdigest()
 
 
@@ -110,6 +113,7 @@ class _Needs(NamedTuple):
     unsaid: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
     torch: Expected = Expected()  # with another torch, the wheel would be for another torch or accelerator
+    drops: tuple[str, ...] = ()  # the names of requirements that are not installed
 
 
 class Built(NamedTuple):
@@ -133,13 +137,15 @@ class Workshop:
         """
         with self._bench(plan, tree, job.name, job.minutes) as bench:
             variables = self._variables(job, toolchain, bench)
-            pins = (f"torch=={job.torch}.*",) if job.torch else ()
-            needs = _Needs((*job.build_requires,), pins, torch_of_job(job))
+            pins = (f"torch=={job.exact_torch or f'{job.torch}.*'}",) if job.torch else ()
+            needs = _Needs((*job.build_requires,), pins, torch_of_job(job), job.drops)
             built, built_with = self._backend("wheel", bench, toolchain.python, variables, needs)
             if job.kind is JobKind.NATIVE:
                 built = self._repair_wheel(built, job, bench)
             project, version, rest = built.name.split("-", 2)
-            name = f"{project}-{version}+{job.local}-{rest}" if job.local else built.name
+            rebuild = plan.request.release.rebuild
+            rest = f"{rebuild}-{rest}" if rebuild else rest
+            name = f"{project}-{version}{f'+{job.local}' if job.local else ''}-{rest}"
             _refuse_other(name, job.wheel, bench)
             cleaned = repair.strip_own_rpaths(built, bench.scratch / "cleaned", bench.log)
             for member in cleaned:
@@ -147,7 +153,8 @@ class Workshop:
                 self.outside.reporter.say(f"{member} {what}")
             labels = {name: job.local} | ({job.public: ""} if job.public else {})
             for each, local in labels.items():
-                relabel(built, out / each, local=local, requires_torch=job.requires_torch, replaced=cleaned)
+                label = Label(local, job.requires_torch, job.drops, rebuild)
+                relabel(built, out / each, label, replaced=cleaned)
             return Built(out / name, builtwith.of_job(job, built_with))
 
     def build_sdist(self, plan: Plan, tree: Tree, interpreter: Path, out: Path) -> Built:
@@ -334,6 +341,8 @@ def _run_after(wheel: Path, shell: _Shell) -> None:
 
 def _install(isolated: Environment, requirements: Collection[str], needs: _Needs, bench: _Bench) -> None:
     """Install build requirements within the job's pins and the config's constraints."""
+    dropped = set(map(canonicalize_name, needs.drops))
+    requirements = [one for one in requirements if name_of_required(one) not in dropped]
     if not requirements:
         return
     files = {"-r": sorted(requirements), "-c": needs.pins}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError, MachineError
-from ci_tools.evidence import git
+from ci_tools.evidence import git, patches
 from ci_tools.formats.magic import binary_format
 from ci_tools.formats.path_patterns import matcher_of
 from ci_tools.machine.process import redact
@@ -130,6 +130,9 @@ def open_tree(request: Request, folder: Path, outside: Outside, commit: str | No
     else:
         root = _fetch_sdist(source, outside)
         tree = Tree(root, tuple(sorted(_walk_files(root))))
+    if request.patches:
+        root = patches.patch_tree(tree, request.patches, folder, outside)
+        tree = Tree(root, tuple(sorted(_walk_files(root))), tree.commit)
     files = _select_files(request, tree)
     for name in files:
         _refuse_unread(tree.root, name)

@@ -121,6 +121,7 @@ class Unit:
     unattested: bool = False  # whether its files have no attestation on purpose
     added: str = ""  # torch2.15: wheels for this torch, added to an existing release; empty: a whole release
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    request_sha256: str = ""  # of what its config asks for
 
     @property
     def files(self) -> tuple[Item, ...]:
@@ -152,6 +153,7 @@ class ReleasePlan(NamedTuple):
     added: str = ""  # torch2.15: wheels for this torch are added to an existing release
     aliases: Mapping[str, str] = MappingProxyType({})  # the second names of CUDA wheels, each with the wheel's name
     catalog: tuple[Row, ...] = ()  # the rows that the project adds to the catalog
+    request_sha256: str = ""
 
 
 class Change(NamedTuple):
@@ -287,6 +289,7 @@ def _unit(
         offers=plan.offers,
         added=plan.added,
         catalog=plan.catalog,
+        request_sha256=plan.request_sha256,
     )
 
 
