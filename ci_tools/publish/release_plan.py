@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from ci_tools.errors import Problem, RejectedInput
 from ci_tools.model.edition import ALIAS_FIELDS, is_template, tag_of, title_of
 from ci_tools.model.pep440 import read_version
+from ci_tools.model.request import PathSource
 from ci_tools.plan import plan_reader
 from ci_tools.plan.aliases import names_of
 from ci_tools.plan.plan_file import hash_request
@@ -89,6 +90,7 @@ def release_of(plan: Plan, where: str = "plan.json") -> ReleasePlan:
         aliases=names_of(plan),
         catalog=request.catalog,
         request_sha256=hash_request(request),
+        is_foreign=not isinstance(request.source, PathSource),
     )
 
 

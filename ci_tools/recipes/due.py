@@ -34,6 +34,9 @@ class Wanted(NamedTuple):
     cuda: str
     archs: str
     why: str  # what asks for it
+    runner: tuple[str, ...] = ()  # the labels of the runner that builds it, its image and its time limit
+    container: str = ""
+    minutes: int = 0
     cannot: str = ""  # why no wheel is possible
 
 

@@ -119,7 +119,7 @@ def _choices_of_news(
 
 
 def _want(release: RecipeRelease, why: str) -> Wanted:
-    request = release.request
+    request, builder = release.request, release.request.platforms[0]  # one runner makes a release, where it can
     archs = dict.fromkeys(arch for platform in request.platforms for arch in platform.archs)
     cudas = dict.fromkeys(
         str(one.version) for platform in request.platforms for one in platform.accelerators if one.version
@@ -136,5 +136,8 @@ def _want(release: RecipeRelease, why: str) -> Wanted:
         ",".join(cudas),
         ",".join(archs),
         why,
+        builder.runner,
+        (builder.container or "").replace("{version}", ",".join(cudas)),
+        builder.minutes,
         where or "; ".join(release.cannot),
     )

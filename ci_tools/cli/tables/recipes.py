@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_tools.cli.tables.layout import add_row, count, new_table
 from ci_tools.formats import markdown
+from ci_tools.plan.plan_file import runs_on
 from ci_tools.recipes.due import State
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "verdicts_table",
 ]
 
+PLAIN = "ubuntu-24.04"  # the runner for a recipe that cannot be read
 ORDER = (State.DUE, State.UNKNOWN, State.CANNOT, State.DONE)
 
 
@@ -115,16 +117,17 @@ def verdict_values(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     ]
 
 
-def due_rows(verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
+def due_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Return a workflow's row for each release that is due, or whose recipe cannot be read: its job says why."""
     return [_row(one) for one in _sorted(verdicts) if one.state in {State.DUE, State.UNKNOWN}]
 
 
-def _row(verdict: Verdict) -> dict[str, str]:
+def _row(verdict: Verdict) -> dict[str, Any]:
     wanted = verdict.wanted
     names = ("recipe", "version", "python", "torch", "cuda", "archs")
     said = {name: getattr(wanted, name) for name in names}
-    return {"tag": wanted.tag, **said, "rebuild": str(verdict.rebuild or "")}
+    place = {"runner": runs_on(wanted.runner or (PLAIN,)), "container": wanted.container, "minutes": wanted.minutes}
+    return {"tag": wanted.tag, **said, "rebuild": str(verdict.rebuild or ""), **place}
 
 
 def _title(verdicts: Sequence[Verdict]) -> str:

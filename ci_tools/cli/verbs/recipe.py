@@ -198,8 +198,10 @@ def declare_watch(parser: Parser) -> None:
     text = "whose news make a release due beside what the recipes say: version, torch, cuda or python; several times"
     parser.add_argument("--follow", action="append", default=[], type=parse_nonempty, metavar="WHAT", help=text)
     _add_choice(parser)
-    forms = "what stdout gets: a table, JSON, Markdown, or a workflow's outputs; default: %(default)s"
-    parser.add_argument("--format", choices=("table", "json", "markdown", "github"), default="table", help=forms)
+    text = "a file for the same as a page of Markdown, as for the summary of a workflow's run"
+    parser.add_argument("--page", type=Path, metavar="FILE", help=text)
+    forms = "what stdout gets: a table, JSON, or a workflow's outputs; default: %(default)s"
+    parser.add_argument("--format", choices=("table", "json", "github"), default="table", help=forms)
 
 
 def run_watch(options: argparse.Namespace, outside: Outside) -> int:
@@ -214,10 +216,10 @@ def run_watch(options: argparse.Namespace, outside: Outside) -> int:
     recipes = [find_recipe(name) for name in names] or list_recipes()
     follow = [one for text in options.follow for one in text.split(",") if one]
     verdicts = watch(recipes, _choice(options, outside), follow, options.to, outside)
+    if options.page:
+        options.page.write_text(tables.verdicts_page(verdicts), encoding="utf-8")
     if options.format == "json":
         print(json.dumps(tables.verdict_values(verdicts), indent=1))
-    elif options.format == "markdown":
-        print(tables.verdicts_page(verdicts), end="")
     elif options.format == "github":
         rows = tables.due_rows(verdicts)
         print(outputs({"due": json.dumps({"include": rows}), "count": str(len(rows))}), end="")
