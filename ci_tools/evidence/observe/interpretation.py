@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
-from ci_tools.evidence.observe.run import HARMLESS, SIMULATED, Observer, Subject, View
+from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.versions import CudaArch, GfxArch
@@ -45,6 +45,7 @@ STARTS_A_BUILD = ("runs make", "compiles by its own command")
 # Questions that make no difference to evidence by themselves.
 UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
 MOST_TRIED = 8  # switches of one build
+MOST_SUPPOSED = 8  # builds with other answers of the builder
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
 
@@ -78,21 +79,28 @@ class Witness:
             folder=project.request.subdirectory or ".",
             backend=project.backend,
             backend_path=tuple(map(str, project.list("build-system", "backend-path"))),
-            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS)),
+            provided=tuple(sorted({name for name in required if name} - SIMULATED - HARMLESS - PLUGINS.keys())),
+            plugins=tuple(sorted(PLUGINS.keys() & required)),
             capped=any(CAPPED.match(str(item)) for item in project.list("build-system", "requires")),
         )
 
     def of(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
         """Return the evidence of a cell's build."""
-        if provided := self.observer.subject.provided:
-            place = self.project.place("build-system", "requires")
-            return self.once(
-                f"{place}: what {provided[0]} adds to {self.project.backend.partition('.')[0]} is not known"
-            )
+        for name in self.observer.subject.provided:
+            if hook := self.explain_addition(name):
+                return self.once(f"{self.project.place('build-system', 'requires')}: {hook}")
         found = [self.of_version(each, platform) for each in self.versions(cell)]
         if any(one != found[0] for one in found):
             return self.once("its build depends on the version of the accelerator, and the config names none")
         return found[0]
+
+    def explain_addition(self, name: str) -> str:
+        """Return why a build requirement may change what its build does, though nothing imports it; "" if it cannot."""
+        to = self.project.backend.partition(".")[0]
+        hook = self.catalog.find_hook(name, SIMULATED | HARMLESS | PLUGINS.keys())
+        if hook is None:
+            return f"what {name} adds to {to} is not known"
+        return f"{name} adds {hook} to {to}, and what that does is not known" if hook else ""
 
     def versions(self, cell: Cell) -> Iterator[Cell]:
         """Yield the cell, or one for each version of an accelerator whose version the config does not name.
@@ -109,8 +117,40 @@ class Witness:
             yield cell._replace(accelerator=accelerator)
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
-        """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
-        view = self.view(cell, platform)
+        """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions.
+
+        A build that asks what a cell does not define, and that has two answers, is observed with each.
+        """
+        waiting, found = [(self.view(cell, platform), 0)], list[CellEvidence]()
+        places: dict[str, str] = {}
+        while waiting:
+            view, settled = waiting.pop()
+            found.append(self.of_view(view))
+            questions = self.suppositions(view, found[-1].switches)
+            places |= questions
+            if found[-1].extensions is Extensions.UNKNOWN and not found[-1].unsupported:
+                return found[-1]
+            waiting += _suppose_otherwise(view, list(questions), settled)
+            if len(found) + len(waiting) > MOST_SUPPOSED:
+                return self.undecided(places)
+        return found[0] if len({_decided(one) for one in found}) == 1 else self.undecided(places)
+
+    def suppositions(self, view: View, switches: Switches) -> dict[str, str]:
+        """Return what a view's build asks of its builder, each with its place; with a GPU and without."""
+        view = view._replace(env=(*view.env, *switches))
+        seen = self.observer.observe(view)
+        asked = [one.asked for one in (seen, *self.with_gpus(view, seen))]
+        return {name: at for questions in asked for name, at in questions.items() if name.startswith(SUPPOSED)}
+
+    def undecided(self, places: dict[str, str]) -> CellEvidence:
+        """Return UNKNOWN evidence that names the questions which decide a build, and which no cell answers."""
+        name, place = next(iter(places.items()))
+        others = f" (and {len(places) - 1} more such)" if len(places) > 1 else ""
+        what = f"what it builds may depend on whether {name.removeprefix(SUPPOSED)}{others}, which no cell defines"
+        return self.once(f"{place}: {what}" if place else what)
+
+    def of_view(self, view: View) -> CellEvidence:
+        """Return the evidence of the build of a view."""
         seen, switches = self.try_remedy(view) or self.add_switch(view, self.observer.observe(view))
         if switches:
             self.remedies[_kind(view)] = switches, _gist(seen)
@@ -222,7 +262,7 @@ class Witness:
 
     def evidence(self, observed: Observed, switches: Switches, view: View) -> CellEvidence:
         """Return the evidence of an observed build."""
-        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and name not in UNTOLD))
+        asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and _is_told(name)))
         told: dict[str, Any] = {
             "asked": asked,
             "switches": switches,
@@ -310,6 +350,31 @@ class Witness:
 def _name(requirement: str) -> str:
     match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
     return canonicalize_name(match[1]) if match else ""
+
+
+def _suppose_otherwise(view: View, questions: list[str], settled: int) -> Iterator[tuple[View, int]]:
+    """Yield a view for each question after the settled ones: it and those before it are answered, it otherwise.
+
+    A build asks the same until the first answer that differs, so each way through its questions is taken once.
+    """
+    for index in range(settled, len(questions)):
+        told = [name.removeprefix(SUPPOSED) for name in questions[: index + 1]]
+        before = (name for name in told[:-1] if name in view.supposed)
+        yield view._replace(supposed=(*before, told[-1])), index + 1
+
+
+def _decided(one: CellEvidence) -> tuple[object, ...]:
+    """Return what a plan takes from evidence, without the commands by which a library is made."""
+    return (
+        *(one.extensions, one.python_api._replace(where=""), one.torch_abi._replace(where=""), one.unsupported),
+        *(one.pure_tag, one.switches, one.build_requires, one.members, one.contents, one.metadata, one.warnings),
+        *((library.member, library.images) for library in one.built),
+    )
+
+
+def _is_told(name: str) -> bool:
+    """Whether a question is shown with the evidence."""
+    return name not in UNTOLD and not name.startswith(SUPPOSED)
 
 
 def _question(name: str) -> str:
