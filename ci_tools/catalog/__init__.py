@@ -146,6 +146,7 @@ class TorchRelease:
     patch: str
     pythons: Mapping[str, frozenset[Python]]
     accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
+    nccl: Mapping[Minor, str]  # by the version of CUDA; only of Linux builds, and not known for each
     headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
 
@@ -332,5 +333,6 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         patch=table.get("patch", f"{table['version']}.0"),
         pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
         accelerators={**accelerators, **unversioned},
+        nccl={Minor.parse(cuda): version for cuda, version in table.get("nccl", {}).items()},
         headers=Headers(**table["headers"]) if "headers" in table else None,
     )

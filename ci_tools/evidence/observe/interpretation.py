@@ -12,8 +12,10 @@ from packaging.utils import canonicalize_name
 from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
+from ci_tools.evidence.observe.suppositions import Looked, decide, select_suppositions
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
+from ci_tools.model.platforms import AcceleratorKind
 from ci_tools.model.versions import CudaArch, GfxArch
 
 if TYPE_CHECKING:
@@ -45,7 +47,6 @@ STARTS_A_BUILD = ("runs make", "compiles by its own command")
 # Questions that make no difference to evidence by themselves.
 UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
 MOST_TRIED = 8  # switches of one build
-MOST_SUPPOSED = 8  # builds with other answers of the builder
 CAPPED = re.compile(r"\s*setuptools\b[^;]*(<|==|~=)")
 
 
@@ -117,37 +118,17 @@ class Witness:
             yield cell._replace(accelerator=accelerator)
 
     def of_version(self, cell: Cell, platform: PlatformRequest) -> CellEvidence:
-        """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions.
+        """Return the evidence of the build of a cell, for the one version of its accelerator if that has versions."""
+        found = decide(self.view(cell, platform), self.look)
+        return self.once(found) if isinstance(found, str) else found
 
-        A build that asks what a cell does not define, and that has two answers, is observed with each.
-        """
-        waiting, found = [(self.view(cell, platform), 0)], list[CellEvidence]()
-        places: dict[str, str] = {}
-        while waiting:
-            view, settled = waiting.pop()
-            found.append(self.of_view(view))
-            questions = self.suppositions(view, found[-1].switches)
-            places |= questions
-            if found[-1].extensions is Extensions.UNKNOWN and not found[-1].unsupported:
-                return found[-1]
-            waiting += _suppose_otherwise(view, list(questions), settled)
-            if len(found) + len(waiting) > MOST_SUPPOSED:
-                return self.undecided(places)
-        return found[0] if len({_decided(one) for one in found}) == 1 else self.undecided(places)
-
-    def suppositions(self, view: View, switches: Switches) -> dict[str, str]:
-        """Return what a view's build asks of its builder, each with its place; with a GPU and without."""
-        view = view._replace(env=(*view.env, *switches))
+    def look(self, view: View) -> Looked:
+        """Return the evidence of a view's build and what it asks of its builder, with a GPU and without."""
+        evidence = self.of_view(view)
+        view = view._replace(env=(*view.env, *evidence.switches))
         seen = self.observer.observe(view)
-        asked = [one.asked for one in (seen, *self.with_gpus(view, seen))]
-        return {name: at for questions in asked for name, at in questions.items() if name.startswith(SUPPOSED)}
-
-    def undecided(self, places: dict[str, str]) -> CellEvidence:
-        """Return UNKNOWN evidence that names the questions which decide a build, and which no cell answers."""
-        name, place = next(iter(places.items()))
-        others = f" (and {len(places) - 1} more such)" if len(places) > 1 else ""
-        what = f"what it builds may depend on whether {name.removeprefix(SUPPOSED)}{others}, which no cell defines"
-        return self.once(f"{place}: {what}" if place else what)
+        asked = {name: at for one in (seen, *self.with_gpus(view, seen)) for name, at in one.asked.items()}
+        return Looked(evidence, select_suppositions(asked))
 
     def of_view(self, view: View) -> CellEvidence:
         """Return the evidence of the build of a view."""
@@ -177,7 +158,22 @@ class Witness:
         name = ARCH_LISTS.get(cell.accelerator.kind) if cell.accelerator and platform.archs else None
         told = {name: ";".join(platform.archs)} if name else {}
         env = {**told, **dict(self.project.request.build.env), **dict(platform.env)}
-        return View(facts.os, facts.machine, cell.python, self.torch(cell), cell.accelerator, "", tuple(env.items()))
+        return View(
+            facts.os,
+            facts.machine,
+            cell.python,
+            self.torch(cell),
+            cell.accelerator,
+            env=tuple(env.items()),
+            nccl=self.nccl(cell) if facts.os == "linux" else "",
+        )
+
+    def nccl(self, cell: Cell) -> str:
+        """Return the version of NCCL that the torch on the cell's builder brings; "" if it has none or nobody knows."""
+        named = cell.accelerator
+        if named is None or named.kind is not AcceleratorKind.CUDA or named.version is None:
+            return ""
+        return self.catalog.torch[cell.torch or self.catalog.newest_torch].nccl.get(named.version, "")
 
     def torch(self, cell: Cell) -> str:
         """Return the version string of torch on the cell's builder, such as `2.10.0+cu130`."""
@@ -350,26 +346,6 @@ class Witness:
 def _name(requirement: str) -> str:
     match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
     return canonicalize_name(match[1]) if match else ""
-
-
-def _suppose_otherwise(view: View, questions: list[str], settled: int) -> Iterator[tuple[View, int]]:
-    """Yield a view for each question after the settled ones: it and those before it are answered, it otherwise.
-
-    A build asks the same until the first answer that differs, so each way through its questions is taken once.
-    """
-    for index in range(settled, len(questions)):
-        told = [name.removeprefix(SUPPOSED) for name in questions[: index + 1]]
-        before = (name for name in told[:-1] if name in view.supposed)
-        yield view._replace(supposed=(*before, told[-1])), index + 1
-
-
-def _decided(one: CellEvidence) -> tuple[object, ...]:
-    """Return what a plan takes from evidence, without the commands by which a library is made."""
-    return (
-        *(one.extensions, one.python_api._replace(where=""), one.torch_abi._replace(where=""), one.unsupported),
-        *(one.pure_tag, one.switches, one.build_requires, one.members, one.contents, one.metadata, one.warnings),
-        *((library.member, library.images) for library in one.built),
-    )
 
 
 def _is_told(name: str) -> bool:

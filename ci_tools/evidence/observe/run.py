@@ -87,6 +87,7 @@ class View(NamedTuple):
     accelerator: Accelerator | None = None
     capability: str = ""  # of the GPU, if any
     env: tuple[tuple[str, str], ...] = ()
+    nccl: str = ""  # the version that torch brings, where it is known
     gpu: bool = False
     chance: bool = False  # whether this is the second run: at a later time, with more processors
     supposed: tuple[str, ...] = ()  # what is supposed to be so of the builder; nothing else that is asked of it is
@@ -322,6 +323,7 @@ def _facts(view: View) -> dict[str, Any]:
         "free_threaded": view.python.free_threaded,
         "torch": view.torch,
         "accelerator": kind or {"kind": "", "version": None},
+        "nccl": view.nccl,
         "gpu": view.gpu,
         "capability": view.capability,
         "chance": view.chance,
