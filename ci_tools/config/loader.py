@@ -17,6 +17,7 @@ from ci_tools.formats.yaml_file import Document
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
+    BuildTorch,
     Care,
     Command,
     Enabled,
@@ -247,6 +248,7 @@ def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Bui
         env=_env(table.get("env")),
         constraints=table.get("constraints"),
         max_jobs=table.get("max-jobs"),
+        torch=BuildTorch(table.get("torch", "parts")),
         timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
     )
 

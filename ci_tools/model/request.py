@@ -17,6 +17,7 @@ __all__ = [
     "SELF_HOSTED",
     "STABLE",
     "Build",
+    "BuildTorch",
     "Care",
     "Command",
     "Edition",
@@ -53,6 +54,13 @@ class ToolchainKind(Name):
     SYSTEM = "system"
     PYPI = "pypi"
     AUTO = "auto"
+
+
+class BuildTorch(Name):
+    """The torch in a build's environment: the parts that compiling needs, or a whole one that pip installs."""
+
+    PARTS = "parts"
+    FULL = "full"
 
 
 class Globs(NamedTuple):
@@ -150,6 +158,7 @@ class Build:
     env: tuple[tuple[str, str], ...] = ()
     constraints: str | None = None  # path of a pip constraints file in the source
     max_jobs: int | None = None  # None: one per core
+    torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES
 
 
