@@ -185,6 +185,8 @@ class Workshop:
         }
         for variable, folder in toolchain.folders:
             told[variable] = str(self._copy_or_link(folder, bench.scratch / variable.lower()))
+        for overlay in toolchain.overlays:
+            shutil.copytree(overlay, told[toolchain.folders[0][0]], symlinks=True, dirs_exist_ok=True)
         shown = search_path(self.outside.environ.get("PATH", os.defpath), bench.scratch / "path")
         told["PATH"] = os.pathsep.join([*(f"{told[name]}/bin" for name, _ in toolchain.folders), shown])
         if job.accelerator and job.archs:

@@ -1,4 +1,4 @@
-"""Installs what a build requires: its packages by pip, and torch as its build parts or, if the config says so, whole."""
+"""Installs what a build requires: packages by pip, and torch in parts or, if the config says so, as a whole."""
 
 from __future__ import annotations
 

@@ -138,7 +138,6 @@ class TorchRelease:
     pythons: Mapping[str, frozenset[Python]]
     accelerators: Mapping[tuple[str, AcceleratorKind], frozenset[Minor | None]]
     headers: Headers | None  # None: nobody has published it, and `patch` is what its first release will be
-    records: tuple[tuple[str, Sha256], ...] = ()  # wheels, and the sha256 of the RECORD of each
     where: str = ""  # the project's row that names it; "" for our own, whose symbols are known
 
 
@@ -158,11 +157,6 @@ class Catalog:
     sha256: Sha256
     tables: Mapping[str, Any]  # the data files' own values, by name
     rows: tuple[Row, ...] = ()  # the project's, which are merged in
-
-    @property
-    def torch_records(self) -> Mapping[str, Sha256]:
-        """The sha256 of the RECORD of each wheel of torch that the catalog knows, by its file name."""
-        return {file: sha256 for release in self.torch.values() for file, sha256 in release.records}
 
     @property
     def newest_torch(self) -> Minor:
@@ -307,5 +301,4 @@ def _torch(table: Mapping[str, Any]) -> TorchRelease:
         pythons={host: frozenset(map(Python.parse, names)) for host, names in table.get("pythons", {}).items()},
         accelerators={**accelerators, **unversioned},
         headers=Headers(**table["headers"]) if "headers" in table else None,
-        records=tuple((file, Sha256(sha256)) for file, sha256 in table.get("records", {}).items()),
     )

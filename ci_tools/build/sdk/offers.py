@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 
 import requests
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import Version
 from pypi_simple import ProjectPage
 
 from ci_tools.errors import FatwheelError, InputError
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from packaging.tags import Tag
+    from packaging.version import Version
 
 __all__ = ["Offer", "Offers", "find_offers"]
 
@@ -74,12 +74,8 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
         for place in settings.folders:
             found |= {offer.file: offer for offer in _in_folder(project, place, session) if offer.file not in found}
         for place in settings.indexes:
-            try:
-                listed = list(_on_index(project, place, session))
-            except FatwheelError as error:
-                errors.append(error)
-            else:
-                found |= {offer.file: offer for offer in listed if offer.file not in found}
+            listed = _list_index(project, place, session, errors)
+            found |= {offer.file: offer for offer in listed if offer.file not in found}
         if not found:
             raise errors[0] if errors else _nothing(project)
         yield Offers(session, tuple(found.values()))
@@ -89,6 +85,15 @@ def find_offers(project: str, environ: Mapping[str, str]) -> Iterator[Offers]:
 
 def _nothing(project: str) -> InputError:
     return InputError(f'no package index and no folder of pip\'s settings has a wheel of "{project}"')
+
+
+def _list_index(project: str, index: str, session: requests.Session, errors: list[FatwheelError]) -> tuple[Offer, ...]:
+    """Return the wheels on an index; if it has no such project, or does not answer, add its error to `errors`."""
+    try:
+        return tuple(_on_index(project, index, session))
+    except FatwheelError as error:
+        errors.append(error)
+        return ()
 
 
 def _on_index(project: str, index: str, session: requests.Session) -> Iterator[Offer]:

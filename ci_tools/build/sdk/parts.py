@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from ci_tools.build.sdk.offers import Offer
 from ci_tools.errors import InputError
 from ci_tools.machine.remote_wheel import (
     NoParts,
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
     import requests
 
+    from ci_tools.build.sdk.offers import Offer
+
 __all__ = ["Parts", "open_parts"]
 
 MOST_WHOLE = 4 << 30  # bytes of a wheel that is downloaded as a whole
@@ -42,7 +43,7 @@ class Parts:
     archive: zipfile.ZipFile
     remote: RemoteWheel | None = None  # None: the whole file is on this machine
     size: int = 0  # bytes fetched, if it was fetched as a whole
-    record_sha256: str = ""
+    _record: str = ""
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -59,6 +60,12 @@ class Parts:
     def requests(self) -> int:
         """The requests sent so far."""
         return self.remote.file.requests if self.remote else int(bool(self.size))
+
+    @property
+    def record_sha256(self) -> str:
+        """The sha256 of its RECORD."""
+        self._read_record()
+        return self._record
 
     def peek(self, member: str) -> bytes:
         """Return one member's content before its wheel is chosen: RECORD, which is large, is not read for it."""
@@ -93,7 +100,9 @@ class Parts:
         if said != (found := _digest(content)):
             what = f"has the digest {found}, its RECORD says {said}" if said else "is not in its RECORD"
             msg = f"{self.offer.file}: {info.filename} {what}"
-            raise InputError(msg, hint="the wheel was damaged on its way, or changed after it was made: nothing was kept")
+            raise InputError(
+                msg, hint="the wheel was damaged on its way, or changed after it was made: nothing was kept"
+            )
         return content
 
     def _read_record(self, wanted: Iterable[str] = ()) -> None:
@@ -107,7 +116,7 @@ class Parts:
             self.remote.expect(infos)
         if not self.digests:
             content = self.archive.read(record)
-            self.record_sha256 = hashlib.sha256(content).hexdigest()
+            self._record = hashlib.sha256(content).hexdigest()
             rows = csv.reader(io.StringIO(content.decode("utf-8")))
             self.digests = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
 

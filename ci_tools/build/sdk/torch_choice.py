@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ci_tools.build.sdk.offers import find_offers
@@ -17,8 +16,10 @@ from ci_tools.machine.runner import host
 from ci_tools.machine.storage import fill_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from packaging.specifiers import SpecifierSet
 
     from ci_tools.build.sdk.offers import Offer, Offers
     from ci_tools.catalog import Catalog
@@ -73,7 +74,9 @@ def _refuse_to_fill(folder: Path) -> None:
 def _kept(root: Path, known: Sequence[Version], wanted: Wanted) -> Path | None:
     """Return the folder of a fitting torch in the cache, or None."""
     labels = [wanted.label] if wanted.label else _preferred(wanted)
-    for version in known:
+    # A version that the catalog does not have, since the project names it, is read from the folders.
+    others = () if known else sorted({Version(path.name.partition("-")[0]) for path in root.glob(f"*{host()}")})
+    for version in known or filter(wanted.specifiers.contains, others):
         for label in labels:
             folder = root / _folder(version, label)
             if (folder / SAID).is_file() and wanted.python in (read_torch(folder).pythons or ("",)):
@@ -129,7 +132,9 @@ def _by_label(fitting: Sequence[Offer], offers: Offers, wanted: Wanted, outside:
     by_local: dict[str, list[Offer]] = {}
     for offer in fitting:
         by_local.setdefault(offer.version.local or "", []).append(offer)
-    of_python = {local: found for local, found in by_local.items() if any(wanted.python in one.pythons for one in found)}
+    of_python = {
+        local: found for local, found in by_local.items() if any(wanted.python in one.pythons for one in found)
+    }
     for label in labels:
         if label in of_python:
             return _Chosen(_first(of_python[label]), label)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
 
-from ci_tools import catalog
-from ci_tools.build.sdk.link_stubs import exports_of, make_stub
-from ci_tools.catalog.symbols import tables
+from ci_tools.build.sdk.link_stubs import exports_of, is_data, make_stub
+from ci_tools.catalog.symbols import records, tables
 from ci_tools.errors import InputError
 from ci_tools.evidence.observe.inside import fakes
 from ci_tools.model.versions import Minor
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from ci_tools.build.sdk.parts import Parts
     from ci_tools.machine.context import Outside
 
-__all__ = ["CPU", "TorchParts", "label_of", "make_torch", "read_torch"]
+__all__ = ["CPU", "TorchParts", "label_of", "make_torch", "read_torch", "refuse_record"]
 
 CPU = "cpu"
 SITE, SAID = "site", "said.json"
@@ -87,7 +86,7 @@ def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outs
     read = [name for name in libraries if name.rpartition("/")[2] in READ]
     with outside.reporter.step(f"fetch the build parts of {parts.offer.file}") as step:
         content = parts.read("torch/version.py")
-        _refuse_record(parts, outside)
+        refuse_record(parts, outside)
         parts.copy([*filter(WANTED.match, parts.names), *read], site, step.progress)
         requires = _write_metadata(parts, site)
         step.result(f"{parts.fetched / 1e6:.1f} MB in {parts.requests} requests")
@@ -98,8 +97,15 @@ def make_torch(parts: Parts, pythons: Iterable[str], folder: Path, outside: Outs
     _write_answers(site / "torch", facts)
     _write_stubs(site / "torch/lib", [name.rpartition("/")[2] for name in libraries], version, log)
     said = TorchParts(
-        Path(), version, label, parts.offer.file, parts.record_sha256, tuple(sorted(pythons)), requires,
-        parts.fetched, parts.requests,
+        Path(),
+        version,
+        label,
+        parts.offer.file,
+        parts.record_sha256,
+        tuple(sorted(pythons)),
+        requires,
+        parts.fetched,
+        parts.requests,
     )
     (folder / SAID).write_text(json.dumps({**said._asdict(), "site": ""}, indent=1), encoding="utf-8")
 
@@ -111,9 +117,9 @@ def read_torch(folder: Path) -> TorchParts:
     return TorchParts(**{**said, **lists, "site": folder / SITE})
 
 
-def _refuse_record(parts: Parts, outside: Outside) -> None:
+def refuse_record(parts: Parts, outside: Outside) -> None:
     """Raise InputError if a wheel of the catalog has another RECORD; say so if only TLS vouches for it."""
-    known = catalog.load().torch_records.get(parts.offer.file)
+    known = records().get(parts.offer.file)
     if known is None:
         how = "this machine's own file" if parts.offer.url.startswith("file:") else "TLS alone"
         outside.reporter.say(f"{parts.offer.file} is not in the catalog: {how} vouches for its RECORD")
@@ -181,9 +187,12 @@ def _write_stubs(folder: Path, libraries: Iterable[str], version: str, log: Path
     table = tables()
     minor = Minor(*map(int, version.split(".")[:2]))
     shown = max((one for one in table.releases if one <= minor), default=table.releases[0])
-    others = frozenset().union(*own.values())
-    own["libtorch_cpu.so"] = frozenset(name for name, found in table.every_build.items() if shown in found) - others
-    own["libtorch_cuda.so"] = frozenset(name for name, found in table.cuda_builds.items() if shown in found) - others
+    others = {name for symbols in own.values() for name in symbols}
+    for library, known in (
+        ("libtorch_cpu.so", table.every_build.items() | table.standard.items()),
+        ("libtorch_cuda.so", table.cuda_builds.items()),
+    ):
+        own[library] = {name: is_data(name) for name, found in known if shown in found and name not in others}
     for name in libraries:
         (folder / name).unlink(missing_ok=True)
-        make_stub(folder / name, own.get(name, frozenset()), log)
+        make_stub(folder / name, own.get(name, {}), log)

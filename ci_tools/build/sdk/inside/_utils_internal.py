@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 from torch._fatwheel import FACTS
 
 
-def get_file_path(*parts):
+def get_file_path(*parts: str) -> str:
     """Return the path of a file of torch's."""
     return str(Path(__file__).parent.joinpath(*parts))
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> NoReturn:
     return FACTS.unknown(f"torch._utils_internal.{name}")
