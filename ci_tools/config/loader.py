@@ -18,6 +18,7 @@ from ci_tools.formats.yaml_file import Document
 from ci_tools.model.platforms import Accelerator, AcceleratorKind, Platform
 from ci_tools.model.request import (
     Build,
+    BuildTorch,
     Care,
     Command,
     Enabled,
@@ -264,6 +265,7 @@ def _build(table: Table, document: Document, name: str, catalog: Catalog) -> Bui
         drop=read_drops(table),
         sdist=table.get("sdist", True),
         max_jobs=table.get("max-jobs"),
+        torch=BuildTorch(table.get("torch", "parts")),
         timeout_minutes=table.get("timeout-minutes", catalog.minutes.pure),
     )
 

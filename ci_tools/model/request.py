@@ -17,6 +17,7 @@ __all__ = [
     "SELF_HOSTED",
     "STABLE",
     "Build",
+    "BuildTorch",
     "Care",
     "Command",
     "Drop",
@@ -56,6 +57,13 @@ class ToolchainKind(Name):
     SYSTEM = "system"
     PYPI = "pypi"
     AUTO = "auto"
+
+
+class BuildTorch(Name):
+    """The torch in a build's environment: the parts that compiling needs, or a whole one that pip installs."""
+
+    PARTS = "parts"
+    FULL = "full"
 
 
 class Globs(NamedTuple):
@@ -181,6 +189,7 @@ class Build(NamedTuple):
     drop: tuple[Drop, ...] = ()
     sdist: bool = True  # whether a release has the project's sdist
     max_jobs: int | None = None  # None: one per core
+    torch: BuildTorch = BuildTorch.PARTS
     timeout_minutes: int = HOSTED_MINUTES
 
 
