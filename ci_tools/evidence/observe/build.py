@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ci_tools.evidence.includes import (
     Include,
-    Includes,
     Place,
     abi_of_commands,
     find_contradiction,
@@ -28,6 +27,7 @@ from ci_tools.model.versions import CudaArch, GfxArch, Minor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ci_tools.evidence.includes import Includes
     from ci_tools.evidence.observe.observation import Observed
     from ci_tools.evidence.observe.run import View
 
@@ -65,7 +65,7 @@ class Build:
     def __init__(self, observed: Observed, folder: str, includes: Includes) -> None:
         self.observed = observed
         self.folder = folder or "."
-        self.includes = Includes(includes.tree, observed.generated) if observed.generated else includes
+        self.includes = includes.with_generated(observed.generated)
 
     @cached_property
     def built(self) -> tuple[Extension, ...]:
