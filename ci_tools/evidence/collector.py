@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ci_tools.errors import InputError
 from ci_tools.evidence import backends
-from ci_tools.evidence.cells import cells_of, torches_of
+from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.evidence.includes import (
     COMPILED,
     Includes,
@@ -156,10 +156,17 @@ class _Reader:
         )
 
     def cells(self, request: PlatformRequest) -> list[Cell]:
-        """Return the cells of a platform that need evidence: only the first if the platform is switched off."""
+        """Return the cells of a platform that need evidence: those that may get a wheel, or build one for another cell.
+
+        At least the first: the platform has evidence also where it is switched off.
+        """
         asked = self.project.request
         cells = list(cells_of(asked, request, torches_of(asked, self.catalog)))
-        return cells[:1] if request.enabled is Enabled.FALSE else cells
+        if request.enabled is Enabled.FALSE:
+            return cells[:1]
+        if request.one_per_major:
+            return cells
+        return [cell for cell in cells if is_offered(cell, self.catalog)] or cells[:1]
 
     @functools.cached_property
     def total(self) -> int:

@@ -11,7 +11,7 @@ from ci_tools.model.request import Enabled
 from ci_tools.model.versions import CudaArch, Minor, Python
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.evidence import CellEvidence, PythonApi, TorchAbi
@@ -60,7 +60,8 @@ class Key(NamedTuple):
         if self.accelerator and self.accelerator.version:
             parts.append(self.accelerator.label)
         parts += [f"torch{self.torch}"] if self.torch else []
-        parts += [self.tag.tag.partition("-")[2]] if self.tag.python else []
+        abi = self.tag.tag.partition("-")[2]
+        parts += [abi] if self.tag.python and abi != "none" else []
         return "-".join(parts)
 
 
@@ -110,14 +111,21 @@ def choose_tag(python: Python, shown: CellEvidence, asked: Collection[Python]) -
     """Return the tag of the wheel that serves a Python: limited API (PEP 384, PEP 803) or version-specific."""
     api = shown.python_api
     if api.kind is Binding.NONE:
-        return Tag(f"{shown.pure_tag}-none")
+        return Tag(f"{shown.pure_tag}-none", _oldest(asked) if api.named_by_builder else None)
     limited = api.lowest_free_threaded
     builder = min((one for one in asked if one.free_threaded and limited and one.version >= limited), default=None)
     if limited and builder and python.version >= limited and (python.free_threaded or api.lowest == limited):
         return Tag(f"cp{limited.digits}-{'abi3.abi3t' if api.lowest else 'abi3t'}", builder)
     if api.lowest and python.version >= api.lowest and not python.free_threaded:
-        return Tag(f"cp{api.lowest.digits}-abi3", Python(api.lowest) if api.built_by_lowest else None)
+        served = (one for one in asked if one.version >= api.lowest and not one.free_threaded)
+        builder = _oldest(served) if api.named_by_builder else Python(api.lowest) if api.built_by_lowest else None
+        return Tag(f"cp{api.lowest.digits}-abi3", builder)
     return Tag(f"{python.interpreter_tag}-{python.abi_tag}", python)
+
+
+def _oldest(pythons: Iterable[Python]) -> Python | None:
+    """Return the oldest Python, preferably not free-threaded; None if there is none."""
+    return min(pythons, key=lambda python: (python.free_threaded, python.version), default=None)
 
 
 def python_reason(tag: Tag, api: PythonApi) -> str:

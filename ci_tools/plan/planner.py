@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools import __version__
 from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.evidence.cells import cells_of, torches_of
+from ci_tools.evidence.cells import cells_of, is_offered, torches_of
 from ci_tools.model import edition as editions
 from ci_tools.model.evidence import Binding
 from ci_tools.model.names import FileName, VersionText
@@ -29,7 +29,6 @@ from ci_tools.plan.axes import (
     choose_builders,
     choose_tag,
     decide_torch,
-    explain_key,
     is_below_limited_api,
 )
 from ci_tools.plan.contradictions import (
@@ -40,6 +39,7 @@ from ci_tools.plan.contradictions import (
     select_pythons,
 )
 from ci_tools.plan.sites import sites_of
+from ci_tools.plan.spared import explain_build, find_builds, find_spared
 from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
-    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence
+    from ci_tools.model.evidence import CellEvidence, Evidence, PlatformEvidence, Spared
     from ci_tools.model.request import Edition, PlatformRequest, Request
 
 __all__ = ["make_plan"]
@@ -102,11 +102,16 @@ class _Planner:
         self.platforms = {found.platform: found for found in evidence.platforms}
         self.builders = {platform.platform: choose_builders(platform, catalog) for platform in request.platforms}
         self.known: dict[tuple[Platform, CellEvidence], Axes] = {}
+        self.builds: dict[Cell, Axes] = {}  # of the wheel that serves each covered cell
         for platform in request.platforms:
             self.read(platform, self.platforms[platform.platform])
         compiled = {found.platform: found.compiled_files for found in evidence.platforms}
-        known = [(axes, compiled[axes.request.platform]) for axes in self.known.values()]
-        problems = [problem for axes, files in known for problem in find_contradictions(axes, self.torches, files)]
+        oldest = self.oldest_torches()
+        problems = [
+            problem
+            for build, axes in self.known.items()
+            for problem in find_contradictions(axes, oldest.get(build, self.torches[0]), compiled[build[0]])
+        ]
         if problems:
             raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
@@ -130,6 +135,16 @@ class _Planner:
             f"{request.wheel_platform}_{self.catalog.platforms[request.platform].machine}",
         )
         return axes._replace(refused={python: self.refused(python, axes) for python in self.request.pythons})
+
+    def oldest_torches(self) -> dict[tuple[Platform, CellEvidence], Minor | None]:
+        """Return the oldest torch among the cells of each build."""
+        oldest: dict[tuple[Platform, CellEvidence], Minor | None] = {}
+        for platform in self.request.platforms:
+            for cell in cells_of(self.request, platform, self.torches):
+                if is_offered(cell, self.catalog):
+                    build = platform.platform, self.axes(cell).evidence
+                    oldest[build] = min(filter(None, (oldest.get(build), cell.torch)), default=None)
+        return oldest
 
     def axes(self, cell: Cell) -> Axes:
         """Return the axes of a cell's build: for its own accelerator version, or the oldest of the same major."""
@@ -166,20 +181,24 @@ class _Planner:
 
     def decide(self) -> tuple[list[Decision], list[Skipped]]:
         """Return every cell with its key and reason, or skipped with a reason."""
-        covered: list[Decision] = []
+        served: list[tuple[Cell, Axes]] = []
         skipped: list[Skipped] = []
-        reasons: dict[tuple[Platform, CellEvidence, Key], str] = {}
         for platform in self.request.platforms:
             for cell in cells_of(self.request, platform, self.torches):
                 axes = self.axes(cell)
                 if why := self.explain_skip(cell, axes):
                     skipped.append(Skipped(cell, why))
-                    continue
-                key = self.key(cell, axes)
-                known = cell.platform, axes.evidence, key._replace(torch=None)
-                if known not in reasons:
-                    reasons[known] = explain_key(key, axes)
-                covered.append((cell, key, reasons[known] + self.promise(cell, axes)))
+                else:
+                    served.append((cell, axes))
+        self.builds = find_builds(served)
+        reasons: dict[object, str] = {}
+        covered: list[Decision] = []
+        for cell, axes in served:
+            key = self.key(cell, self.builds[cell])
+            known = cell.platform, axes.evidence, key._replace(torch=None)
+            if known not in reasons:
+                reasons[known] = explain_build(key, axes, self.builds[cell])
+            covered.append((cell, key, reasons[known] + self.promise(cell, axes)))
         return covered, skipped
 
     def explain_skip(self, cell: Cell, axes: Axes) -> str:
@@ -235,7 +254,7 @@ class _Planner:
         return index, version, key.torch or Minor(0, 0), key.tag.python or Python(Minor(0, 0))
 
     def job(self, key: Key, cells: list[Cell]) -> Job:
-        axes = self.axes(cells[0])
+        axes = self.builds[cells[0]]
         if key.platform is None:
             return self.pure(cells, axes.evidence)
         return self.native(key, cells, axes)
@@ -288,7 +307,7 @@ class _Planner:
             platform=request.platform,
             python=python,
             python_stays=key.tag.python is not None,
-            torch=key.torch or self.oldest_torch(cells),
+            torch=key.torch or self.oldest_torch([cell for cell in cells if self.axes(cell) is axes]),
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
@@ -301,6 +320,7 @@ class _Planner:
             wheel_platform=axes.wheel_platform,
             libraries=tuple(Library(library_path(name, suffix), images) for name, images in libraries) or None,
             members=shown.members and tuple(library_path(member, suffix) for member in shown.members),
+            spared=tuple((library_path(one.member, suffix), one.target) for one in self.find_spared(cells, axes)),
             requires_torch=f">={key.torch},<{key.torch.next}" if key.torch else "",
             toolchain=request.toolchain,
             env=(*self.request.build.env, *request.env, *shown.switches),
@@ -309,6 +329,11 @@ class _Planner:
             minutes=request.minutes,
             covers=tuple(cells),
         )
+
+    def find_spared(self, cells: list[Cell], built: Axes) -> dict[Spared, None]:
+        """Return the libraries that some cells of a job do without."""
+        others = (self.axes(cell).evidence for cell in cells if self.axes(cell) is not built)
+        return dict.fromkeys(one for other in others for one in find_spared(other, built.evidence))
 
     def oldest_torch(self, cells: list[Cell]) -> Minor | None:
         """Return the oldest torch of the cells that the build requirements admit, or the oldest of all."""

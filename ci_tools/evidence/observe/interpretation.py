@@ -271,6 +271,7 @@ class Witness:
             unsupported=lost or None,
             build_requires=self.unsaid(observed),
             built=build.built,
+            spared=build.spared,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),
             written=build.written,
