@@ -67,6 +67,7 @@ def gather(request: Request, tree: Tree, catalog: Catalog, outside: Outside) -> 
     project = ProjectFile(request, tree)
     with ExitStack() as stack:
         reader = _Reader(project, tree, catalog, lambda: _witness(project, tree, catalog, outside, stack))
+        reader.refuse_local_version()
         platforms: tuple[PlatformEvidence, ...] = ()
         for one in request.platforms:
             platforms = (*platforms, reader.platform(one))
@@ -141,10 +142,25 @@ class _Reader:
         self.configuration = functools.cache(self.configuration_of)
         self.known = 0  # cells
 
+    def refuse_local_version(self) -> None:
+        """Raise InputError if the first observed build makes a local version: said before all others run."""
+        request = self.project.request.platforms[0]
+        cell = self.cells(request)[0]
+        if self.read_configuration(cell, request, self.sources(request)) is not None:
+            return
+        if said := self.witness().explain_local_version(cell, request):
+            msg, hint = said
+            raise InputError(msg, hint=hint)
+
+    def sources(self, request: PlatformRequest) -> tuple[str, ...]:
+        """Return every source that a compiler may see on a platform."""
+        native = matching(self.includes.tree.files, request.native)
+        return tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+
     def platform(self, request: PlatformRequest) -> PlatformEvidence:
         """Return the evidence for every cell of a platform."""
         native = matching(self.includes.tree.files, request.native)
-        sources = tuple(select_sources(self.includes.tree.files, native, request.native.exclude))
+        sources = self.sources(request)
         cells = self.cells(request)
         read: dict[object, CellEvidence] = {}
         shown = {cell: self.cell(cell, request, sources, read) for cell in cells}

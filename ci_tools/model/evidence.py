@@ -128,6 +128,7 @@ class CellEvidence:
     pure_tag: str = PURE_TAG  # the interpreter tag of a wheel that does not depend on a Python ABI
     unsupported: str | None = None  # why its build would fail, in the project's own words
     asked: tuple[tuple[str, str], ...] = ()  # facts on which its build depends, each with the place of the query
+    off: tuple[tuple[str, str], ...] = ()  # switches that its build leaves off by default, each with its place
     switches: tuple[tuple[str, str], ...] = ()  # variables without which its build would skip the kernels
     switches_where: str = ""
     build_requires: tuple[str, ...] = ()  # packages that its build imports but the project does not declare

@@ -1,4 +1,4 @@
-"""Finds cells that a wheel with more libraries than their own build makes can serve, since the package does without them.
+"""Finds cells that a wheel with more libraries than their own build makes can serve: the package does without them.
 
 A setup.py may compile a library only with a newer torch, whose stable ABI it needs. Where the package passes over a
 library that cannot be loaded, the wheel of the newer torch is also good for the older one: there it has what the older
@@ -75,7 +75,8 @@ def _remaining_parts(shown: CellEvidence, more: Sequence[Spared]) -> tuple[objec
     """Return everything else that two builds must have in common; None if some of it is not known."""
     names = {one.member for one in more}
     api = shown.python_api
-    if shown.extensions is not Extensions.SOME or shown.recipe is None or shown.torch_abi.kind not in WITHOUT_TORCH_AXIS:
+    is_known = shown.extensions is Extensions.SOME and shown.recipe is not None
+    if not is_known or shown.torch_abi.kind not in WITHOUT_TORCH_AXIS:
         return None
     return (
         (api.kind, api.lowest, api.lowest_free_threaded, shown.pure_tag),
