@@ -32,7 +32,7 @@ def cells_of(request: Request, platform: PlatformRequest, torches: tuple[Minor |
 
 
 def is_offered(cell: Cell, catalog: Catalog) -> bool:
-    """Whether upstream ships a torch for a cell, as far as the catalog knows, or somebody will: no other gets a wheel."""
+    """Whether upstream ships a torch for a cell, as far as the catalog knows, or will: no other gets a wheel."""
     if cell.torch is None or catalog.torch[cell.torch].headers is None:
         return True
     return not catalog.explain_missing_torch(cell.torch, cell.platform, cell.accelerator, cell.python)

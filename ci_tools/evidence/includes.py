@@ -126,7 +126,7 @@ class Includes:
             self.named.setdefault(file.rpartition("/")[2], []).append(file)  # a path each would take milliseconds
 
     def with_generated(self, generated: Mapping[str, str]) -> Includes:
-        """Return the includes of the tree and of the files that a build writes; the same for builds that write the same.
+        """Return the includes of the tree with the files that a build writes; one object for the same files.
 
         What was read of the tree is not read again: a source with CUTLASS in it has thousands of headers.
         """

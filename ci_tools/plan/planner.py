@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ci_tools import __version__
 from ci_tools.config import commands
 from ci_tools.errors import InputError, RejectedInput
-from ci_tools.evidence.cells import cells_of, is_offered, torches_of
+from ci_tools.evidence.cells import cells_of, torches_of
 from ci_tools.model import edition as editions
 from ci_tools.model.evidence import Binding
 from ci_tools.model.names import FileName, VersionText
@@ -27,9 +27,11 @@ from ci_tools.plan.axes import (
     Key,
     Rule,
     choose_builders,
+    choose_image,
     choose_tag,
     decide_torch,
     is_below_limited_api,
+    oldest_python,
 )
 from ci_tools.plan.contradictions import (
     describe_difference,
@@ -43,7 +45,7 @@ from ci_tools.plan.spared import explain_build, find_builds, find_spared
 from ci_tools.plan.wheel_names import distribution_of, library_path, list_platform_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ci_tools.catalog import Catalog
     from ci_tools.model.cell import Cell
@@ -62,6 +64,7 @@ def make_plan(request: Request, evidence: Evidence, catalog: Catalog, edition: E
     evidence = replace(evidence, project=evidence.project._replace(version=VersionText(version)))
     planner = _Planner(request, evidence, catalog, edition)
     covered, skipped = planner.decide()
+    planner.refuse_contradictions()
     jobs = planner.jobs(covered)
     planner.refuse_one_name_twice(jobs)
     sdist: FileName | None = FileName(f"{distribution_of(evidence.project.name)}-{version}.tar.gz")
@@ -105,15 +108,6 @@ class _Planner:
         self.builds: dict[Cell, Axes] = {}  # of the wheel that serves each covered cell
         for platform in request.platforms:
             self.read(platform, self.platforms[platform.platform])
-        compiled = {found.platform: found.compiled_files for found in evidence.platforms}
-        oldest = self.oldest_torches()
-        problems = [
-            problem
-            for build, axes in self.known.items()
-            for problem in find_contradictions(axes, oldest.get(build, self.torches[0]), compiled[build[0]])
-        ]
-        if problems:
-            raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
 
     # -- the axes
 
@@ -136,15 +130,32 @@ class _Planner:
         )
         return axes._replace(refused={python: self.refused(python, axes) for python in self.request.pythons})
 
-    def oldest_torches(self) -> dict[tuple[Platform, CellEvidence], Minor | None]:
-        """Return the oldest torch among the cells of each build."""
-        oldest: dict[tuple[Platform, CellEvidence], Minor | None] = {}
-        for platform in self.request.platforms:
-            for cell in cells_of(self.request, platform, self.torches):
-                if is_offered(cell, self.catalog):
-                    build = platform.platform, self.axes(cell).evidence
-                    oldest[build] = min(filter(None, (oldest.get(build), cell.torch)), default=None)
-        return oldest
+    def refuse_contradictions(self) -> None:
+        """Raise RejectedInput if the source and the request contradict each other."""
+        compiled = {found.platform: found.compiled_files for found in self.evidence.platforms}
+        problems = [
+            problem
+            for (platform, _), axes in self.known.items()
+            for problem in find_contradictions(axes, self.oldest_torch_beside(axes), compiled[platform])
+        ]
+        if problems:
+            raise RejectedInput(dict.fromkeys(problems), page="how-to/serve-a-platform.md#native-code")
+
+    def oldest_torch_beside(self, axes: Axes) -> Minor | None:
+        """Return the oldest torch whose users could be given the wheels of a build, and that it has to be for.
+
+        An installer does not see which torch a wheel without a torch axis is for. Cells that do without a library of
+        the wheel are served by it all the same.
+        """
+        platform = axes.request.platform
+        own = {axes.builders[cell.accelerator] for cell, built in self.builds.items() if built is axes}
+        torches = (
+            cell.torch
+            for cell, built in self.builds.items()
+            if cell.platform is platform and axes.builders[cell.accelerator] in own
+            if built is not axes or self.axes(cell) is axes
+        )
+        return min(filter(None, torches), default=self.torches[0])
 
     def axes(self, cell: Cell) -> Axes:
         """Return the axes of a cell's build: for its own accelerator version, or the oldest of the same major."""
@@ -264,7 +275,7 @@ class _Planner:
             name=PURE,
             kind=JobKind.PURE,
             platform=None,
-            python=_oldest_python(cells),
+            python=oldest_python(cell.python for cell in cells),
             python_stays=False,
             torch=None,
             accelerator=None,
@@ -297,7 +308,7 @@ class _Planner:
     def native(self, key: Key, cells: list[Cell], axes: Axes) -> Job:
         request, accelerator, shown = axes.request, key.accelerator, axes.evidence
         local = (accelerator.label if accelerator else "") + (f"torch{key.torch}" if key.torch else "")
-        python = key.tag.python or _oldest_python(cells)
+        python = key.tag.python or oldest_python(cell.python for cell in cells)
         suffix = self.catalog.platforms[request.platform].suffix(python)
         tags = f"{key.tag.tag}-{list_platform_tags(axes.wheel_platform)}"
         libraries = [Library(found.member, found.images) for found in shown.built if found.images is not None]
@@ -311,7 +322,7 @@ class _Planner:
             accelerator=accelerator,
             archs=request.archs,
             runner=request.runner,
-            container=_image(request, accelerator, self.catalog),
+            container=choose_image(request, accelerator, self.catalog),
             owner=request.owner,
             required=request.required,
             wheel=self.wheel(tags, local),
@@ -383,20 +394,3 @@ class _Planner:
     def wheel(self, tag: str, local: str) -> FileName:
         version = f"{self.evidence.project.version}{f'+{local}' if local else ''}"
         return FileName(f"{self.distribution}-{version}-{tag}.whl")
-
-
-def _image(request: PlatformRequest, accelerator: Accelerator | None, catalog: Catalog) -> str | None:
-    """Return the image of a job; if the default image lacks a needed CUDA toolkit, the image that has it."""
-    facts, image = catalog.platforms[request.platform], request.container
-    if accelerator is None or accelerator.version is None:
-        return image
-    cuda = catalog.cuda.get(accelerator.version) if accelerator.kind is AcceleratorKind.CUDA else None
-    brings = request.toolchain is ToolchainKind.SYSTEM or (cuda and not cuda.pypi)
-    if cuda and cuda.has_image and brings and request.toolchain is not ToolchainKind.PYPI and image == facts.container:
-        image = facts.toolkit_container
-    return image and image.replace("{version}", str(accelerator.version))
-
-
-def _oldest_python(cells: Iterable[Cell]) -> Python:
-    """Return the oldest Python of the cells, preferably not free-threaded."""
-    return min((cell.python for cell in cells), key=lambda python: (python.free_threaded, python.version))

@@ -1,9 +1,8 @@
-"""Tries whether a package does without a library of its wheel: it is imported with a file in its place that nothing loads."""
+"""Tries whether a package does without a library of its wheel: it is imported with a file there that nothing loads."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_tools.formats.wheel import open_wheel
@@ -13,6 +12,7 @@ from ci_tools.verify.validator import own_imports
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from pathlib import Path
 
 __all__ = ["explain_failed_import"]
 
@@ -34,7 +34,7 @@ def explain_failed_import(
         for member in spared:
             (folder / member).write_bytes(UNLOADABLE)
         for module in own_imports(wheel):
-            command = [python, "-c", f"import {module}"]
+            command: list[str | Path] = [python, "-c", f"import {module}"]
             env = {**variables, "PYTHONPATH": os.fspath(folder)}
             ended = run(command, log=log, cwd=folder, env=env, timeout=SECONDS)
             if ended.status:

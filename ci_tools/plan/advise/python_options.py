@@ -200,7 +200,7 @@ def find_name_options(source: ProjectView) -> Iterator[Option]:
             name="python-name",
             what=f"{', '.join(sorted(members))} {verb} named for the Python that builds, in a wheel for every Python",
             places=tuple(_extension_places(source)),
-            how="py_limited_api=True for that extension names it .abi3.so; now it is found by the loader's pattern only",
+            how="py_limited_api=True for that extension names it .abi3.so; now only the loader's pattern finds it",
             change=identity,
         )
 

@@ -37,8 +37,8 @@ class Asked(NamedTuple):
 def torch_symbols(subject: Subject) -> Iterator[Flaw]:
     """Every torch symbol that a library asks for is in each torch the wheel serves, from the lowest up.
 
-    Symbols that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning. A library
-    that its package does without on older releases counts from its target up: there it is not loaded.
+    Symbols that the wheel's own libraries define are not counted, and a missing weak symbol is only a warning. Of a
+    library that its package does without on older releases, those below its target do not count.
     """
     job = subject.job
     served = _list_releases(job) if job else frozenset()
