@@ -65,9 +65,17 @@ class Tree:
 
     def state(self, name: str) -> str:
         """Return the state of the file to which a path leads, also through links; "" if it is not one of the tree."""
-        if name not in self.states or name in self.links:
-            name = os.path.relpath(os.path.realpath(self.root / name), os.path.realpath(self.root))
-        return self.states.get(name, "")
+        if name in self.states and name not in self.links:
+            return self.states[name]
+        if name not in self._resolved:  # each observed build asks for the same names
+            path = os.path.realpath(f"{self.root}{os.sep}{name}")
+            self._resolved[name] = os.path.relpath(path, os.path.realpath(self.root))
+        return self.states.get(self._resolved[name], "")
+
+    @functools.cached_property
+    def _resolved(self) -> dict[str, str]:
+        """The paths that were resolved so far, each with the path below the root to which its links lead."""
+        return {}
 
     def text(self, name: str) -> str:
         """Return a file's text, or "" if the tree has no such file; undecodable bytes become U+FFFD."""

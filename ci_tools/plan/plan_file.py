@@ -329,6 +329,7 @@ def _job(job: Job) -> dict[str, Any]:
         if job.libraries is None
         else {library.member: list(library.images) for library in job.libraries},
         "members": unstructure(job.members),
+        "spared": {member: str(torch) for member, torch in job.spared},
         "covers": [str(cell) for cell in job.covers],
     }
 

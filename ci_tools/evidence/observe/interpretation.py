@@ -13,6 +13,15 @@ from ci_tools.evidence.includes import Includes
 from ci_tools.evidence.observe.build import ARCH_LISTS, CMAKE, RAN, Build, find_arch_warnings, list_request_archs
 from ci_tools.evidence.observe.run import HARMLESS, PLUGINS, SIMULATED, SUPPOSED, Observer, Subject, View
 from ci_tools.evidence.observe.suppositions import Looked, decide, select_suppositions
+from ci_tools.evidence.observe.switches import (
+    HARDWARE,
+    SWITCH,
+    VALUES,
+    list_arch_variables,
+    list_off,
+    list_switches,
+    list_version_variables,
+)
 from ci_tools.evidence.requirements import doubt_torch_abi
 from ci_tools.model.evidence import Binding, CellEvidence, Extensions, PythonApi, TorchAbi
 from ci_tools.model.platforms import AcceleratorKind
@@ -38,11 +47,6 @@ IMPORTED = {"Cython": "cython", "ninja": "ninja", "numpy": "numpy", "packaging":
             "pybind11": "pybind11", "torch": "torch"}  # fmt: skip
 DEVICE_ENDINGS = (".cu", ".hip", ".sycl")
 HIPIFIED_ENDINGS = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp")  # torch writes each file's translation beside it
-# Variables that may switch kernels on, and words in variables that switch something off.
-SWITCH = re.compile(r"CUDA|GPU|ROCM|HIP|FORCE|WITH|USE|BUILD|ENABLE|KERNEL|EXT")
-NO_SWITCH = re.compile(r"SKIP|NO_|DISABLE|CPU|_HOME|_PATH|_DIR|ARCH|JOBS|VERSION|FLAGS")
-VALUES = ("1", "TRUE", "ON")
-OWN_ARCHS = re.compile(r"(CUDA|GPU|NVCC|HIP|ROCM).*ARCH")
 STARTS_A_BUILD = ("runs make", "compiles by its own command")
 # Questions that make no difference to evidence by themselves.
 UNTOLD = frozenset({"chance", CMAKE, "free_threaded", "hipify"})
@@ -199,11 +203,13 @@ class Witness:
         """Return the build with the switch that it needs, if it needs one.
 
         A build needs a switch if it leaves its kernels out on a builder without a GPU, or looks for a wheel online.
+        Without such a reason, only a switch that names the platform's hardware is set; all others stay off.
         """
         wanted = self.find_kernels(view, observed)
         if not wanted - _device_sources(observed) and not observed.opens_network:
             return self.hidden(view, observed) or (observed, ())
-        for switch, tried in self.tried(view, observed):
+        of_gpus = observed.opens_network or self.find_kernels_of_gpus(view, observed)
+        for switch, tried in self.tried(view, observed) if of_gpus else self.tried_for_hardware(view, observed):
             if wanted <= _device_sources(tried) and not tried.doubts and not tried.failure:
                 return tried, (switch,)
         return observed, ()
@@ -213,7 +219,7 @@ class Witness:
         is_empty = view.accelerator and not observed.commands and not observed.doubts and not observed.failure
         if not is_empty or not self.has_kernels or CMAKE in observed.asked:
             return None
-        for switch, tried in self.tried(view, observed):
+        for switch, tried in self.tried_for_hardware(view, observed):
             if CMAKE in tried.asked or any(what.startswith(STARTS_A_BUILD) for what in tried.doubts):
                 return tried, (switch,)
         return None
@@ -225,11 +231,15 @@ class Witness:
         """
         if view.accelerator is None or CMAKE in observed.asked:
             return frozenset()
-        seen = frozenset[str]().union(*map(_device_sources, self.with_gpus(view, observed) or (observed,)))
+        seen = self.find_kernels_of_gpus(view, observed) or _device_sources(observed)
         if seen or not self.has_kernels:
             return seen
-        switched = (_device_sources(tried) for _, tried in self.tried(view, observed))
+        switched = (_device_sources(tried) for _, tried in self.tried_for_hardware(view, observed))
         return next(filter(None, switched), frozenset())
+
+    def find_kernels_of_gpus(self, view: View, observed: Observed) -> frozenset[str]:
+        """Return the kernels that the build compiles where it finds a GPU."""
+        return frozenset[str]().union(*map(_device_sources, self.with_gpus(view, observed)))
 
     def with_gpus(self, view: View, observed: Observed) -> tuple[Observed, ...]:
         """Return what the build does with each GPU that the request names; nothing if it never asks for one."""
@@ -238,21 +248,45 @@ class Witness:
         capabilities = dict.fromkeys(_capabilities(view))
         return tuple(self.observer.observe(view._replace(gpu=True, capability=one)) for one in capabilities)
 
-    def tried(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
+    def tried_for_hardware(self, view: View, observed: Observed) -> Iterator[tuple[tuple[str, str], Observed]]:
+        """Yield the build with each variable that names the hardware of the platform."""
+        return self.tried(view, observed, HARDWARE[view.accelerator.kind]) if view.accelerator else iter(())
+
+    def tried(
+        self, view: View, observed: Observed, words: re.Pattern[str] = SWITCH
+    ) -> Iterator[tuple[tuple[str, str], Observed]]:
         """Yield the build with each variable that may switch kernels on, the likeliest first.
 
         First all variables are set together: if that changes nothing, none of them is tried by itself.
         """
-        names = list(_switches(observed, view))[:MOST_TRIED]
+        names = [name for name in list_switches(observed, view) if words.search(name)][:MOST_TRIED]
         archs = ";".join(arch.removesuffix("+PTX") for arch in list_request_archs(view))
         sets = [[(name, value) for name in names] for value in VALUES if names]
-        sets += [[(name, archs)] for name in _arch_variables(observed, view) if archs]
+        sets += [[(name, archs)] for name in list_arch_variables(observed, view) if archs]
         for switches in sets:
             together = self.observer.observe(view._replace(env=(*view.env, *switches)))
             if _gist(together) == _gist(observed):
                 continue
             for switch in switches:
                 yield switch, self.observer.observe(view._replace(env=(*view.env, switch)))
+
+    # -- the version
+
+    def explain_local_version(self, cell: Cell, platform: PlatformRequest) -> tuple[str, str] | None:
+        """Return what makes the version of a build local, and what gives a public one; None if nothing is known to."""
+        if self.observer.subject.provided:
+            return None
+        view = self.view(next(self.versions(cell)), platform)
+        observed = self.observer.observe(view)
+        version = observed.version
+        for name in list_version_variables(observed, view)[:MOST_TRIED] if "+" in version else ():
+            public = self.observer.observe(view._replace(env=(*view.env, (name, "")))).version
+            if public and "+" not in public:
+                place = observed.asked[f"env:{name}"]
+                what = f"{name}, which is not set, makes the version {version}"
+                msg = f"{place}: {what}, expected a public one: each wheel gets its own +label"
+                return msg, f'`build: {{env: {{{name}: ""}}}}` in the config gives {public}'
+        return None
 
     # -- evidence
 
@@ -261,6 +295,7 @@ class Witness:
         asked = tuple(sorted((_question(name), at) for name, at in observed.asked.items() if at and _is_told(name)))
         told: dict[str, Any] = {
             "asked": asked,
+            "off": tuple(list_off(observed, view, self.tree)),
             "switches": switches,
             "switches_where": self.explain_switch(switches, observed, view),
         }
@@ -297,7 +332,7 @@ class Witness:
         build = Build(observed, self.project.request.subdirectory, self.includes)
         api = build.python_api
         lost = self.lost(observed, view)
-        told = {**told, "warnings": tuple(find_arch_warnings(build.built, view))}
+        told = {**told, "warnings": (*find_arch_warnings(build.built, view), *self.warn_of_switches(build, view, told))}
         return CellEvidence(
             extensions=build.extensions,
             extensions_where=build.where,
@@ -307,6 +342,7 @@ class Witness:
             unsupported=lost or None,
             build_requires=self.unsaid(observed),
             built=build.built,
+            spared=build.spared,
             members=self.members(build),
             contents=tuple(" ".join(member) for member in observed.members),
             written=build.written,
@@ -315,6 +351,13 @@ class Witness:
             recipe=build.recipe,
             **told,
         )
+
+    def warn_of_switches(self, build: Build, view: View, told: dict[str, Any]) -> Iterator[str]:
+        """Yield a warning if nothing is compiled for an accelerator, but a switch could change that."""
+        is_left_out = view.accelerator and self.has_kernels and build.extensions is Extensions.NONE
+        if is_left_out and told["off"]:
+            names = ", ".join(f"{name} ({place})" for name, place in told["off"])
+            yield f"nothing is compiled for it; off by default: {names}"
 
     def members(self, build: Build) -> tuple[str, ...] | None:
         """Return the wheel's expected members; None if unknown, as a plugin or hipify may write a file into it."""
@@ -379,21 +422,6 @@ def _kind(view: View) -> tuple[str, str, str]:
 
 def _device_sources(observed: Observed) -> frozenset[str]:
     return frozenset(one.source for one in observed.commands if one.source.endswith(DEVICE_ENDINGS))
-
-
-def _switches(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the unset variables that the build reads and that may switch kernels on, the likeliest first."""
-    names = (name.removeprefix("env:") for name, place in observed.asked.items() if name.startswith("env:") and place)
-    fit = (name for name in names if SWITCH.search(name) and not NO_SWITCH.search(name) and name not in dict(view.env))
-    yield from sorted(fit, key=lambda name: ("FORCE" not in name, "CUDA" not in name, name))
-
-
-def _arch_variables(observed: Observed, view: View) -> Iterator[str]:
-    """Yield the project's own variables for architectures that the build reads and that are not set."""
-    for name, place in observed.asked.items():
-        variable = name.removeprefix("env:")
-        if place and variable != name and variable not in dict(view.env) and OWN_ARCHS.search(variable):
-            yield variable
 
 
 def _capabilities(view: View) -> Iterator[str]:
