@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["PYTHON", "Prepared", "prepare"]
+__all__ = ["PYTHON", "Plugins", "Prepared", "prepare"]
 
 PYTHON = (sys.executable, "-s", "-S", "-B", OBSERVER / "__main__.py")
 SERVE = "--serve"  # see there
+Plugins = Mapping[str, Mapping[str, str]]  # the entry points of each plugin of setuptools, by their group
 ENV = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}  # of the process; each build has its own
 
 
@@ -36,6 +38,7 @@ class Prepared:
     """The modules of observed code, and the process that has imported them."""
 
     modules: Path  # the folder of what observed code can import besides the standard library
+    plugins: Plugins
     server: ForkServer | None  # None where this machine confines no process
     kept: ExitStack  # ends both
 
@@ -54,13 +57,16 @@ UNUSED: dict[int, list[Prepared]] = {}  # by process: a forked one must not talk
 
 
 @contextmanager
-def prepare() -> Iterator[Prepared]:
-    """Yield a prepared process that no other thread uses; keep it for the next plan of this process."""
+def prepare(plugins: Plugins) -> Iterator[Prepared]:
+    """Yield a prepared process with these plugins, which nobody else uses; keep it for the next plan."""
     unused = UNUSED.setdefault(os.getpid(), [])
-    found = unused.pop() if unused else _start()
-    if not found.is_usable:
+    found = next((one for one in unused if one.plugins == plugins), None)
+    if found:
+        unused.remove(found)
+    if found and not found.is_usable:
         found.kept.close()
-        found = _start()
+        found = None
+    found = found or _start(plugins)
     try:
         yield found
     finally:
@@ -74,12 +80,14 @@ def end_unused() -> None:
         prepared.kept.close()
 
 
-def _start() -> Prepared:
+def _start(plugins: Plugins) -> Prepared:
     identify_tools()  # it compiles them, which this process may and the other may not
     with ExitStack() as stack:
         modules = stack.enter_context(scratch()).resolve() / "modules"
-        _lend(modules)
-        prepared = Prepared(modules, None if why_not() else ForkServer(_command(modules), ENV), stack.pop_all())
+        _lend(modules, plugins)
+        prepared = Prepared(
+            modules, plugins, None if why_not() else ForkServer(_command(modules), ENV), stack.pop_all()
+        )
     if prepared.server:
         prepared.kept.callback(prepared.server.close)
     return prepared
@@ -91,7 +99,7 @@ def _command(modules: Path) -> list[str | Path]:
     return [*PYTHON, SERVE, json.dumps(request)]
 
 
-def _lend(modules: Path) -> None:
+def _lend(modules: Path, plugins: Plugins) -> None:
     inside = _observer_in(modules)
     inside.parent.mkdir(parents=True)
     for folder in inside.parents[:3]:
@@ -99,6 +107,11 @@ def _lend(modules: Path) -> None:
     inside.symlink_to(OBSERVER)
     for path in importable_folders():
         (modules / path.name).symlink_to(path)
+    for name, entry_points in plugins.items():
+        metadata = modules / f"{name.replace('-', '_')}-0.dist-info"  # as setuptools looks for plugins
+        metadata.mkdir()
+        text = "".join(f"[{group}]\n{line}\n" for group, line in entry_points.items())
+        (metadata / "entry_points.txt").write_text(text, encoding="utf-8")
 
 
 def _observer_in(modules: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_tools.evidence.observe import run
-from ci_tools.evidence.observe.prepared import Prepared, prepare
+from ci_tools.evidence.observe.prepared import Plugins, Prepared, prepare
 from ci_tools.machine import python as interpreter
 from ci_tools.model.versions import Python
 from tests.builders.sources import evidence_of, write
@@ -101,8 +101,8 @@ def test_a_forked_process_shows_what_a_started_one_shows(
     setup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def fork_none() -> Iterator[Prepared]:
-        with prepare() as prepared:
+    def fork_none(plugins: Plugins) -> Iterator[Prepared]:
+        with prepare(plugins) as prepared:
             yield replace(prepared, server=None)
 
     projects = [project(tmp_path / name) for name in ("one", "two")]
